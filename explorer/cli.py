@@ -110,8 +110,12 @@ def _add_trace(commands: Any) -> None:
 
 
 def _add_show(commands: Any) -> None:
-    command = _add(commands, "show", show, "print a saved trace's stage table")
-    command.add_argument("file", metavar="FILE", help="a file that `explorer trace -o` or Trace.save wrote")
+    command = _add(commands, "show", show, "print the stage table of a saved trace, or of a log")
+    what = "a file that `explorer trace -o` or Trace.save wrote, or a log: of TORCH_TRACE, TORCH_COMPILE_DEBUG=1 or tritonparse"
+    command.add_argument("file", metavar="FILE", help=what)
+    command.add_argument(
+        "--target", metavar="T", help="compile a log's Triton kernels again for this GPU, such as h100: runs their code"
+    )
     command.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
     _add_output(command)
 
@@ -176,10 +180,10 @@ def _advice(recorded: Any, names: Mapping[str, Any], program: str) -> list[str]:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print a saved trace's stage table or one stage's text, or write the trace in another form."""
+    """Print the stage table or one stage's text of a saved trace or a log, or write the trace in another form."""
     from explorer import load
 
-    loaded = load(options.file)
+    loaded = load(options.file, target=options.target)
     _check_folders(options.output)
     if options.stage:
         print(loaded.text(options.stage))

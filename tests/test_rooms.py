@@ -39,6 +39,7 @@ ROOMS = (
     "timing",
     "advice",
     "files",
+    "logs",
     "wire",
     "payload",
     "packing",

@@ -135,6 +135,11 @@ def _device_name(target: object) -> object:
     return target
 
 
+def named_gpu(target: object) -> Target:
+    """The GPU of a name, which need not be here; InputError lists those that there are."""
+    return _named(target, ())
+
+
 def _named(target: object, attached: Iterable[str]) -> Target:
     """The GPU of that name; InputError lists everything a target may be."""
     try:

@@ -186,7 +186,8 @@ class Source(Code):
     """A function's source.
 
     `inlined` where it runs inside another's compile, `launches` where it launches Triton kernels itself, `unseen` where
-    only line numbers are shown: "changed" or "none". `not_compiled` counts the resume functions that were never compiled.
+    only line numbers are shown, "changed" or "none", or the lines that a log quotes, "quoted".
+    `not_compiled` counts the resume functions that were never compiled.
     `cell` names the cell of a notebook that `file` stands for, such as "In[5]".
     """
 
@@ -552,12 +553,16 @@ class OutputCode(Record):
 
 @record
 class KernelLines(Record):
-    """What a kernel computes line by line: (line counted from 1, FX node), its scheduler nodes, its template's FX nodes."""
+    """What a kernel computes line by line: (line counted from 1, FX node), its scheduler nodes, its template's FX nodes.
+
+    `nodes` are all FX nodes that it computes, where nothing says which of its lines do: in a log, or in what a cache had.
+    """
 
     name: str
     lines: tuple[tuple[int, str], ...]
     operations: Names
     template: Names
+    nodes: Names | None = None
 
 
 @record

@@ -49,11 +49,16 @@ def compilation_metrics(emit: Emit) -> Iterator[None]:
     def listener(kind: str, name: str) -> Any:
         def heard(metadata: Mapping[str, Any], payload: str) -> None:
             given = metadata[name]
-            known = {key: value for key, value in given.items() if key not in LEFT_OUT and value not in (None, "", [], {})}
             with emit.within(str(given.get("compile_id") or "")):
-                emit("compilation_metrics", lambda: CompilationMetrics(of=kind, figures=known))
+                emit("compilation_metrics", lambda: metrics_of(kind, given))
 
         return heard
 
     with listening(emit, {name: listener(kind, name) for name, kind in RECORDS.items()}):
         yield
+
+
+def metrics_of(kind: str, given: Mapping[str, Any]) -> CompilationMetrics:
+    """The record of torch's metrics of a compile: those that it filled in, but for what other tables have."""
+    known = {key: value for key, value in given.items() if key not in LEFT_OUT and value not in (None, "", [], {})}
+    return CompilationMetrics(of=kind, figures=known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,10 +15,14 @@ from explorer.observe.structured import interned, listening
 ASKED_THROUGH = ("torch/_logging/", "torch/fx/experimental/", "torch/utils/", "torch/_inductor/sizevars.py", "torch/__init__.py")
 
 
-def _place_in_torch(stack: list[Mapping[str, Any]]) -> str:
+#: What gives the string of a number by which a record refers to it, such as a file's name.
+Strings = Callable[[object], str]
+
+
+def _place_in_torch(stack: list[Mapping[str, Any]], string: Strings) -> str:
     """Find the innermost place in torch on the stack of a condition; "" where there is none."""
     for frame in reversed(stack):
-        file = in_package(interned(frame.get("filename")))
+        file = in_package(string(frame.get("filename")))
         if file.startswith("torch/") and not file.startswith(ASKED_THROUGH):
             return f"{file.removeprefix('torch/')}:{frame['line']} in {frame['name']}"
     return ""
@@ -35,18 +39,13 @@ def symbols(emit: Emit) -> Iterator[None]:
     """Record each symbol that Dynamo makes for a dynamic size, where it is from, and the conditions on it."""
 
     def created(metadata: Mapping[str, Any], payload: str) -> None:
-        facts = metadata["create_symbol"]
-        symbol, value, limits, source = (None if (text := facts.get(k)) is None else str(text) for k in CREATED)
-        emit("symbol", lambda: _at_its_line(facts, what="created", symbol=symbol, val=value, vr=limits, source=source))
+        emit("symbol", lambda: created_symbol(metadata["create_symbol"], interned))
 
     def guarded(metadata: Mapping[str, Any], payload: str) -> None:
-        facts = next(iter(metadata.values()))
-        emit("symbol", lambda: _at_its_line(facts, what="guarded", expr=str(facts.get("expr", ""))))
+        emit("symbol", lambda: guarded_symbol(next(iter(metadata.values())), interned))
 
     def unbacked(metadata: Mapping[str, Any], payload: str) -> None:
-        facts = metadata["create_unbacked_symbol"]
-        symbol, limits = str(facts["symbol"]), str(facts["vr"])
-        emit("symbol", lambda: _at_its_line(facts, what="created", symbol=symbol, val="", vr=limits, source=UNBACKED))
+        emit("symbol", lambda: unbacked_symbol(metadata["create_unbacked_symbol"], interned))
 
     with listening(
         emit, {"create_symbol": created, "create_unbacked_symbol": unbacked, "guard_added_fast": guarded, "guard_added": guarded}
@@ -54,8 +53,26 @@ def symbols(emit: Emit) -> Iterator[None]:
         yield
 
 
+def created_symbol(facts: Mapping[str, Any], string: Strings) -> Symbol:
+    """The record of a symbol that Dynamo made, of what torch's log says of it."""
+    symbol, value, limits, source = (None if (text := facts.get(k)) is None else str(text) for k in CREATED)
+    return _at_its_line(facts, string, what="created", symbol=symbol, val=value, vr=limits, source=source)
+
+
+def guarded_symbol(facts: Mapping[str, Any], string: Strings) -> Symbol:
+    """The record of a condition on symbols."""
+    return _at_its_line(facts, string, what="guarded", expr=str(facts.get("expr", "")))
+
+
+def unbacked_symbol(facts: Mapping[str, Any], string: Strings) -> Symbol:
+    """The record of a symbol for a number that no input gives."""
+    symbol, limits = str(facts["symbol"]), str(facts["vr"])
+    return _at_its_line(facts, string, what="created", symbol=symbol, val="", vr=limits, source=UNBACKED)
+
+
 def _at_its_line(
     facts: Mapping[str, Any],
+    string: Strings,
     *,
     what: str,
     symbol: str | None = None,
@@ -74,8 +91,8 @@ def _at_its_line(
         vr=vr,
         source=source,
         expr=expr,
-        file=interned(last.get("filename")),
+        file=string(last.get("filename")),
         line=last.get("line", 0),
         code=last.get("loc", ""),
-        framework="" if stack else _place_in_torch(facts.get("stack") or []),
+        framework="" if stack else _place_in_torch(facts.get("stack") or [], string),
     )

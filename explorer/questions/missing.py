@@ -48,6 +48,8 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
         return "it is empty"
     if why := why_no_graph(trace):
         return why
+    if log := str(trace.meta.get("log") or ""):
+        return _not_in_log(trace, log, stage)
     needed = stage_of(trace, stage).backend
     if needed not in ("", backend):
         return f"backend {backend!r} is not {needed.title()}; trace with backend={needed!r}"
@@ -64,6 +66,22 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
         return f"only C++ kernels have it, and {_kernels(languages)}; trace with target='cpu'"
     message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
     return message or stage_of(trace, stage).why_absent or "the compile did not run this stage, or stages= left it out"
+
+
+#: What writes a stage that a log lacks.
+IN_DEBUG_FOLDER = ("ir_pre_fusion", "ir_post_fusion")
+
+
+def _not_in_log(trace: TraceData, log: str, stage: str) -> str:
+    """Say why the trace of a log lacks a stage, and what has it."""
+    has_triton = any(kernel.language == "triton" for kernel in trace.find("kernel"))
+    if stage in FORMS and has_triton and log != "tritonparse":
+        return f"a {log} log does not have it; explorer.load(path, target='h100') compiles the log's kernels again, for any GPU"
+    lost = next((failure.message for failure in trace.failures if failure.stage == "log" and failure.step == "damaged"), "")
+    if lost:
+        return f"the log does not have it, and not all of the log could be read: {lost}"
+    also = "; TORCH_COMPILE_DEBUG=1 writes it" if stage in IN_DEBUG_FOLDER and log != "TORCH_COMPILE_DEBUG" else ""
+    return f"this {log} log does not have it{also}; `explorer trace -o out.json.gz SCRIPT` records every stage of a job that runs"
 
 
 def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> InputError:

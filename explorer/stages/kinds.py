@@ -66,8 +66,11 @@ FX = rules(
     comments=r"^\s*#",
     signature=r"^\s*(class|def|@) ?",
     imports=r"^\s*(import|from) ",
-    inputs=r"^\s+\w+(: [^=]*)? = self\.\w+|^\s+\w+: \"[^\"]*\"(;|$)|^\w+ = (placeholder|get_attr) |^\s*\w+(, \w+)*,? = fx_pytree",
-    output=r"^\s*return\b|^output = ",
+    inputs=(
+        r"^\s+\w+(: [^=]*)? = self\.\w+|^\s+\*?\w+: \"[^\"]*\"(;|,? *(#.*)?$)|^\s+\*?\w+,$|^\s+\):$"
+        r"|^\w+ = (placeholder|get_attr) |^\s*\w+(, \w+)*,? = fx_pytree"
+    ),
+    output=r"^\s*return\b|^output = |^\s+\w+,  ?# |^\s+(\]|\))(, self\._out_spec\))?$",
     clean_up=r"^\s+\w+( = \w+)* = None;?",
 )
 FX_LINES = rules(blank=r"^\s*$", headings=r"^(matched|made)$", inputs=r"^\s*\w+ = (placeholder|get_attr) ", output=r"^output = ")

@@ -929,12 +929,19 @@ class Trace(TraceData):
         return loads, (trace_file.dumps(self),)
 
 
-def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT) -> Trace:
-    """Read a trace file. FileError says what is wrong with it: missing, truncated, altered, not a trace, too new, too big.
+def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: object = None) -> Trace:
+    """Read a trace file, or a log of a job that ran: of `TORCH_TRACE`, `TORCH_COMPILE_DEBUG=1` or tritonparse.
 
-    `limit` is the most memory in bytes that it may take; give more for a large file that you trust.
+    A log is a file, or a folder with one. What of it cannot be read or is not shown is named by the trace's `failures`, and
+    nothing in it is run; with `target`, a GPU that need not be here, the log's Triton kernels are compiled again for it, down to
+    SASS, and for that their definitions are run: give it for a log that you trust.
+
+    FileError says what is wrong with a file: missing, truncated, altered, neither a trace nor a log, too new, too big. `limit`
+    is the most memory in bytes that it may take; give more for a large file that you trust.
     """
-    return Trace.of(trace_file.load(path, limit=limit))
+    from explorer.traced.loaded import data_at
+
+    return Trace.of(data_at(path, limit=limit, target=target))
 
 
 def loads(data: bytes) -> Trace:

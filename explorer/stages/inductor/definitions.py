@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -15,6 +16,8 @@ from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 #: async_compile's methods, and the language of the source each is given.
 LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cuda", "rocm": "hip", "halide": "halide"}
 
+#: A node of the "Graph fragment" in the comment above a kernel, which shows what the kernel reads as a placeholder.
+_FRAGMENT = re.compile(r"^#\s+%(\w+) : .*?= (?:call_function|call_method|call_module)\[", re.MULTILINE)
 #: What Inductor writes after the last kernel.
 _WAIT = "\nasync_compile.wait(globals())\n"
 
@@ -82,6 +85,11 @@ def _comment_at_call(text: str, kernel: str) -> str:
     first = next((number for number, name in _cpp_wrapper.calls(text) if name == kernel), 0)
     above = [line.strip() for line in lines[max(0, first - 4) : max(0, first - 1)]]
     return next((line for line in reversed(above) if line.startswith("// ") and "Original ATen" in line), "")
+
+
+def nodes_in_comment(comment: str) -> tuple[str, ...]:
+    """The FX nodes that a kernel computes, by the graph fragment in the comment above it."""
+    return tuple(dict.fromkeys(_FRAGMENT.findall(comment)))
 
 
 def _comment_above(lines: Sequence[str], line: int) -> str:

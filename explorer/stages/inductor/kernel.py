@@ -12,14 +12,16 @@ from explorer.model.events import KernelText
 from explorer.model.records import typed
 from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import CALLED_FROM, DEFINED, Artifact, Event, Link
-from explorer.stages.inductor.definitions import kernel_events
+from explorer.model.values import CALLED_FROM, DEFINED, ORIGINS, Artifact, Event, Link
+from explorer.stages.inductor.definitions import kernel_events, nodes_in_comment
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
 #: How a line's FX node is known: it was under way when the line was written; the line makes a variable for one that was;
 #: the line is the template's, and the template computes the node; the line is in a function that such a line calls.
 CODEGEN, VARIABLE, TEMPLATE, HELPER = "codegen", "codegen, by its variable", "template", "codegen, by its call"
+#: How a line's FX node is known where nothing but the kernel's nodes is: there is one alone.
+ONLY = "the kernel's only FX node"
 _MADE = re.compile(r"(\w+)(?:\[[^\]]*\])?(?: = |\(|;$)")
 _HELPER = re.compile(r"^def (_triton_helper_fn\w*)\(")
 
@@ -50,6 +52,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
             yield Link(artifact.id, (number,), graph, node_lines, how)
             if wrapper:
                 yield Link(wrapper[-1].id, (first + number - 1,), graph, node_lines, how)
+    yield from _link_nodes(artifact, graph, nodes)
     yield from _link_scheduler(artifact, trace)
     yield from _link_launches(artifact, trace)
 
@@ -73,6 +76,14 @@ def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     for file, line in sorted(places):
         if launching := trace.source_line(file, line):
             yield Link(artifact.id, whole, launching[0], (launching[1],), CALLED_FROM)
+
+
+def _link_nodes(artifact: Artifact, graph: str, lines: Mapping[str, int]) -> Iterator[Link]:
+    """Link the kernel's first line to the FX nodes that it computes, where no scheduler node is known that has them."""
+    begin = definition_line(artifact)
+    names = dict.fromkeys(n for definition in typed(Kernel, artifact.data).definitions or () for n in definition.nodes or ())
+    if begin and (numbers := tuple(sorted(lines[name] for name in names if name in lines))):
+        yield Link(artifact.id, (begin,), graph, numbers, ORIGINS)
 
 
 def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -103,10 +114,18 @@ def owners(artifact: Artifact) -> Owners:
     owned: Owners = {number: (tuple(names), CODEGEN) for number, names in nodes_by_line.items()}
     if templates := tuple(dict.fromkeys(node for definition in definitions for node in definition.template)):
         return {number: (templates, TEMPLATE) for number, kind in enumerate(kinds, 1) if not kind} | owned
+    if only := _only_node(definitions):
+        return {number: ((only,), ONLY) for number, kind in enumerate(kinds, 1) if not kind}
     if owned:
         owned |= _by_call(artifact.lines, kinds, owned)
         owned |= _by_variable(artifact.lines, kinds, owned)
     return owned
+
+
+def _only_node(definitions: Sequence[KernelLines]) -> str:
+    """The one FX node that a kernel computes, where only its nodes are known; "" for several."""
+    nodes = {node for definition in definitions for node in definition.nodes or ()}
+    return nodes.pop() if len(nodes) == 1 and not any(definition.lines for definition in definitions) else ""
 
 
 def _by_variable(lines: Sequence[str], kinds: Sequence[str], owned: Owners) -> Owners:
@@ -159,6 +178,8 @@ def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
     data = typed(KernelText, kernel.data)
     of_graph = (e for e in events if e.kind == LINES and (e.frame, e.graph) == (kernel.frame, kernel.graph))
     definitions = tuple(lines for e in of_graph if (lines := typed(KernelLines, e.data)).name == data.name)
+    if not definitions and (nodes := nodes_in_comment(data.comment)):
+        definitions = (KernelLines(name=data.name, lines=(), operations=(), template=(), nodes=nodes),)
     return replace(kernel, data=replace(data, definitions=definitions)) if definitions else kernel
 
 

@@ -6,15 +6,17 @@ import ast
 import re
 from collections.abc import Iterator
 
+from explorer.model.artifacts import Kernel
 from explorer.model.events import OutputCodeText
 from explorer.model.records import typed
 from explorer.model.stage import KernelPlace, Stage, text_artifact
 from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, once
-from explorer.stages.fx_graph import all_fx_nodes
+from explorer.stages.fx_graph import all_fx_nodes, node_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 from explorer.stages.inductor.kernel import definition_line
+from explorer.stages.inductor.library_calls import nodes_of_calls
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import BLANK
 
@@ -92,7 +94,23 @@ def _link_buffers(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
         fx_lines = tuple(sorted(nodes[name] for name in names if name in nodes))
         if fx_lines and node.kind.startswith("Extern") and (number in launched or "[" in line):
             yield Link(artifact.id, (number,), graph, fx_lines, EXTERN)
-    yield from _link_calls(artifact, trace, made_by_name)
+    if writers:
+        yield from _link_calls(artifact, trace, made_by_name)
+    else:
+        yield from _link_without_scheduler(artifact, trace)
+
+
+def _link_without_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
+    """Link calls into libraries to FX nodes where the scheduler's nodes are not known, as of a log or a cached graph."""
+    graphs = trace.find("post_grad", artifact.frame, artifact.graph)
+    if not graphs or artifact.language == "cpp":
+        return
+    kernels = trace.find("kernel", artifact.frame, artifact.graph)
+    in_kernels = {node for a in kernels for one in typed(Kernel, a.data).definitions or () for node in one.nodes or ()}
+    library = [(line, name) for line, name in calls_of(artifact) if name.startswith(LIBRARIES)]
+    lines = node_lines(graphs[-1])
+    for line, node in nodes_of_calls(library, artifact, graphs[-1], in_kernels):
+        yield Link(artifact.id, (line,), graphs[-1].id, (lines[node],), EXTERN)
 
 
 def _link_calls(artifact: Artifact, trace: TraceData, linked_lines: set[int]) -> Iterator[Link]:

@@ -1,0 +1,132 @@
+"""Read a log, or a folder with one, as a recording. Nothing in a log is run.
+
+What of a log cannot be read, and which kinds of records are not shown, the failures say.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import TextIO
+
+from explorer.errors import FileError
+from explorer.logs import debug_folder, triton_log
+from explorer.logs.events_of_log import EventsOfLog
+from explorer.logs.recorded import Recorded
+from explorer.logs.torch_trace import HEADER, Damage, Log
+from explorer.model.artifacts import GRAPHS
+from explorer.model.values import Event, Failure, Plain
+
+#: How much of a file is looked at to tell what it is.
+PEEK, PEEK_LINES = 1 << 16, 50
+#: About how many bytes of memory a trace takes for each byte of its log.
+MEMORY_PER_BYTE = 12
+GZIP = b"\x1f\x8b"
+TORCH_TRACE, TRITONPARSE, DEBUG_FOLDER = "TORCH_TRACE", "tritonparse", "TORCH_COMPILE_DEBUG"
+
+
+def kind_of(path: str | PathLike[str]) -> str:
+    """What kind of log a path is: TORCH_TRACE, TRITONPARSE, DEBUG_FOLDER, or "" for none."""
+    whole = Path(path)
+    if whole.is_dir():
+        return DEBUG_FOLDER if debug_folder.graph_folders(whole) else ""
+    try:
+        with closing(_opened(whole)) as file:
+            lines = file.read(PEEK).split("\n")[:PEEK_LINES]
+    except (OSError, EOFError, gzip.zlib.error):  # type: ignore[attr-defined]
+        return ""
+    if any(HEADER.match(line) for line in lines):
+        return TORCH_TRACE
+    return TRITONPARSE if lines[0].startswith("{") and '"event_type"' in lines[0] else ""
+
+
+def log_at(path: str | PathLike[str]) -> Path | None:
+    """The log that a path names: itself, or the only one in a folder; None for a file that is no log.
+
+    FileError for a folder with none, or with several.
+    """
+    whole = Path(path)
+    if not whole.is_dir() or kind_of(whole):
+        return whole if kind_of(whole) else None
+    logs = [one for one in sorted(whole.iterdir()) if one.is_file() and kind_of(one)]
+    if not logs:
+        raise FileError(f"cannot read the folder {path}: it has no log of TORCH_TRACE, and no graph of TORCH_COMPILE_DEBUG=1")
+    if len(logs) > 1:
+        names = ", ".join(log.name for log in logs[:3]) + ", …" * (len(logs) > 3)
+        raise FileError(f"the folder {path} has {len(logs)} logs ({names}): load each, and give them to explorer.compare")
+    return logs[0]
+
+
+def _opened(path: Path) -> TextIO:
+    """A log as text, unpacked where it is gzipped. Lines end as they were written, and bytes that are no text stay."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    if packed:
+        return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n")
+    return path.open(encoding="utf-8", errors="surrogateescape", newline="\n")
+
+
+def read(path: Path, *, limit: float) -> Recorded:
+    """Read a log that `log_at` gave; FileError if it cannot be read, or would take more than `limit` bytes of memory."""
+    kind = kind_of(path)
+    if kind == DEBUG_FOLDER:
+        return debug_folder.read(path, limit)
+    try:
+        with closing(_opened(path)) as file:
+            lines = _bounded(file, limit, path)
+            return triton_log.read(lines, path.name) if kind == TRITONPARSE else _of_log(Log(lines), path.name)
+    except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
+        raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _bounded(lines: Iterable[str], limit: float, path: object) -> Iterator[str]:
+    """The lines of a log; FileError where there are more than the limit allows."""
+    size = 0
+    for line in lines:
+        size += len(line)
+        if size * MEMORY_PER_BYTE > limit:
+            raise FileError(
+                f"{path} would take more memory than the limit of {limit / 1e9:.2g} GB: if you know who wrote it, allow more, "
+                "such as explorer.load(path, limit=8e9)"
+            )
+        yield line
+
+
+def _of_log(log: Log, name: str) -> Recorded:
+    """A `TORCH_TRACE` log as a recording; `name` is its file's."""
+    read = EventsOfLog(log)
+    ranks = sorted({record.rank for record in log.records if record.rank is not None})
+    meta: dict[str, Plain] = {"name": name, "backend": "inductor", "log": TORCH_TRACE, "torch": read.torch_version}
+    if ranks:
+        meta["rank"] = ranks[0]
+    failures = (*read.failures, *_damage(log.damage), *_not_shown(read.not_shown))
+    return Recorded(tuple(read.events), failures, {**meta, "target": device_of(read.events)})
+
+
+def device_of(events: Iterable[Event]) -> str:
+    """The kind of device that graphs are for: "cuda" and the like where a tensor is there, else "cpu"."""
+    graphs = (event.data.get("nodes") or () for event in events if event.kind in GRAPHS)
+    devices = (str(node.get("device") or "") for nodes in graphs for node in nodes)
+    kinds = Counter(device.partition(":")[0] for device in devices if device)
+    return next((kind for kind, _ in kinds.most_common() if kind not in ("cpu", "meta")), "cpu")
+
+
+def _damage(damage: Iterable[Damage]) -> Iterator[Failure]:
+    """A failure for each kind of damage, with the lines of the log."""
+    lines_by_kind: dict[str, list[int]] = {}
+    for line, why in damage:
+        lines_by_kind.setdefault(why, []).append(line)
+    for why, lines in lines_by_kind.items():
+        first = ", ".join(map(str, lines[:5])) + ", …" * (len(lines) > 5)
+        yield Failure("log", "damaged", f"{len(lines)} × {why}: line {first} of the log")
+
+
+def _not_shown(counts: Counter[str]) -> Iterator[Failure]:
+    """A failure that names the kinds of records of which nothing is made."""
+    if counts:
+        kinds = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+        yield Failure("log", "not shown", f"records of {len(counts)} kinds are not shown: {kinds}")
