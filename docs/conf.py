@@ -73,4 +73,5 @@ html_title = f"explorer {version}"
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_show_search_summary = False  # the search would fetch each page for it, which a folder does not allow
 html_show_copyright = False  # LICENSE has it

@@ -153,7 +153,8 @@ def test_a_page_opens_from_its_folder_at_each_place(page: tuple[Path, dict[str, 
         name = end.removeprefix("#view=").partition("&")[0]
         tab.goto("about:blank")
         tab.goto(f"file://{file}{end}")
-        tab.wait_for_function("(name) => document.querySelector('#explorer').app?.tabs.name === name", arg=name)
+        tab.wait_for_selector("#explorer[data-state]")
+        tab.get_by_role("tab", name=name.capitalize(), exact=True, selected=True).wait_for()
     tab.close()
     assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data", "about"}
 
