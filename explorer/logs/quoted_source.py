@@ -34,6 +34,14 @@ class _Function(NamedTuple):
     inlined: bool
 
 
+class _Text(NamedTuple):
+    """A text, its first line in the file, and whether it is the function's own text, or what is quoted of it."""
+
+    text: str
+    first: int
+    whole: bool
+
+
 class QuotedSources:
     """Collects what a log quotes of the program."""
 
@@ -41,6 +49,7 @@ class QuotedSources:
         self._code: dict[str, dict[int, str]] = {}
         self._lines: dict[_Function, set[int]] = {}
         self._files: dict[str, list[str] | None] = {}
+        self._begins: dict[_Function, int] = {}  # of the frames' own functions
 
     def quote(self, file: str, line: int, code: str) -> None:
         """Note a line of a file."""
@@ -57,39 +66,45 @@ class QuotedSources:
 
     def compiled(self, frame: str, place: Place) -> None:
         """Note the function of a frame, and the line on which it begins."""
-        self._lines.setdefault(_Function(frame, place.file, place.function, inlined=False), set()).add(place.line)
+        function = _Function(frame, place.file, place.function, inlined=False)
+        self._begins.setdefault(function, place.line)
+        self._lines.setdefault(function, set()).add(place.line)
 
     def events(self) -> Iterator[Event]:
         """A source for each function that the log names."""
         for function, lines in self._lines.items():
-            text, first, whole = self._text(function, lines)
-            resume = _RESUME.match(function.name) is not None
-            source = SourceText(
-                function=function.name,
-                qualname=function.name,
-                file=function.file,
-                line=first,
-                resume=resume,
-                text=text,
-                first_line=first,
-                compiled=True,
-                inlined=function.inlined or None,
-                unseen=None if whole else QUOTED,
-            )
-            yield Event("source", 0.0, function.frame, "", source)
+            for number, part in enumerate(self._parts(function, lines)):
+                source = SourceText(
+                    function=function.name,
+                    qualname=function.name,
+                    file=function.file,
+                    line=part.first,
+                    resume=_RESUME.match(function.name) is not None,
+                    text=part.text,
+                    first_line=part.first,
+                    compiled=True,
+                    inlined=True if function.inlined or number else None,
+                    unseen=None if part.whole else QUOTED,
+                )
+                yield Event("source", 0.0, function.frame, "", source)
 
-    def _text(self, function: _Function, lines: set[int]) -> tuple[str, int, bool]:
-        """The text of a function, its first line, and whether it is the function's own text."""
+    def _parts(self, function: _Function, lines: set[int]) -> Iterator[_Text]:
+        """The texts of the functions of a name in a file, such as the forwards of several classes; the one of the frame first."""
         content = self._content(function.file)
-        first, last = min(lines), max(lines)
-        if content is not None and last <= len(content):
-            resume = _RESUME.match(function.name)
-            first, last = _extent(content, resume["name"] if resume else function.name, first, last, whole=resume is None)
-            return dedent("".join(content[first - 1 : last])), first, True
-        quoted = self._code.get(function.file, {})
-        numbers = range(first, last + 1)
-        text = "".join(f"{quoted[n]}\n" if n in quoted else f"# line {n}: the log does not quote it\n" for n in numbers)
-        return text, first, False
+        if content is None or max(lines) > len(content):
+            quoted, numbers = self._code.get(function.file, {}), range(min(lines), max(lines) + 1)
+            text = "".join(f"{quoted[n]}\n" if n in quoted else f"# line {n}: the log does not quote it\n" for n in numbers)
+            yield _Text(text, min(lines), whole=False)
+            return
+        resume = _RESUME.match(function.name)
+        extents = _extents(content, resume["name"] if resume else function.name)
+        around: dict[tuple[int, int], list[int]] = {}
+        for line in (self._begins.get(function, min(lines)), *sorted(lines)):
+            holding = [extent for extent in extents if extent[0] <= line <= extent[1]]
+            around.setdefault(max(holding) if holding else (min(lines), max(lines)), []).append(line)
+        for (begin, end), inside in around.items():
+            first = min(inside) if resume else begin
+            yield _Text(dedent("".join(content[first - 1 : end])), first, whole=True)
 
     def _content(self, file: str) -> list[str] | None:
         """The lines of a file that is still as the log quotes it; None for another."""
@@ -106,21 +121,15 @@ class QuotedSources:
         return None
 
 
-def _extent(content: list[str], name: str, first: int, last: int, *, whole: bool) -> tuple[int, int]:
-    """The first and last line of the innermost function of a name around some lines; these lines where there is none."""
+def _extents(content: list[str], name: str) -> list[tuple[int, int]]:
+    """The first and last line, decorators included, of each function of a name; none in a file that is no Python."""
     try:
         tree = parsed("".join(content))
     except (SyntaxError, ValueError):
-        return first, last
+        return []
     functions = (n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
-    holding = [
-        (begin, int(f.end_lineno or f.lineno))
+    return [
+        (min([f.lineno, *(d.lineno for d in getattr(f, "decorator_list", ()))]), int(f.end_lineno or f.lineno))
         for f in functions
         if getattr(f, "name", "<lambda>") == name
-        and (begin := min([f.lineno, *(d.lineno for d in getattr(f, "decorator_list", ()))])) <= first
-        and last <= int(f.end_lineno or f.lineno)
     ]
-    if not holding:
-        return first, last
-    begin, end = max(holding)
-    return (begin if whole else first), end
