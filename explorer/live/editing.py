@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +23,7 @@ from explorer.model.values import Artifact, Plain, Rows
 from explorer.observe.tensors import same_bits
 from explorer.process.under_way import step
 from explorer.splice import variant as variants
-from explorer.splice.calls import CALL
+from explorer.splice.calls import CALL, replace_call
 from explorer.splice.cost import ladder_cost, launched_cost
 from explorer.splice.job import Job
 from explorer.splice.kernels import FORMS, KernelText, compiled, kernel_text
@@ -69,6 +70,12 @@ class Edit:
         return self.artifact.kernel or CALL
 
 
+#: What is said of an edit that stands where the last call did not come by.
+NOT_RUN = (
+    "the last call did not run it: a guard failed, and torch.compile ran other code than the trace's, which has no edit in it; "
+    "trace the program as it is now and edit that kernel, or call it again as it was traced"
+)
+
 #: Where an edit stands: the file of the wrapper, and the name in it, which is that of its call for the wrapper itself.
 Place = tuple[str, str]
 
@@ -90,12 +97,14 @@ class Edits:
     """The variants of one compiled function by the id of what was edited, which of them stand, and what puts originals back.
 
     Kernels of two graphs may have one name: where a kernel stands is the file of its wrapper and its name in it. An edited
-    wrapper has kernels of its own: it stands, or edits of its kernels do.
+    wrapper has kernels of its own: it stands, or edits of its kernels do. `idle` are the edits that stand in code which the last
+    call did not run.
     """
 
     made: dict[str, list[Variant]] = field(default_factory=dict)
     standing: dict[Place, Standing] = field(default_factory=dict)
     undo: dict[Place, Callable[[], None]] = field(default_factory=dict)
+    idle: set[Place] = field(default_factory=set)
 
     def of(self, artifact: Artifact) -> tuple[Variant, ...]:
         """The variants of one kernel or of one output code, in the order in which they were made."""
@@ -116,6 +125,38 @@ class Edits:
         self.undo[place] = standing.put()
         self.standing[place] = standing
 
+    def in_place_of(self, place: Place) -> Variant | None:
+        """The edit that stands there, which says so where the last call did not run it; None where the original stands."""
+        standing = self.standing.get(place)
+        if standing is None:
+            return None
+        return replace(standing.variant, message=NOT_RUN) if place in self.idle else standing.variant
+
+    @contextmanager
+    def heeded(self, originals: Sequence[Wrapper]) -> Iterator[None]:
+        """Warn of each edit that stands in a wrapper which nothing inside the block calls.
+
+        A compiled function whose guards fail runs other code, which was compiled anew and has no edit in it.
+        """
+        ran: set[str] = set()
+
+        def noted(file: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            def run(args: Any) -> Any:
+                ran.add(file)
+                return call(args)
+
+            return run
+
+        files = {file for file, _ in self.standing}
+        with ExitStack() as stack:
+            for wrapper in originals:
+                if wrapper.file in files:
+                    stack.callback(replace_call(self.running(wrapper), functools.partial(noted, wrapper.file)))
+            yield
+        self.idle = {place for place in self.standing if place[0] not in ran}
+        for place in sorted(self.idle):
+            warnings.warn(f"explorer: the edit of {self.standing[place].variant.kernel}: {NOT_RUN}", stacklevel=5)
+
     @contextmanager
     def original(self, file: str, name: str) -> Iterator[None]:
         """The original stands inside the block; after it what stood before, where no other edit was put there.
@@ -135,6 +176,7 @@ class Edits:
     def reset(self, place: Place) -> bool:
         """Put the original back; False where it stands there."""
         self.standing.pop(place, None)
+        self.idle.discard(place)
         undo = self.undo.pop(place, None)
         if undo is not None:
             undo()

@@ -117,7 +117,8 @@ class LiveFunction(Live):
             with on_copies(call) as copied:
                 return detached_of_state(copied, run_call(compiled, copied, told=False)[0])
 
-        returned = once_nothing_traces(run_on_copies)
+        with self._heeding_edits():
+            returned = once_nothing_traces(run_on_copies)
         for failure in self.late_losses():  # the trace is made, and has no place for them
             warnings.warn(f"explorer: {failure}", stacklevel=3)
         return returned
@@ -129,7 +130,9 @@ class LiveFunction(Live):
         self._needs_data("nothing can be checked")
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
-        return Rows({**row.mapping(), "interpreted": False} for row in self._compared(nullcontext, DRAWS))
+        with self._heeding_edits():
+            rows = self._compared(nullcontext, DRAWS)
+        return Rows({**row.mapping(), "interpreted": False} for row in rows)
 
     def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Rows:
         """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
@@ -194,6 +197,12 @@ class LiveFunction(Live):
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return calls
 
+    def _heed_edits(self) -> None:
+        """Call what was compiled once where edits stand, before calls that are timed, which nothing may watch."""
+        if self.edits.standing:
+            with self._heeding_edits(), on_copies(self.call) as call:
+                once_nothing_traces(lambda: self.call_compiled(call))
+
     def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
         """Time eager, compiled and others in turn, each on copies of its trace's inputs: the median seconds of each."""
         if repeats < 1:
@@ -201,6 +210,7 @@ class LiveFunction(Live):
         compiled = (self, *map(_function, others))
         for live in compiled:
             live._needs_its_device()
+            live._heed_edits()
         with ExitStack() as copies:
             calls = [partial(run_call, self.call.function, copies.enter_context(on_copies(self.call)))]
             for live in compiled:
@@ -236,8 +246,15 @@ class LiveFunction(Live):
 
     def standing(self, artifact: Artifact, file: str) -> Variant | None:
         """The edit that stands in the place of a kernel or of output code; None where the original does."""
-        standing = self.edits.standing.get((file, artifact.kernel or CALL))
-        return standing.variant if standing is not None else None
+        return self.edits.in_place_of((file, artifact.kernel or CALL))
+
+    def _heeding_edits(self) -> AbstractContextManager[None]:
+        """Warn of each edit that stands in code which nothing inside the block runs.
+
+        Of a GPU you don't have, the code that a check interprets is the trace's, and runs in no other verb.
+        """
+        heeds = self.absent is None and bool(self.edits.standing)
+        return self.edits.heeded(self.originals) if heeds else nullcontext()
 
     def reset(self, artifact: Artifact, file: str) -> bool:
         """Put the original of a kernel or of output code back; False where it stands there."""

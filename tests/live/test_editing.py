@@ -203,3 +203,26 @@ def test_a_timeout_or_a_config_that_is_none_is_refused(triton: explorer.Kernel, 
         triton.edit(triton.source, **given)
     with pytest.raises(InputError, match="is a"):
         triton.tune(**{"configs" if name == "config" else name: "a"})
+
+
+def test_an_edit_that_no_call_runs_any_more_says_so() -> None:
+    """A guard fails: what runs was compiled anew, without the edit, as the result shows; as it was traced the edit runs."""
+    settings = {"add": 1.0}
+
+    def adding(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x.sin()) + settings["add"]
+
+    x = torch.randn(16, 48)
+    kernel = explorer.trace(adding, x).kernels[0]
+    variant = edited(kernel, ONE, TWO, check=False)
+    assert torch.allclose(kernel.trace.run(), x.sin().relu() + 2) and kernel.edited == variant
+    settings["add"] = 5.0
+    with pytest.warns(UserWarning, match="a guard failed"):
+        assert torch.allclose(kernel.trace.run(), x.sin().relu() + 5)
+    assert kernel.edited is not None and "the last call did not run it" in kernel.edited.message
+    with pytest.warns(UserWarning, match="a guard failed"):
+        assert equal(kernel.trace) == [True]
+    with pytest.warns(UserWarning, match="a guard failed"):
+        kernel.trace.benchmark(2)
+    settings["add"] = 1.0
+    assert torch.allclose(kernel.trace.run(), x.sin().relu() + 2) and kernel.edited == variant
