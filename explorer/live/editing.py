@@ -332,7 +332,8 @@ class Editing:
         if original is None:
             return made
         made = replace(made, original_cost=ladder_cost(original), original_config=dict(original.config))
-        mine, other = prediction_of(text, ladder, launch), prediction_of(of_original, original, launch)
+        source = of_original.source
+        mine, other = prediction_of(text, ladder, launch, source), prediction_of(of_original, original, launch, source)
         if mine is None or other is None:
             return made
         return replace(made, seconds=mine.seconds, original_seconds=other.seconds, timed="predicted")

@@ -66,7 +66,7 @@ def _tuned(live: LiveFunction, tune: Tune, wrapper: Wrapper) -> Tuning:
 def _predicted(live: LiveFunction, texts: Sequence[KernelText], launch: RecordedLaunch, own: Mapping[str, Plain]) -> Tuning:
     """What each config costs on the GPU you don't have, with the predicted time of a launch beside that of the kernel's own."""
     results: list[dict[str, Any]] = []
-    before = cost_of(replace(texts[0], config=own), launch)
+    before = cost_of(replace(texts[0], config=own), launch)  # each text is the original's, with a config of its own
     for number, text in enumerate(texts):
         step("compiling the configs", number, len(texts))
         results.append({**cost_of(text, launch), "original_seconds": before.get("seconds")})
@@ -80,13 +80,17 @@ def cost_of(text: KernelText, launch: RecordedLaunch) -> dict[str, Any]:
         ladder = compile_ladder(text.source, text.name, text.target, text.config)
     except (CompileError, InputError) as error:
         return {"error": str(error).partition("\n")[0]}
-    prediction = prediction_of(text, ladder, launch)
+    prediction = prediction_of(text, ladder, launch, text.source)
     times = {"seconds": prediction.seconds, "limit": prediction.limit} if prediction is not None else {}
     return {**ladder_cost(ladder), **times}
 
 
-def prediction_of(text: KernelText, ladder: Ladder, launch: RecordedLaunch) -> Prediction | None:
-    """The predicted time of a launch with these arguments; None where no SASS can be read."""
+def prediction_of(text: KernelText, ladder: Ladder, launch: RecordedLaunch, original: str) -> Prediction | None:
+    """The predicted time of a launch with these arguments; None where no SASS can be read.
+
+    Which arguments are read is that of the `original` source, as Inductor wrote it: an edit that is right reads the same, and may
+    address them in any way.
+    """
     import torch
 
     assert text.target is not None
@@ -95,6 +99,6 @@ def prediction_of(text: KernelText, ladder: Ladder, launch: RecordedLaunch) -> P
     kernel = interpreted_kernel(text, None)
     grid = kernel.grid(dict(zip(kernel.names, launch.before, strict=False)))
     tensors = {n: a for n, a in enumerate(launch.before) if isinstance(a, torch.Tensor)}
-    read = {n for n in tensors if is_loaded(text.source, kernel.names[n])}
+    read = {n for n in tensors if is_loaded(original, kernel.names[n])}
     moved = sum(tensors[n].numel() * tensors[n].element_size() for n in (*read, *launch.changed))
     return predicted(text.target, ladder, ladder.sass(), grid, text.source, moved)

@@ -109,7 +109,7 @@ def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, i
 
 
 def is_loaded(source: str, name: str) -> bool:
-    """Whether a kernel's source may load from an argument; one that its stores alone address is only written."""
+    """Whether a kernel may load from an argument, by its source as Inductor writes it: not where only stores address it."""
     uses = len(re.findall(rf"\b{re.escape(name)} \+", source))
     stores = len(re.findall(rf"\btl\.store\(\s*{re.escape(name)} \+", source))
     return stores == 0 or uses > stores

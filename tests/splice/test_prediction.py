@@ -36,3 +36,20 @@ def test_a_pointwise_kernel_moves_its_input_and_its_output_once(monkeypatch: pyt
     x = torch.randn(64, 256)
     explorer.trace(lambda x: x + 1, x, target="h100").kernels[0].tune([{"num_warps": 2}])
     assert moved == [2 * x.nbytes] * len(moved) != []
+
+
+def test_how_an_edit_spells_a_store_changes_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pointer in a variable of its own addresses what the original's store did: both move the input and the output once."""
+    moved: list[float] = []
+
+    def noted(*given: object) -> Prediction:
+        moved.append(float(given[-1]))  # type: ignore[arg-type]
+        return Prediction(1.0, "memory")
+
+    monkeypatch.setattr(tuning, "predicted", noted)
+    x = torch.randn(64, 256)
+    kernel = explorer.trace(lambda x: x + 1, x, target="h100").kernels[0]
+    before = "tl.store(out_ptr0 + (x0)"
+    assert before in kernel.source
+    variant = kernel.edit(kernel.source.replace(before, "there = out_ptr0 + (x0)\n    tl.store(there"))
+    assert variant.in_place and moved == [2 * x.nbytes] * 2
