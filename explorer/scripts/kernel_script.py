@@ -108,7 +108,7 @@ def wrapper_of(trace: TraceData, kernel: Artifact, wrappers: Sequence[Wrapper]) 
             return wrapper
     raise NoVerbError(
         f"{kernel.kernel} is launched by no wrapper in Python, so that its arguments cannot be recorded: "
-        "the program launches it itself, or the wrapper is in C++; explorer.trace_kernel takes a launch of your own"
+        "the program launches it itself, from its own file, or the wrapper is in C++: trace without cpp_wrapper"
     )
 
 

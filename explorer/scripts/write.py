@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.live.protocol import Live
+from explorer.live.protocol import Live, no_verb
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.scripts import kernel_script, model_script
@@ -58,6 +58,13 @@ def kernel_to_script(
     keeps(inputs, ())
     if not isinstance(launch, int) or launch < 0:
         raise InputError(f"launch is the number of a launch, from 0, not {launch!r}")
+    if not trace.find("output_code"):
+        raise no_verb(
+            f"no script is made of {kernel.kernel}",
+            "a script is made of Inductor's output code, and trace_kernel had this kernel of you",
+            "its source and its launch are in your own file, which runs without explorer; a trace of a function that launches it "
+            "has output code, of which t.to_script() makes a script",
+        )
     wrapper = kernel_script.wrapper_of(trace, kernel, live.wrappers)
     launches = live.launches([(wrapper.file, kernel.kernel)], launch + 1, limit)
     if launches and len(launches) <= launch:

@@ -265,3 +265,20 @@ def test_what_the_launch_wrote_is_kept_though_the_memory_held_it_before(tmp_path
     assert unchanged.changed == ()
     of = Reproducer(kernel.artifact, trace.meta, None, "", unchanged, 0)
     assert of.written == launch.changed != ()
+
+
+def launching(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    added[(triton.cdiv(x.numel(), 64),)](x, y, out, x.numel(), BLOCK=64)
+    return out
+
+
+def test_a_hand_written_kernel_leads_to_a_script_that_can_be_made(tmp_path: Path) -> None:
+    """The error does not lead back to trace_kernel; what it leads to writes a script that launches the kernel."""
+    x = torch.ones(100)
+    kernel = explorer.trace_kernel(added, x, x, x, 100, BLOCK=64, grid=(2,), target="h100", sass=False).kernels[0]
+    with pytest.raises(explorer.NoVerbError, match=r"your own file.* t\.to_script\(\)") as raised:
+        kernel.to_script(tmp_path / "kernel.py")
+    assert "explorer.trace_kernel" not in str(raised.value)
+    made = explorer.trace(launching, x, x, target="h100").to_script(tmp_path / "model.py")
+    assert "def added(" in made.script.read_text()
