@@ -60,6 +60,32 @@ def test_configs_are_compared_in_the_detail_of_a_kernel(hosted: Any) -> None:
     assert [said for said in serious(tab) if "html" not in said] == [], "what is not of the bare page around the view"
 
 
+def test_a_detail_that_is_made_anew_leaves_the_user_in_their_place(hosted: Any) -> None:
+    """The focus, the order of a table's rows and the scroll stay when the process says something, or a text is added."""
+    tab, _ = hosted
+    panel = show(tab, "Kernels")
+    step = panel.get_by_role("button", name="step through its MLIR passes")
+    step.focus()
+    panel.evaluate("one => { one.scrollTop = 40; }")
+    before = panel.evaluate("one => one.scrollTop")
+    hub = "document.querySelector('.explorer-host').app.parts.hub"
+    focused = "() => document.querySelector('.explorer-host').shadowRoot.activeElement?.textContent"
+    for message in ("process", "grown"):
+        tab.evaluate(f"() => {hub}.tell('{message}', 0)")
+        assert tab.evaluate(focused) == "step through its MLIR passes"
+    assert panel.evaluate("one => one.scrollTop") == before
+    rung = panel.locator(".ladder button").first
+    rung.focus()
+    title = tab.evaluate(focused)
+    tab.evaluate(
+        "() => { const { kernel, store } = document.querySelector('.explorer-host').app.tabs.views.get('kernels');"
+        " store.artifact(kernel.artifact).lines += 1; }"
+    )
+    tab.evaluate(f"() => {hub}.tell('grown', 0)")
+    assert tab.evaluate(focused) not in (title, None), "its number of lines is another"
+    assert tab.evaluate(focused).split("source")[0] == title.split("source")[0]
+
+
 def test_the_run_panel_says_why_kernels_cannot_be_timed_and_has_the_roofline(hosted: Any) -> None:
     """Times need the GPU; the roofline does without, and is a table."""
     tab, widget = hosted

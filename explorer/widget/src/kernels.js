@@ -3,6 +3,7 @@
 
 import { short } from "./costs.js";
 import { CostTable } from "./costtable.js";
+import { Detail } from "./detail.js";
 import { element, plural } from "./dom.js";
 import { judgedKernel } from "./judged.js";
 import { callFacts, costFacts, launchTable, resourceFacts, candidateTable } from "./kernel.js";
@@ -35,9 +36,14 @@ export class Kernels {
     /** @type {KernelInfo | null} the one that is opened */
     this.kernel = null;
     this.number = 0; // of the variant that is said to run in its place, 0 for none
-    this.one = element("div", { class: "kernel-detail" });
+    this.one = new Detail("kernel-detail");
     const table = new CostTable(store, (row) => this.pick(row));
-    this.element = element("div", { class: "panel scrolled", tabindex: 0 }, ...table.elements, this.one);
+    this.element = element(
+      "div",
+      { class: "panel scrolled", tabindex: 0 },
+      ...table.elements,
+      this.one.element,
+    );
     const [first] = table.rows;
     if (first) this.detail(first);
     for (const event of /** @type {const} */ (["grown", "process"]))
@@ -54,9 +60,9 @@ export class Kernels {
     this.detail(row);
     if (row.kernel) this.select(row.kernel.artifact);
     else if (row.call?.line) this.selection.choose(row.call.artifact, row.call.line);
-    const { top } = this.one.getBoundingClientRect();
+    const { top } = this.one.element.getBoundingClientRect();
     const panel = this.element.getBoundingClientRect();
-    if (top + BELOW > panel.bottom) this.one.scrollIntoView({ block: "start" });
+    if (top + BELOW > panel.bottom) this.one.element.scrollIntoView({ block: "start" });
   }
 
   /**
@@ -87,7 +93,8 @@ export class Kernels {
       { type: "button", class: "link", onclick: () => this.navigation.goTo(artifact, line) },
       `line ${line} of the output code`,
     );
-    this.one.replaceChildren(
+    this.one.put(
+      call,
       element("h2", { class: "code" }, `${call.name} ${call.node}`),
       element("p", {}, "a call into a library", ...(line ? [": ", place] : [])),
       ...callFacts(call),
@@ -109,7 +116,8 @@ export class Kernels {
     const standing = this.edits.standing(kernel.artifact);
     this.number = standing?.number ?? 0;
     const edited = standing ? `edited: variant ${standing.number} runs in its place` : "";
-    this.one.replaceChildren(
+    this.one.put(
+      kernel,
       element("h2", { class: "code" }, kernel.name),
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
       this.judged(kernel),
