@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,33 @@ class Result:
         earlier = tuple(each for each in self.tries if each != mark)
         return Result((*earlier, mark), is_right, figure)
 
+    def best(self, other: Result) -> Result:
+        """The better of two results of one exercise: the one with more points; where neither is right, the one with more tries.
 
-@dataclass(frozen=True)
+        A better figure of the other one stays, as it does when an exercise is answered again.
+        """
+        better = max(self, other, key=lambda each: (each.points, len(each.tries) * (-1 if each.is_right else 1)))
+        figures = [each.figure for each in (self, other) if each.is_right and each.figure is not None]
+        return replace(better, figure=min(figures, default=None))
+
+
+@dataclass(frozen=True, repr=False)
 class Results:
-    """The results of one learner by exercise, as a file has them."""
+    """The results of one learner by exercise, as a file has them.
+
+    `from_before` has the exercises of which an export found a better result in the file, and left it there.
+    """
 
     name: str
     results: Mapping[str, Result]
+    from_before: tuple[str, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        right = sum(result.is_right for result in self.results.values())
+        lines = [f"{self.name}: {self.points} points, {right} of {len(self.results)} answered exercises are right"]
+        if self.from_before:
+            lines.append(f"  the better result of before stands in the file for {', '.join(self.from_before)}")
+        return "\n".join(lines)
 
     @property
     def points(self) -> int:

@@ -300,6 +300,26 @@ def test_an_export_does_not_put_back_what_was_only_resumed(tmp_path: Path) -> No
     assert set(Results.read(tmp_path / "copy.json").results) == {"Q.1", "Q.2"}
 
 
+def test_of_two_notebooks_that_answer_one_exercise_the_better_result_stands(tmp_path: Path) -> None:
+    """More points win, whichever is exported last, and the export says so; a miss never takes the place of a right answer."""
+    file = tmp_path / "ada.json"
+    good, late, missed = (Quiz(question(), question("Q.2")) for _ in range(3))
+    answers(good("Q.1"), 3)
+    answers(late("Q.1"), 1, 3)
+    answers(late("Q.2"), 1)
+    answers(missed("Q.1"), 1, 2)
+    answers(missed("Q.2"), 1, 2)
+    assert late.export(file, name="Ada").results["Q.1"].points == 2
+    assert good.export(file, name="Ada").from_before == ()
+    assert Results.read(file).results["Q.1"].points == 3
+    again = late.export(file)
+    assert again.from_before == ("Q.1",) and again.points == 3
+    assert repr(again).splitlines()[-1] == "  the better result of before stands in the file for Q.1"
+    written = missed.export(file, name="Ada")
+    assert written.from_before == ("Q.1",) and written == Results.read(file)
+    assert [(each.points, len(each.tries)) for each in written.results.values()] == [(3, 1), (0, 2)]
+
+
 def test_the_score_shows_each_exercise_in_words(tmp_path: Path) -> None:
     """One line an exercise, with icon and words."""
     q = Quiz(question(), question("Q.2"), task())

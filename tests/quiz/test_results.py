@@ -122,3 +122,11 @@ def test_a_file_that_nobody_would_read_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="bytes"):
         Results("Ada", {f"X.{n}": Result(tries) for n in range(100)}).write(tmp_path / "ada.json")
     assert Results.read(tmp_path / "ada.json") == GOOD
+
+
+def test_the_best_figure_of_two_results_stays() -> None:
+    """The result with more points has the better figure of the two; one that is not right has none to give."""
+    first, second, missed = Result(("a",), True, 7), Result(("b", "c"), True, 5), Result(("b",), False)
+    assert first.best(second) == second.best(first) == Result(("a",), True, 5)
+    assert first.best(missed) == missed.best(first) == first
+    assert missed.best(Result(("b", "d"), False)) == Result(("b", "d"), False)
