@@ -163,7 +163,7 @@ EXERCISES: tuple[Item, ...] = (
         make=on_the_roofline,
         truth=_limits,
         hint="Operations a byte: with how many rows is each element of w multiplied, once it is read?",
-        where=lambda traces: at(traces[f"{ROWS[0]} rows"], "output_code", "extern_kernels.mm(", view="Advice"),
+        where=lambda traces: at(traces[f"{ROWS[0]} rows"], "output_code", "extern_kernels.mm(", view="kernels"),
         note="An H100 computes about 300 operations in the time of one byte. 16 rows are 16 operations a byte.",
         program=PRODUCT,
     ),

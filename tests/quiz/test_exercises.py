@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
+from explorer.payload import payload
 from explorer.quiz import Question, Quiz, Task
 from explorer.quiz.quiz import Quiz as Made
 from explorer.quiz.workshop import EXERCISES, FINAL, PARTS
+from explorer.widget.views import views_of
 
 HERE = Path(__file__).parent
 ITEMS = {item.id: item for item in EXERCISES}
 #: What runs without `--whole`: some of each part, every kind of answer and every way to make a subject.
 SAMPLE = ("M0.2", "M1.1", "M1.2", "M1.5", "M2.2", "M2.4", "M2.6", "M2.7", "M2.9", "M3.2", "M3.6", "M4.2", "M4.7")
-SAMPLE_OF_KERNELS = ("M5.1", "M5.2", "M5.7", "M5.8", "M6.1", "M6.5", "M7.3")
+SAMPLE_OF_KERNELS = ("M5.1", "M5.2", "M5.7", "M5.8", "M6.1", "M6.5", "M7.3", "M7.4")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -59,6 +61,7 @@ def test_right_answers_are_right_and_wrong_ones_are_not(exercise_id: str, answer
     assert missed[0].hint == exercise.item.hint and missed[0].place is None
     places = [outcome.place for outcome in missed[1:] if outcome.place is not None]
     assert places and places[0].text and f"line {places[0].line}" in str(places[0])
+    assert not places[0].view or places[0].view in views_of(payload(places[0].trace)), "a view without that tab raises"
     if isinstance(exercise.item, Task):
         failed = {row["part"] for outcome in missed for row in outcome.rows if not row["passed"]}
         assert failed == {check.name for check in exercise.item.checks}
