@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,15 +34,21 @@ sys.meta_path.insert(0, _Absent())
 """
 KEEPER = "from explorer.classpack.values import Keeper as _Keeper; import json as _json; _keeper = _Keeper({folder!r})"
 LOOK = "_keeper.look(globals())"
-BOUND = "print(_json.dumps(_keeper.bound(globals()), default=lambda one: dict(one) if hasattr(one, 'keys') else list(one)))"
+PRINT = "print(_json.dumps(_keeper.{call}(globals()), default=lambda one: dict(one) if hasattr(one, 'keys') else list(one)))"
 #: How the first code cell of a copy begins.
 OPENING = "from explorer.classpack import Recorded"
 ADDRESS = re.compile(r"0x[0-9a-f]+")
+#: What is copied along when a text of the notebook links to it: pictures and texts, by how their names end.
+LINKED = (".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".md")
+LINK = re.compile(r"(?<=\]\()[^()#\s]+")
 
 
 @dataclass
 class Step:
-    """One statement of a notebook: where it stands, what it put out and bound, and whether it is recorded in the copy."""
+    """One statement of a notebook: where it stands, what it put out and bound, and whether it is recorded in the copy.
+
+    What asks a quiz is never recorded: the answers and the score of a copy are those of who has it.
+    """
 
     cell: int
     statement: Statement
@@ -49,10 +56,51 @@ class Step:
     outputs: list[dict[str, Any]] = field(default_factory=list)
     bound: dict[str, Any] = field(default_factory=dict)
     recorded: bool = False
+    asks_quiz: bool = False
+
+    @property
+    def quizzes(self) -> list[str]:
+        """The names to which it bound a quiz or an exercise."""
+        return [name for name, value in self.bound.items() if value["is"] == "quiz"]
 
     def call(self, number: int) -> str:
         """The code that stands for the statement in the copy."""
         return recorded_call([number], self.bound)
+
+
+@dataclass
+class Records:
+    """The folder beside a copy with what was recorded of its notebook."""
+
+    folder: Path
+    made_with: str
+    #: Exercise → what the truth of it is found in.
+    subjects: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The folder as the copy names it, which stands two levels above."""
+        return "/".join(self.folder.parts[-2:])
+
+    @property
+    def opening(self) -> str:
+        """The first code cell of the copy."""
+        return f"{OPENING}\n\nrecorded = Recorded({self.name!r})\nrecorded"
+
+    def write(self, steps: Sequence[Step]) -> None:
+        """Write what the statements put out and bound."""
+        rows = {number: {"outputs": step.outputs, "bound": step.bound} for number, step in enumerate(steps)}
+        data = {"made_with": self.made_with, "steps": rows, "subjects": self.subjects}
+        (self.folder / "recorded.json").write_text(json.dumps(data), encoding="utf-8")
+
+    def forget_unneeded(self, steps: Sequence[Step]) -> None:
+        """Keep only what the recorded statements and the exercises need."""
+        values = [*self.subjects.values(), *(value for step in steps if step.recorded for value in step.bound.values())]
+        needed = {file for value in values for file in files_of(value)}
+        for file in self.folder.glob("trace_*.json.gz"):
+            if file.name not in needed:
+                file.unlink()
+        self.write([step if step.recorded else Step(step.cell, step.statement) for step in steps])
 
 
 def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
@@ -64,18 +112,19 @@ def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
     _check_folder(notebooks, folder)
     for path in notebooks:
         book = _read(path)
-        records = folder / "recorded" / path.stem
         steps = _steps(book)
+        records = Records(folder / "recorded" / path.stem, f"PyTorch {version_of('torch')}")
         _record(path, steps, records)
-        made_with = f"PyTorch {version_of('torch')}"
-        _write_records(steps, records, made_with)
-        while _try_without_torch(steps, records, folder):
+        records.write(steps)
+        while _try_without_torch(path, steps, records, folder):
             pass
-        _forget_unneeded(steps, records, made_with)
-        _write_copy(book, steps, made_with, folder / path.name, records.relative_to(folder).as_posix())
+        records.forget_unneeded(steps)
+        copied = _copy_linked(book, path.parent, records)
+        _write_copy(book, steps, records, folder / path.name)
         recorded = sum(step.recorded for step in steps)
-        size = sum(file.stat().st_size for file in records.iterdir())
-        yield f"{folder / path.name}: {len(steps)} statements, {recorded} of them recorded, {size / 1e6:.1f} MB"
+        size = sum(file.stat().st_size for file in records.folder.rglob("*") if file.is_file())
+        files = f"{copied} linked files, " if copied else ""
+        yield f"{folder / path.name}: {len(steps)} statements, {recorded} of them recorded, {files}{size / 1e6:.1f} MB"
 
 
 def _check_folder(notebooks: Sequence[Path], folder: Path) -> None:
@@ -156,39 +205,50 @@ def kernel(folder: Path) -> Iterator[Kernel]:
         yield Kernel(client)
 
 
-def _record(path: Path, steps: Sequence[Step], records: Path) -> None:
+def _record(path: Path, steps: Sequence[Step], records: Records) -> None:
     """Run the notebook where it stands, statement by statement, and note of each what it puts out and binds."""
+    quizzes: set[str] = set()
     with kernel(path.parent.absolute()) as live:
-        live.hidden(KEEPER.format(folder=str(records.absolute())))
+        live.hidden(KEEPER.format(folder=str(records.folder.absolute())))
         for step in steps:
             live.hidden(LOOK)
             outputs = [_kept(output) for output in live.run(step.statement.code)]
             step.outputs = [output for output in outputs if any(output.get("data", {"": output}).values())]
-            step.bound = json.loads(live.hidden(BOUND))
+            step.bound = json.loads(live.hidden(PRINT.format(call="bound")))
+            quizzes = quizzes.difference(step.bound).union(step.quizzes)
+            step.asks_quiz = not quizzes.isdisjoint(step.statement.names)
             if (error := _error(step.outputs)) and not step.may_raise:
-                line = f"cell {step.cell + 1}, line {step.statement.first}"
-                raise CompileError(f"{path}, {line}, does not run here: {error}")
+                raise CompileError(f"{_where(path, step)}, does not run here: {error}")
+        records.subjects = json.loads(live.hidden(PRINT.format(call="subjects")))
 
 
-def _try_without_torch(steps: Sequence[Step], records: Path, folder: Path) -> bool:
+def _where(path: Path, step: Step) -> str:
+    return f"{path}, cell {step.cell + 1}, line {step.statement.first}"
+
+
+def _try_without_torch(path: Path, steps: Sequence[Step], records: Records, folder: Path) -> bool:
     """Run the copy in a kernel without torch, record what does not run there, and say whether there was any."""
     more = False
     with kernel(folder) as reader:
         reader.hidden(WITHOUT_TORCH)
-        reader.hidden(_opening(records.relative_to(folder).as_posix()))
+        reader.hidden(records.opening)
         for number, step in enumerate(steps):
             if not step.recorded:
                 outputs = reader.run(step.statement.code)
-                if not _error(outputs) and _texts(outputs) == _texts(step.outputs):
+                error = _error(outputs)
+                if error and step.asks_quiz:
+                    raise CompileError(
+                        f"{_where(path, step)}, asks a quiz, which a class pack never records, and does not run without "
+                        f"PyTorch: {error}. Write ... in the place of the answer"
+                    )
+                if step.asks_quiz or (not error and _texts(outputs) == _texts(step.outputs)):
+                    for name in step.quizzes:
+                        reader.hidden(f"recorded.judge({name})")
                     continue
                 step.recorded = more = True
             if error := _error(reader.run(step.call(number))):
-                raise CompileError(f"statement {number} of {records.name} cannot be given from the pack: {error}")
+                raise CompileError(f"{_where(path, step)}, cannot be given from the pack: {error}")
     return more
-
-
-def _opening(records: str) -> str:
-    return f"{OPENING}\n\nrecorded = Recorded({records!r})\nrecorded"
 
 
 def _error(outputs: Sequence[dict[str, Any]]) -> str:
@@ -210,21 +270,25 @@ def _kept(output: dict[str, Any]) -> dict[str, Any]:
 # Writing -----------------------------------------------------------------------------------------------------------------
 
 
-def _write_records(steps: Sequence[Step], records: Path, made_with: str) -> None:
-    rows = {number: {"outputs": step.outputs, "bound": step.bound} for number, step in enumerate(steps)}
-    (records / "recorded.json").write_text(json.dumps({"made_with": made_with, "steps": rows}), encoding="utf-8")
+def _copy_linked(book: Any, beside: Path, records: Records) -> int:
+    """Copy the pictures and texts that the notebook's texts link to, lead the links to the copies, and say how many there are."""
+    copies: dict[str, str] = {}
+    for match in (match for cell in book.cells if cell.cell_type == "markdown" for match in LINK.finditer(cell.source)):
+        file = beside / match[0]
+        if file.suffix in LINKED and "://" not in match[0] and file.is_file():
+            copies[match[0]] = "/".join(part for part in Path(match[0]).parts if part != ".." and part != file.anchor)
+    for link, copy in copies.items():
+        (records.folder / copy).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(beside / link, records.folder / copy)
+    for cell in book.cells:
+        if cell.cell_type == "markdown":
+            cell.source = LINK.sub(
+                lambda link: f"{records.name}/{copies[link[0]]}" if link[0] in copies else link[0], cell.source
+            )
+    return len(copies)
 
 
-def _forget_unneeded(steps: Sequence[Step], records: Path, made_with: str) -> None:
-    """Keep only what the recorded statements need."""
-    needed = {file for step in steps if step.recorded for value in step.bound.values() for file in files_of(value)}
-    for file in records.glob("trace_*.json.gz"):
-        if file.name not in needed:
-            file.unlink()
-    _write_records([step if step.recorded else Step(step.cell, step.statement) for step in steps], records, made_with)
-
-
-def _write_copy(book: Any, steps: Sequence[Step], made_with: str, path: Path, records: str) -> None:
+def _write_copy(book: Any, steps: Sequence[Step], records: Records, path: Path) -> None:
     """Write the notebook with `recorded` in place of what is recorded; those cells are tagged so."""
     import nbformat
 
@@ -234,15 +298,17 @@ def _write_copy(book: Any, steps: Sequence[Step], made_with: str, path: Path, re
             continue
         cell.outputs, cell.execution_count = [], None
         own = [(number, step) for number, step in numbered if step.cell == at]
-        if any(step.recorded for _, step in own):
+        if any(step.recorded or step.quizzes for _, step in own):
             cell.source = _with_recorded(cell.source, own)
+        if any(step.recorded for _, step in own):
             cell.metadata["tags"] = [*cell.metadata.get("tags", ()), "recorded"]
     about = (
-        f"**This copy of the notebook needs no PyTorch.** Lines below `# recorded:` ran with {made_with}, on another machine. "
-        "What they made and put out is read from the folder `recorded`. All other lines run here. To run your own code under "
-        "`torch.compile` you need the notebook itself, and PyTorch."
+        f"**This copy of the notebook needs no PyTorch.** Lines below `# recorded:` are live: they need PyTorch. They ran with "
+        f"{records.made_with}, on another machine, and what they made and put out is read from the folder `recorded`. All other "
+        "lines run here. Most predictions are judged here too, by recorded traces. Tasks, and your own code under "
+        "`torch.compile`, need the notebook itself, and PyTorch."
     )
-    opening = nbformat.v4.new_code_cell(_opening(records), metadata={"tags": ["recorded"]})
+    opening = nbformat.v4.new_code_cell(records.opening, metadata={"tags": ["recorded"]})
     book.cells[:0] = [nbformat.v4.new_markdown_cell(about), opening]
     nbformat.write(book, path)
 
@@ -260,6 +326,7 @@ def _with_recorded(source: str, steps: Sequence[tuple[int, Step]]) -> str:
             made.append(recorded_call([number for number, _ in run], bound))
         else:
             made += lines[first - 1 : last]
+            made += [f"recorded.judge({name})  # its predictions, by recorded traces" for _, step in run for name in step.quizzes]
         at = last
     return "\n".join([*made, *lines[at:]])
 

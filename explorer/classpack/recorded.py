@@ -8,12 +8,14 @@ from typing import Any
 
 from explorer.classpack.values import restored
 from explorer.errors import FileError
+from explorer.quiz.quiz import Quiz
 
 
 class Recorded:
     """What the statements of one notebook made, by their numbers.
 
     `recorded(3, 4, names="x t")` shows what the statements 3 and 4 put out and returns what they bound to `x` and `t`.
+    `recorded.judge(q)` lets a quiz find the truths of its predictions in recorded traces.
     """
 
     def __init__(self, folder: str) -> None:
@@ -23,6 +25,7 @@ class Recorded:
             data = json.loads((self.folder / "recorded.json").read_text(encoding="utf-8"))
             self.made_with: str = data["made_with"]
             self._steps: dict[str, Any] = data["steps"]
+            self._subjects: dict[str, Any] = data["subjects"]
         except (ValueError, KeyError, TypeError) as error:
             raise FileError(f"{folder} of the class pack is damaged: copy the pack anew") from error
         except OSError as error:
@@ -38,12 +41,17 @@ class Recorded:
         steps = [self._steps[str(number)] for number in numbers]
         outputs = [output for step in steps for output in step["outputs"]]
         if outputs:
-            print(f"[recorded with {self.made_with}; not run here]")  # noqa: T201
+            print(f"[recorded with {self.made_with}; this is live: it needs PyTorch, and is not run here]")  # noqa: T201
         for output in outputs:
             _show(output)
         described = {name: value for step in steps for name, value in step["bound"].items()}
         values = tuple(restored(name, described[name], self.folder) for name in names.split())
         return values[0] if len(values) == 1 else values or None
+
+    def judge(self, quiz: Quiz) -> None:
+        """Let the quiz find the truths of its predictions in recorded traces."""
+        subjects = {each.id: self._subjects[each.id] for each in quiz if each.id in self._subjects}
+        quiz.judge_by({id: restored(id, described, self.folder) for id, described in subjects.items()})
 
 
 def _show(output: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import symtable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.model.syntax import parsed
@@ -10,11 +12,15 @@ from explorer.model.syntax import parsed
 
 @dataclass(frozen=True)
 class Statement:
-    """Lines `first` to `last` of a cell, and the code that runs them alone, with the line numbers that they have in it."""
+    """Lines `first` to `last` of a cell, and the code that runs them alone, with the line numbers that they have in it.
+
+    `names` are those that it uses or binds; of a cell with magics there are none.
+    """
 
     first: int
     last: int
     code: str
+    names: frozenset[str] = frozenset()
 
 
 def statements(cell: str) -> list[Statement]:
@@ -28,9 +34,21 @@ def statements(cell: str) -> list[Statement]:
     for node in body:
         first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
         if spans and first <= spans[-1][1]:  # two statements on a line, `a; b`, are one here
-            return [Statement(1, len(lines), cell)]
+            return [Statement(1, len(lines), cell, names_in(cell))]
         spans.append((first, node.end_lineno or first, node))
-    return [Statement(first, last, _alone(lines, first, last, node is body[-1], node)) for first, last, node in spans]
+    codes = [_alone(lines, first, last, node is body[-1], node) for first, last, node in spans]
+    return [Statement(first, last, code, names_in(code)) for (first, last, _), code in zip(spans, codes, strict=True)]
+
+
+def names_in(code: str) -> frozenset[str]:
+    """The names of the notebook that a piece of code uses or binds, and none that is local to a function in it."""
+    return frozenset(_names(symtable.symtable(code, "cell", "exec"), of_notebook=True))
+
+
+def _names(table: symtable.SymbolTable, *, of_notebook: bool) -> Iterator[str]:
+    yield from (symbol.get_name() for symbol in table.get_symbols() if of_notebook or symbol.is_global())
+    for inner in table.get_children():
+        yield from _names(inner, of_notebook=False)
 
 
 def _alone(lines: list[str], first: int, last: int, ends_the_cell: bool, node: ast.stmt) -> str:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from explorer.errors import NotInstalledError
+from explorer.errors import ExplorerError, NotInstalledError
 from explorer.model.values import Plain, Rows
+from explorer.quiz.exercise import Exercise
+from explorer.quiz.exercises import Question
+from explorer.quiz.quiz import Quiz
 from explorer.recording.record import Recording
 from explorer.traced import Kernel, Trace, load
 from explorer.traced.comparison import Comparison, compare
@@ -69,7 +72,29 @@ class Keeper:
                 return {"is": "Comparison", "traces": [self._saved(t) for t in value.traces], "names": list(value.names)}
             case Rows():
                 return {"is": "Rows", "rows": [dict(row) for row in value], "columns": list(value.columns)}
+            case Quiz() | Exercise():
+                return {"is": "quiz"}
+            case dict() if value and all(isinstance(each, Trace) for each in value.values()) and _is_plain(list(value)):
+                return {"is": "traces", "traces": [self._saved(t) for t in value.values()], "names": list(value)}
         return {"is": "plain", "value": value} if _is_plain(value) else {"is": "absent"}
+
+    def subjects(self, names: Mapping[str, Any]) -> dict[str, Plain]:
+        """Describe, by exercise, what the truth of each question of the quizzes is found in, of those that a file can answer."""
+        quizzes = [value for value in names.values() if isinstance(value, Quiz)]
+        found = {each.id: self._subject(each) for quiz in quizzes for each in quiz if isinstance(each.item, Question)}
+        return {id: described for id, described in found.items() if described is not None}
+
+    def _subject(self, exercise: Exercise) -> Plain:
+        """Describe an exercise's subject; None where the file of it does not have the same truth."""
+        item = exercise.item
+        assert isinstance(item, Question)
+        try:
+            subject = exercise.trace
+            described = self.described(subject)
+            same = item.truths(restored(item.id, described, self.folder)) == item.truths(subject)
+        except (ExplorerError, ImportError):  # a compiler is missing here, or the truth is asked of what runs
+            return None
+        return described if same else None
 
     def _saved(self, trace: Trace) -> str:
         if id(trace) not in self._traces:
@@ -99,6 +124,8 @@ def restored(name: str, described: Mapping[str, Any], folder: Path) -> Any:
             return load(folder / described["trace"]).kernels[described["number"]]
         case "Comparison":
             return compare(*(load(folder / file) for file in described["traces"]), names=described["names"])
+        case "traces":
+            return {key: load(folder / file) for key, file in zip(described["names"], described["traces"], strict=True)}
         case "Rows":
             return Rows(described["rows"], described["columns"])
         case "plain":

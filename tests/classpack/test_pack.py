@@ -59,6 +59,62 @@ def test_the_copy_runs_without_torch_and_shows_the_same(tmp_path: Path) -> None:
     assert cells[4].source == CELLS[3]
 
 
+#: A quiz that the packer answers wrongly.
+QUIZ = (
+    'import explorer\nimport torch\n\nq = explorer.Quiz("M1.2", "M1.5")',
+    'q("M1.2").answer("1")',
+    'def mine(x):\n    return torch.sin(x)\n\n\nq("M1.5").answer(mine)',
+    "q.score()",
+)
+
+
+@pytest.mark.filterwarnings("ignore:Proactor event loop")
+def test_a_quiz_is_the_learner_s(tmp_path: Path) -> None:
+    """What asks a quiz is not recorded: recorded traces judge answers, nothing judges tasks, and the score is one's own."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernel")
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    list(make([notebook(tmp_path / "quiz.ipynb", *QUIZ)], tmp_path / "pack"))
+    copy = tmp_path / "pack" / "quiz.ipynb"
+    book = nbformat.read(copy, as_version=4)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert "recorded.judge(q)" in code[1].source and [cell.source for cell in code[2:]] == list(QUIZ[1:])
+    *_, score = executed(copy, WITHOUT_TORCH)
+    assert "✗ M1.2: not yet (1 try)" in score and "○ M1.5: not answered yet" in score
+
+    code[2].source = 'q("M1.2").answer("23-25")'
+    nbformat.write(book, copy)
+    *_, score = executed(copy, WITHOUT_TORCH)
+    assert "3 points of 6; 1 of 2 exercises are right" in score and "✓ M1.2: right, 3 points" in score
+
+
+def test_an_answer_that_needs_torch_is_refused(tmp_path: Path) -> None:
+    """A quiz is not recorded, so a call of it that cannot run without torch is an error that says what to write instead."""
+    cells = ("import explorer\nimport torch", 'q = explorer.Quiz("M2.9")\nq("M2.9").answer(torch.ones(4))')
+    with pytest.raises(CompileError, match=r"cell 2, line 2, asks a quiz, .* Write \.\.\. in the place of the answer"):
+        list(make([notebook(tmp_path / "one.ipynb", *cells)], tmp_path / "pack"))
+
+
+def test_what_the_texts_link_to_is_copied_along(tmp_path: Path) -> None:
+    """Pictures and texts, also from folders above, are in the pack, and the copy's links lead there; no other link changes."""
+    (tmp_path / "books" / "figures").mkdir(parents=True)
+    (tmp_path / "books" / "figures" / "a.svg").write_text("<svg/>")
+    (tmp_path / "words.md").write_text("words")
+    (tmp_path / "secret.txt").write_text("not for the pack")
+    text = (
+        "![a](figures/a.svg) [w](../words.md#one) [s](../secret.txt) [n](two.ipynb) [p](https://pytorch.org/a.svg) [g](gone.svg)"
+    )
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("1 + 1")])
+    nbformat.write(book, tmp_path / "books" / "one.ipynb")
+    (line,) = make([tmp_path / "books" / "one.ipynb"], tmp_path / "pack")
+    assert "2 linked files" in line
+    pack = tmp_path / "pack"
+    shown = nbformat.read(pack / "one.ipynb", as_version=4).cells[2].source
+    assert shown == text.replace("figures/", "recorded/one/figures/", 1).replace("../words.md", "recorded/one/words.md")
+    copied = {file.relative_to(pack).as_posix() for file in pack.rglob("*") if file.suffix in (".svg", ".md", ".txt")}
+    assert copied == {"recorded/one/figures/a.svg", "recorded/one/words.md"}
+    assert (pack / "recorded/one/figures/a.svg").read_text() == "<svg/>"
+
+
 def test_an_error_that_a_cell_is_there_for_is_recorded(tmp_path: Path) -> None:
     """A cell tagged raises-exception puts out its error, and its copy the text of it, without failing."""
     path = notebook(tmp_path / "three.ipynb", "import torch", "torch.ones(2) @ torch.ones(3)")

@@ -21,6 +21,13 @@ def test_only_the_last_expression_of_a_cell_shows_its_value() -> None:
     assert [one.code.rpartition("\n")[2] for one in statements("f(1)  # one\nf(2)")] == ["f(1);", "f(2)"]
 
 
+def test_a_statement_has_the_names_of_the_notebook_that_it_uses() -> None:
+    """Also those that a function in it uses, but none that is local to one."""
+    cell = "class A(n.B):\n    def f(self, a):\n        q, k = a\n        return q + c\n\n\nx = list(z)"
+    assert [set(one.names) for one in statements(cell)] == [{"A", "n", "c"}, {"x", "list", "z"}]
+    assert statements("a = 1; b = a")[0].names == {"a", "b"} and statements("%magic a")[0].names == set()
+
+
 @pytest.mark.parametrize("cell", ["%load_ext explorer", "%%explore\nf(x)", "a = 1; b = 2", "!ls\na = 1"])
 def test_what_cannot_be_split_is_one_statement(cell: str) -> None:
     """A cell with a magic, or with two statements on a line, runs whole."""

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.classpack.recorded import Recorded
 from explorer.classpack.values import Keeper, NotRecorded, files_of, restored
 from explorer.model.values import Rows
+from explorer.quiz import Number, Question, Quiz, at
 from explorer.recording.record import Recording
 from explorer.traced import Trace
 
@@ -30,6 +32,7 @@ def test_traces_and_what_is_made_of_them_come_back(replayed: Callable[[str], Tra
     compared = explorer.compare(one, other, names=("a", "b"))
     back = through(compared, tmp_path)
     assert (back.traces, back.names, str(back)) == (compared.traces, compared.names, str(compared))
+    assert through({8: one, "other": other}, tmp_path) == {8: one, "other": other}
 
 
 @pytest.mark.parametrize("value", [None, 1, 2.5, True, "text", [1, [2]], {"a": {"b": None}}, Rows([{"a": 1}], ["a"])])
@@ -70,3 +73,23 @@ def test_a_trace_that_two_names_have_is_saved_once(replayed: Callable[[str], Tra
     bound = keeper.bound(names)
     assert list(bound) == ["t", "same"] and len(list(tmp_path.iterdir())) == 1
     assert files_of(bound["t"]) == files_of(bound["same"]) == ["trace_0.json.gz"]
+
+
+def test_the_subject_of_a_question_is_kept_where_its_file_has_the_truth(replayed: Callable[[str], Trace], tmp_path: Path) -> None:
+    """A truth that the texts hold can be asked of the file; one that needs the process cannot, nor one that is another there."""
+    trace = replayed("sin_cos-torch2.13-cpu")
+
+    def needs_the_process(t: Trace) -> int:
+        raise explorer.LiveError("this trace was loaded")
+
+    questions = {"Q.1": lambda t: len(t.kernels), "Q.2": needs_the_process, "Q.3": id}
+    items = [
+        Question(id=id, text="?", fields=(Number(),), make=lambda: trace, truth=truth, hint="", where=lambda t: at(t, "kernel"))
+        for id, truth in questions.items()
+    ]
+    described = Keeper(str(tmp_path)).subjects({"q": Quiz(*items), "x": 1})
+    assert list(described) == ["Q.1"] and restored("Q.1", described["Q.1"], tmp_path) == trace
+    quiz = Quiz(*items)
+    (tmp_path / "recorded.json").write_text(json.dumps({"made_with": "PyTorch", "steps": {}, "subjects": described}))
+    Recorded(str(tmp_path)).judge(quiz)
+    assert quiz("Q.1").trace is not trace and quiz("Q.1").judge(len(trace.kernels)).is_right
