@@ -2,7 +2,8 @@
 
 - The wheel is pure Python, and holds what the package needs besides its modules.
 - `WHEEL[view]` resolves for macOS and Windows too, with wheels only, where the index has them.
-- In an empty environment with `WHEEL[view]`, without torch, `reader.py` reads, follows, compares and shows recorded traces.
+- In an empty environment with `WHEEL[view]`, without torch, `reader.py` reads, follows, compares and shows recorded traces, and
+  `classroom.py` runs a class pack of two notebooks, which is made here.
 - In another, which borrows torch and all that it needs from the environment that runs this, the wheel traces a function.
 """
 
@@ -23,6 +24,8 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
 #: Two recordings that have every stage down to a kernel.
 RECORDINGS = ("sin_cos-torch2.13-cpu.events.json.gz", "sin_cos-torch2.15-cpu.events.json.gz")
+#: The notebooks of which a class pack is made: the first with tables and timings, and one with breaks and recompiles.
+PACKED = ("00_why_compile.ipynb", "06_graph_breaks_guards_dynamic_shapes.ipynb")
 #: The platforms that a reader of traces is installed on besides this one, as pip names them.
 PLATFORMS = ("macosx_11_0_arm64", "win_amd64")
 #: pip warns of each index that lacks a package; what it says of an error stays.
@@ -78,6 +81,9 @@ def without_torch(wheel: Path, folder: Path) -> None:
     install(python, "-c", str(ROOT / "constraints.txt"), f"{wheel}[view]")
     recordings = [str(DATA / name) for name in RECORDINGS]
     print(run(python, "-I", str(ROOT / ".ci" / "reader.py"), *recordings, str(folder)).strip())
+    notebooks = [str(ROOT / "notebooks" / name) for name in PACKED]
+    run(sys.executable, "-m", "explorer", "classpack", *notebooks, "-o", str(folder / "pack"))
+    print(run(python, "-I", str(ROOT / ".ci" / "classroom.py"), str(folder / "pack")).strip())
 
 
 def with_torch(wheel: Path, folder: Path) -> None:
