@@ -20,7 +20,7 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test whole faults check notebooks outputs docs docs-links class-pack binder wheel widget widget-check types venv which-python clean
+.PHONY: help demo lab test whole faults check notebooks outputs docs docs-links classroom class-pack binder wheel widget widget-check types venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,9 @@ docs: $(DOCS_INSTALLED) ## the documentation site and its gallery, in docs/_buil
 
 docs-links: docs ## ask other sites whether what the documentation links to is there: it needs a network
 	$(BIN)/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
+
+classroom: $(INSTALLED) ## every notebook in JupyterLab, answered rightly, wrongly and not at all, as a table: half an hour
+	$(BIN)/python -m pytest -n $(JOBS) --whole tests/quiz/test_notebooks_in_lab.py
 
 class-pack: $(INSTALLED) ## copies of the notebooks that run without PyTorch, with recorded traces, in class-pack/
 	$(BIN)/explorer classpack notebooks/*.ipynb -o class-pack

@@ -69,7 +69,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a sample of the cases of each test marked `sampled`: every value of every parameter at least once."""
+    """Keep a sample of the cases of each test marked `sampled`: every value of every parameter at least once.
+
+    Of what is marked `whole` nothing is kept.
+    """
     if config.getoption("--whole"):
         return
     cases: dict[str, list[pytest.Item]] = {}
@@ -78,6 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {item.nodeid for group in cases.values() for item in covering(group)}
     left_out = [item for group in cases.values() for item in group if item.nodeid not in kept]
+    left_out += [item for item in items if item.get_closest_marker("whole")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         names = {item.nodeid for item in left_out}
@@ -102,6 +106,7 @@ def covering(cases: list[pytest.Item]) -> list[pytest.Item]:
 def pytest_configure(config: pytest.Config) -> None:
     """Check every payload that a test makes against the shape in `explorer/wire.py`, as the front end reads it."""
     config.addinivalue_line("markers", "sampled: run few of its cases, with every value of every parameter; `--whole` runs all")
+    config.addinivalue_line("markers", "whole: run with `--whole` only")
     check = load(HERE / "wire_types.py").check
 
     def checked(make: Callable[..., Any], shape: Any) -> Callable[..., Any]:

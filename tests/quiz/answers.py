@@ -440,5 +440,7 @@ def wrong(exercise: Any) -> tuple[Answer, ...]:
         return WRONG[exercise.id]
     (field,) = exercise.item.fields
     (truth,) = exercise.item.truths(exercise.trace)
-    good = truth if isinstance(truth, tuple) else (truth,)
-    return tuple(values(option) for option in field.options if option not in good)[:2]
+    good = [field.options.index(each) for each in (truth if isinstance(truth, tuple) else (truth,))]
+    # the farthest first: what is measured again may be found to be in the next bin
+    far = sorted(set(range(len(field.options))).difference(good), key=lambda n: -min(abs(n - right) for right in good))
+    return tuple(values(field.options[n]) for n in far)[:2]
