@@ -197,7 +197,7 @@ class Lines(Field):
     """Lines of one stage's text: numbers, a range, "7-8", or what is selected in the view, `w.selected`."""
 
     stage: str = ""
-    takes = 'line numbers, such as [7, 8], range(7, 9) or "7-8", or w.selected'
+    takes = 'line numbers, such as [7, 8], range(7, 9) or "7-8", or w.selected, the line clicked in w = explorer.show(t)'
 
     def read(self, given: Any) -> Any:
         """The numbers of the lines, sorted; InputError for what has none, or is selected in another stage's text."""
@@ -245,7 +245,7 @@ class Lines(Field):
 class Line(Lines):
     """One line of one stage's text: its number, or what is selected in the view. Where several are right any of them is."""
 
-    takes = "one line number, such as 7, or w.selected"
+    takes = "one line number, such as 7, or w.selected, the line clicked in w = explorer.show(t)"
 
     def read(self, given: Any) -> Any:
         """The number in a tuple; InputError for several."""
