@@ -34,7 +34,11 @@ sys.meta_path.insert(0, _Absent())
 """
 KEEPER = "from explorer.classpack.values import Keeper as _Keeper; import json as _json; _keeper = _Keeper({folder!r})"
 LOOK = "_keeper.look(globals())"
-PRINT = "print(_json.dumps(_keeper.{call}(globals()), default=lambda one: dict(one) if hasattr(one, 'keys') else list(one)))"
+#: Writes what the keeper says to a file: what a kernel prints is put together piece by piece, which takes minutes for megabytes.
+TELL = """
+with open({file!r}, "w", encoding="utf-8") as _file:
+    _json.dump(_keeper.{call}(globals()), _file, default=lambda one: dict(one) if hasattr(one, "keys") else list(one))
+"""
 #: How the first code cell of a copy begins.
 OPENING = "from explorer.classpack import Recorded"
 ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -168,12 +172,10 @@ class Kernel:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def hidden(self, code: str) -> str:
-        """Run code of explorer's own, which the notebook does not see, and return what it printed."""
-        outputs = self.run(code, history=False)
-        if error := _error(outputs):
+    def hidden(self, code: str) -> None:
+        """Run code of explorer's own, which the notebook does not see."""
+        if error := _error(self.run(code, history=False)):
             raise RuntimeError(f"the class pack's own code failed in the notebook's kernel: {error}")
-        return "".join(_texts(outputs))
 
     def run(self, code: str, history: bool = True) -> list[dict[str, Any]]:
         """Run code and return its outputs, an error being one."""
@@ -214,12 +216,21 @@ def _record(path: Path, steps: Sequence[Step], records: Records) -> None:
             live.hidden(LOOK)
             outputs = [_kept(output) for output in live.run(step.statement.code)]
             step.outputs = [output for output in outputs if any(output.get("data", {"": output}).values())]
-            step.bound = json.loads(live.hidden(PRINT.format(call="bound")))
+            step.bound = _told(live, "bound", records)
             quizzes = quizzes.difference(step.bound).union(step.quizzes)
             step.asks_quiz = not quizzes.isdisjoint(step.statement.names)
             if (error := _error(step.outputs)) and not step.may_raise:
                 raise CompileError(f"{_where(path, step)}, does not run here: {error}")
-        records.subjects = json.loads(live.hidden(PRINT.format(call="subjects")))
+        records.subjects = _told(live, "subjects", records)
+
+
+def _told(live: Kernel, call: str, records: Records) -> dict[str, Any]:
+    """What the keeper in the notebook's kernel says."""
+    file = records.folder.absolute() / "told.json"
+    live.hidden(TELL.format(call=call, file=str(file)))
+    told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    file.unlink()
+    return told
 
 
 def _where(path: Path, step: Step) -> str:
