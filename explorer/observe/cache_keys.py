@@ -31,40 +31,62 @@ class Compared:
 
 @dataclass(frozen=True)
 class NotedKey:
-    """A key that was asked for: what is known of it at once, and what compares it with the keys before it.
+    """A key that was asked for, which is compared when the recording is read.
 
-    `compare(folder, at)` also looks at what a cache's folder had at a time, where one is given.
+    `told()` is what is known of it; `compare(folder, at)` also finds the nearest key of those before it and of those that a
+    cache's folder had at a time, where one is given.
     """
 
-    told: Compared
+    told: Callable[[], Compared]
     compare: Callable[[Path | None, float], Compared]
 
 
+class _Log:
+    """The keys that one cache was asked for: the first one's lines, and of each what is in only one of the two."""
+
+    def __init__(self, key: str, lines: frozenset[str]) -> None:
+        self.first, self.lines = key, lines
+        self.keys: list[tuple[str, frozenset[str], frozenset[str]]] = []
+
+    def base(self) -> KeyParts:
+        return key_parts(self.lines)
+
+    def changed(self, base: KeyParts, number: int) -> KeyParts:
+        """The parts of a key that differ from the first one's."""
+        _, new, gone = self.keys[number]
+        return changed_parts(key_parts(new), {name: base[name] for name in key_parts(new | gone) if name in base})
+
+
 class KeyLog:
-    """The keys of one recording, by the cache that was asked, each as its differences from the first one."""
+    """The keys of one recording, by the cache that was asked; little is done while the program compiles."""
 
     def __init__(self) -> None:
-        self._first: dict[str, tuple[str, KeyParts]] = {}
-        self._changed: dict[str, list[tuple[str, KeyParts]]] = {}
+        self._logs: dict[str, _Log] = {}
         self._stored: dict[Path, list[tuple[float, str, KeyParts]]] = {}
 
     def add(self, cache: str, key: str, lines: Sequence[str]) -> NotedKey:
         """Note a key with torch's list of its parts."""
-        parts = key_parts(lines)
-        if not parts or not key:
-            return NotedKey(Compared(), lambda *_: Compared())
-        first, base = self._first.setdefault(cache, (key, parts))
-        log = self._changed.setdefault(cache, [])
-        changed, before = changed_parts(parts, base), len(log)
-        log.append((key, changed))
-        told = Compared(changed, first) if before else Compared(parts)
+        if not lines or not key:
+            return NotedKey(Compared, lambda *_: Compared())
+        all_lines = frozenset(lines)
+        log = self._logs.setdefault(cache, _Log(key, all_lines))
+        number = len(log.keys)
+        log.keys.append((key, all_lines - log.lines, log.lines - all_lines))
+
+        def told() -> Compared:
+            base = log.base()
+            return Compared(log.changed(base, number), log.first) if number else Compared(base)
 
         def compare(folder: Path | None, at: float) -> Compared:
-            closest = nearest(changed, [each for each in log[:before] if each[0] != key])
+            base = log.base()
+            changed = log.changed(base, number)
+            parts = whole_parts(changed, base)
+            before = [(log.keys[n][0], log.changed(base, n)) for n in range(number) if log.keys[n][0] != key]
+            closest = nearest(changed, before)
             earlier = [(closest[0], whole_parts(closest[1], base))] if closest else []
             stored = [(name, each) for time, name, each in self._entries(folder) if time < at and name != key]
             found = nearest(parts, [*stored, *earlier])
-            return replace(told, nearest=found[0], differs=differences(parts, found[1])) if found else told
+            return replace(told(), nearest=found[0], differs=differences(parts, found[1])) if found else told()
 
         return NotedKey(told, compare)
 

@@ -91,9 +91,10 @@ class CacheWatch:
         graph, self._graph = (self._graph, "") if cache == "FX graph" else ("", self._graph)
         lines = self._autograd_keys.lines(info) if cache == "AOTAutograd" else info.get("components") or ()
         noted = self._keys.add(cache, str(info.get("key") or ""), lines)
+        info.pop("components", None)  # 70 KB, which would be held until the recording is read
         if state != "miss" or _reads_nothing():
             info = {**info, "cache_status_detailed": "fresh"} if state == "miss" else info
-            self._emit("cache", lambda: graph_lookup(cache, state, graph, info, noted.told))
+            self._emit("cache", lambda: lambda: graph_lookup(cache, state, graph, info, noted.told()))
             return
         folder, now = _folder_of_graphs() if cache == "FX graph" else None, time.time()
         self._emit("cache", lambda: lambda: graph_lookup(cache, state, graph, info, noted.compare(folder, now)))

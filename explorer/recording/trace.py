@@ -70,6 +70,8 @@ def trace(
     why. `without_pattern` and `without_pass` leave out what `Trace.matches` and `Trace.passes` list by these names, also
     where only a later round has them; "_sfdp_*" is all that begin so.
 
+    What earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches.
+
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
     Raises InputError for arguments that cannot be, BusyError inside another recording, and NotInstalledError without torch.

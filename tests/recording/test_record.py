@@ -60,6 +60,20 @@ def test_record_catches_a_training_loop() -> None:
     assert graphs.count(("backward", "backward")) == 1
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # torch's own, in Dynamo
+def test_compiled_autograd_is_recorded_with_its_kernels() -> None:
+    """The backward that Dynamo compiles as a whole is a frame with its kernels, and the gradients are those of eager."""
+    x = torch.linspace(-1, 1, 8)
+    weight, other = (x.clone().requires_grad_() for _ in range(2))
+    (weight * x).sin().sum().backward()
+    with explorer.record() as recorded, torch._dynamo.compiled_autograd._enable(torch.compile(fullgraph=True)):
+        (other * x).sin().sum().backward()
+    assert torch.allclose(other.grad, weight.grad)  # type: ignore[arg-type]
+    (graph,) = recorded.trace.find("dynamo")
+    assert "SinBackward0" in graph.text
+    assert [kernel.language for kernel in recorded.trace.kernels] == ["cpp"] and recorded.trace.failures == ()
+
+
 def test_both_branches_of_the_toy_example_are_three_compiled_frames() -> None:
     """Recorded over two calls that take both branches, all three frames are compiled."""
     with explorer.record() as recorded:
