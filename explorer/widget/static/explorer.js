@@ -1668,7 +1668,7 @@ var Hf=`/* The view. It stands behind a shadow root, so nothing of the page reac
 }
 .explorer .steps-side {
   flex: none;
-  width: 270px;
+  width: 300px;
   display: flex;
   flex-direction: column;
   gap: 6px;
