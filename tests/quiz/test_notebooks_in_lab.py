@@ -268,3 +268,47 @@ def test_a_notebook_that_is_answered(
         check_pictures(tab, tmp_path)
         tab.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(3)")
         tab.locator(".explorer-host .pane").first.wait_for(state="attached", timeout=60_000)
+
+
+#: A cell that opens the view of an exercise's trace, and one with the exercise's row of widgets, and one with another's.
+ROWS = (
+    'import explorer\n\nq = explorer.Quiz("M1.1", "M1.2")\ne = q("M1.2")\n'
+    'w = explorer.show(e.trace)\nw.open("kernel", pane="right")\nw',
+    "e.ask(w)",
+    'q("M1.1").ask()',
+)
+
+
+def test_the_widgets_of_an_exercise_in_a_browser(browser: Any, lab: ModuleType, tmp_path: Path) -> None:
+    """A line picked in the view, a number typed: the first miss has the hint, the second opens the view at the line.
+
+    The score counts what the widgets were given.
+    """
+    pytest.importorskip("triton", reason="triton is not installed: it compiles for an H100")
+    with lab.lab_with(browser, tmp_path, *ROWS) as tab:
+        run_all(tab)
+        view = tab.locator(".explorer-host").first
+        kernel = view.locator(".pane").nth(1)
+        kernel.locator(".line", has_text="tl_math.sin").first.wait_for(timeout=60_000)
+        line = kernel.locator(".line", has_text="tl_math.sin").first
+        answer = tab.get_by_label("your answer to M1.2")
+        button = tab.get_by_role("button", name="answer M1.2")
+        line.click()
+        tab.wait_for_function("(one) => one.value === '24'", arg=answer.element_handle(), timeout=20_000)
+        views = tab.locator(".explorer-host").count()
+        button.click()
+        tab.get_by_text("✗ M1.2: not yet.").wait_for(timeout=60_000)
+        tab.get_by_text("hint: Click line 2 of the source").wait_for()
+        assert tab.locator(".explorer-host").count() == views, "the first miss opens nothing"
+        answer.fill("25")
+        button.click()
+        opened = tab.locator(".explorer-host").nth(views)
+        opened.locator(".line.chosen", has_text="tl_math.sin").first.wait_for(timeout=60_000)
+        answer.fill("23-25")
+        button.click()
+        tab.get_by_text("✓ M1.2: right.").wait_for(timeout=60_000)
+        tab.get_by_label("your answer to M1.1").fill("2")
+        tab.get_by_role("button", name="answer M1.1").click()
+        tab.get_by_text("✓ M1.1: right.").wait_for(timeout=90_000)
+        score = lab.in_kernel(tab, "repr(q.score()).split(';')[1].split('\\n')[0].strip()", "2 of 2 exercises are right")
+        assert score == "2 of 2 exercises are right"
