@@ -12,7 +12,7 @@ from pathlib import Path
 from explorer.errors import FileError
 from explorer.logs.quoted_source import QuotedSources
 from explorer.logs.readable_graph import graph_of_text
-from explorer.logs.recorded import Recorded
+from explorer.logs.recorded import UNREADABLE, Recorded
 from explorer.logs.scheduler_text import nodes_of_text
 from explorer.model.events import FxGraphText, OutputCodeText, Text
 from explorer.model.records import Record
@@ -80,5 +80,8 @@ def _events(path: Path, frame: str, graph: str, failures: list[Failure], limit: 
         except OSError as error:
             failures.append(Failure("log", "read", f"{file}: {error.strerror or error}"))
             continue
-        if text.strip():
-            yield Event(kind or HANDED[graph], float(order), frame, graph, record_of(text.strip("\n")))
+        try:
+            if text.strip():
+                yield Event(kind or HANDED[graph], float(order), frame, graph, record_of(text.strip("\n")))
+        except UNREADABLE as error:
+            failures.append(Failure("log", "read", f"{file}: {type(error).__name__}: {error}"))

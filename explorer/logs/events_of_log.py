@@ -1,5 +1,6 @@
-"""Turn the records of a `TORCH_TRACE` log into the events that explorer's probes would have recorded. Pure.
+"""Turn the records of a `TORCH_TRACE` log into the events that explorer's probes would have recorded.
 
+Nothing is read but the program's files that the log names, to show its functions whole: see `quoted_source.py`.
 `HANDLERS` has what is made of each kind of record; what has no handler is counted, and a Failure of the trace names it.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 from explorer.logs.quoted_source import QuotedSources
 from explorer.logs.readable_graph import graph_of_text
+from explorer.logs.recorded import UNREADABLE
 from explorer.logs.torch_trace import Log, LogRecord
 from explorer.model.artifacts import CacheLookup, CompileCall, KernelLines
 from explorer.model.events import Frame, FxGraphText, GraphBreakText, GuardTree, OutputCodeText, PhaseMark, Text
@@ -41,17 +43,20 @@ Handler = Callable[["EventsOfLog", LogRecord], None]
 class EventsOfLog:
     """The events of one log, the errors of its compiles, and the kinds of records that no event is made of."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, rank: int | None = None) -> None:
+        """Read the records of one rank, and those that name none."""
         self._log = log
         self.events: list[Event] = []
         self.failures: list[Failure] = []
         self.not_shown: Counter[str] = Counter()
         self.torch_version = ""
         self._graphs: dict[str, str] = {}  # the graph that Inductor compiles, by frame
+        self._post_grad: dict[tuple[str, str], str] = {}  # the last text of each
         self._without_dynamo = 0
         self._sources = QuotedSources()
         for record in log.records:
-            self._read(record)
+            if record.rank in (None, rank):
+                self._read(record)
         self.events[:0] = self._sources.events()
 
     def _read(self, record: LogRecord) -> None:
@@ -63,7 +68,7 @@ class EventsOfLog:
             return
         try:
             handler(self, record)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except UNREADABLE as error:
             where = f"line {record.line} of the log has a {record.name} that cannot be read ({type(error).__name__}: {error})"
             self.failures.append(Failure("log", "read", where))
 
@@ -82,8 +87,8 @@ class EventsOfLog:
         places = []
         for call in record.facts["stack"]:
             file = self._log.string(call["filename"])
-            places.append(Place(file=file, line=call["line"], function=call["name"]))
-            self._sources.quote(file, call["line"], str(call.get("loc") or ""))
+            places.append(Place(file=file, line=int(call["line"]), function=str(call["name"])))
+            self._sources.quote(file, int(call["line"]), str(call.get("loc") or ""))
         self._emit(record, "frame", Frame(stack=tuple(places)))
         if not places:
             return
@@ -118,7 +123,7 @@ class EventsOfLog:
         """A symbolic size, or a condition on one."""
         make = {"create_symbol": created_symbol, "create_unbacked_symbol": unbacked_symbol}.get(record.name, guarded_symbol)
         for place in (record.facts.get("user_stack") or [])[-1:]:
-            self._sources.quote(self._log.string(place["filename"]), place["line"], str(place.get("loc") or ""))
+            self._sources.quote(self._log.string(place["filename"]), int(place["line"]), str(place.get("loc") or ""))
         self._emit(record, "symbol", make(record.facts, self._log.string))
 
     def phase(self, record: LogRecord) -> None:
@@ -185,10 +190,9 @@ class EventsOfLog:
         """The graph after all pattern matching; two kinds of records may have it."""
         graph = graph_of(record.payload)
         self._graphs[self._frame(record)] = graph
-        same = (e for e in reversed(self.events) if (e.kind, e.frame, e.graph) == ("post_grad", self._frame(record), graph))
-        before = next(same, None)
         text = _GRAPH_ID.sub("\n", record.payload).strip("\n")
-        if before is None or before.data["text"] != text:
+        if self._post_grad.get((self._frame(record), graph)) != text:
+            self._post_grad[self._frame(record), graph] = text
             self._graph(record, "post_grad", graph)
 
     def runnable(self, record: LogRecord) -> None:

@@ -1,14 +1,14 @@
 """The program's source, as far as a log quotes it: lines in stacks and in the comments of graphs.
 
-A file that is still there and has all lines that the log quotes of it gives the functions whole; otherwise the quoted lines stand
-alone, each in its place.
+A file that is still there, and in which all lines that the log quotes stand where they stood, gives the functions whole, as the
+file is today; otherwise the quoted lines stand alone, each in its place.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
@@ -23,6 +23,10 @@ _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
 #: Why a text is not the whole function: the log quotes only these lines of it.
 QUOTED = "quoted"
+#: What is said of a whole function: its file may have changed in lines that the log does not quote.
+TODAY = "today"
+#: The longest file that is looked at, in bytes, and the most lines between two that are shown in one text.
+LONGEST, GAP = 10_000_000, 100
 
 
 class _Function(NamedTuple):
@@ -61,8 +65,9 @@ class QuotedSources:
         for place in (place for stack in stacks if (place := _PLACE.search(stack))):
             file, line, name = place["file"], int(place["line"]), place["function"]
             self.quote(file, line, place["code"])
-            own = next((f for f in self._lines if not f.inlined and (f.frame, f.file, f.name) == (frame, file, name)), None)
-            self._lines.setdefault(own or _Function(frame, file, name, inlined=True), set()).add(line)
+            own = _Function(frame, file, name, inlined=False)
+            function = own if own in self._lines else _Function(frame, file, name, inlined=True)
+            self._lines.setdefault(function, set()).add(line)
 
     def compiled(self, frame: str, place: Place) -> None:
         """Note the function of a frame, and the line on which it begins."""
@@ -84,7 +89,7 @@ class QuotedSources:
                     first_line=part.first,
                     compiled=True,
                     inlined=True if function.inlined or number else None,
-                    unseen=None if part.whole else QUOTED,
+                    unseen=TODAY if part.whole else QUOTED,
                 )
                 yield Event("source", 0.0, function.frame, "", source)
 
@@ -92,9 +97,11 @@ class QuotedSources:
         """The texts of the functions of a name in a file, such as the forwards of several classes; the one of the frame first."""
         content = self._content(function.file)
         if content is None or max(lines) > len(content):
-            quoted, numbers = self._code.get(function.file, {}), range(min(lines), max(lines) + 1)
-            text = "".join(f"{quoted[n]}\n" if n in quoted else f"# line {n}: the log does not quote it\n" for n in numbers)
-            yield _Text(text, min(lines), whole=False)
+            quoted = self._code.get(function.file, {})
+            for near in _near(sorted(lines)):
+                numbers = range(near[0], near[-1] + 1)
+                text = "".join(f"{quoted[n]}\n" if n in quoted else f"# line {n}: the log does not quote it\n" for n in numbers)
+                yield _Text(text, near[0], whole=False)
             return
         resume = _RESUME.match(function.name)
         extents = _extents(content, resume["name"] if resume else function.name)
@@ -115,10 +122,24 @@ class QuotedSources:
     def _read(self, file: str) -> list[str] | None:
         quoted = self._code.get(file, {})
         with suppress(OSError, ValueError):
-            lines = text_lines(Path(file).read_text(encoding="utf-8"), ends=True)
-            if quoted and all(n <= len(lines) and lines[n - 1].strip() == code for n, code in quoted.items()):
+            path = Path(file)
+            if not path.is_file() or path.stat().st_size > LONGEST:  # a pipe or a device never ends
+                return None
+            lines = text_lines(path.read_text(encoding="utf-8"), ends=True)
+            if quoted and all(1 <= n <= len(lines) and lines[n - 1].strip() == code for n, code in quoted.items()):
                 return lines
         return None
+
+
+def _near(lines: Sequence[int]) -> Iterator[list[int]]:
+    """The runs of lines that stand near each other."""
+    run: list[int] = []
+    for line in lines:
+        if run and line - run[-1] > GAP:
+            yield run
+            run = []
+        run.append(line)
+    yield run
 
 
 def _extents(content: list[str], name: str) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
@@ -83,12 +83,12 @@ def read(path: Path, *, limit: float) -> Recorded:
         raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _bounded(lines: Iterable[str], limit: float, path: object) -> Iterator[str]:
+def _bounded(file: TextIO, limit: float, path: object) -> Iterator[str]:
     """The lines of a log; FileError where there are more than the limit allows."""
-    size = 0
-    for line in lines:
-        size += len(line)
-        if size * MEMORY_PER_BYTE > limit:
+    left = int(limit / MEMORY_PER_BYTE)
+    while line := file.readline(left + 1):
+        left -= len(line)
+        if left < 0:
             raise FileError(
                 f"{path} would take more memory than the limit of {limit / 1e9:.2g} GB: if you know who wrote it, allow more, "
                 "such as explorer.load(path, limit=8e9)"
@@ -98,12 +98,12 @@ def _bounded(lines: Iterable[str], limit: float, path: object) -> Iterator[str]:
 
 def _of_log(log: Log, name: str) -> Recorded:
     """A `TORCH_TRACE` log as a recording; `name` is its file's."""
-    read = EventsOfLog(log)
     ranks = sorted({record.rank for record in log.records if record.rank is not None})
+    read = EventsOfLog(log, ranks[0] if ranks else None)
     meta: dict[str, Plain] = {"name": name, "backend": "inductor", "log": TORCH_TRACE, "torch": read.torch_version}
     if ranks:
         meta["rank"] = ranks[0]
-    failures = (*read.failures, *_damage(log.damage), *_not_shown(read.not_shown))
+    failures = (*read.failures, *_other_ranks(ranks), *_damage(log.damage), *_not_shown(read.not_shown))
     return Recorded(tuple(read.events), failures, {**meta, "target": device_of(read.events)})
 
 
@@ -113,6 +113,16 @@ def device_of(events: Iterable[Event]) -> str:
     devices = (str(node.get("device") or "") for nodes in graphs for node in nodes)
     kinds = Counter(device.partition(":")[0] for device in devices if device)
     return next((kind for kind, _ in kinds.most_common() if kind not in ("cpu", "meta")), "cpu")
+
+
+def _other_ranks(ranks: Sequence[int]) -> Iterator[Failure]:
+    """A failure that names the ranks whose records are left out: each is a program of its own."""
+    if len(ranks) > 1:
+        others = ", ".join(map(str, ranks[1:]))
+        message = (
+            f"the log has records of several ranks; those of rank {ranks[0]} are shown, not those of {others}: log each to a file"
+        )
+        yield Failure("log", "not shown", message)
 
 
 def _damage(damage: Iterable[Damage]) -> Iterator[Failure]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from explorer.logs.recorded import UNREADABLE
 from explorer.model.events import FxGraphText
 from explorer.model.rows import FxNode
 from explorer.model.syntax import parsed
@@ -156,6 +158,7 @@ class _Reader:
     def _begin(self, indent: int, name: str) -> None:
         """A class begins: the graph itself, or one inside it."""
         self._close()
+        self._unfinished, self._in_signature = "", False  # a text that was cut off goes on with the next graph
         self._classes = [*(outer for outer in self._classes if outer[0] < indent), (indent, name)]
         self._graphs.setdefault(self._path, [])
         self._names, self._stack = set(), None
@@ -198,14 +201,11 @@ class _Reader:
             name, type = _DECLARED.findall(code)[0]
             self._add_input(name, type, what["what"])
             return
-        try:
-            statements = parsed(code).body
-        except (SyntaxError, ValueError):
-            return
         done: list[ast.stmt] = []
-        for statement in statements:
-            self._statement(statement, done)
-            done.append(statement)
+        with suppress(*UNREADABLE):  # a line that was cut off, or is nested without end, loses itself alone
+            for statement in parsed(code).body:
+                self._statement(statement, done)
+                done.append(statement)
 
     def _statement(self, statement: ast.stmt, before: Sequence[ast.stmt]) -> None:
         """One statement of a line, after those before it on the line."""
@@ -294,15 +294,17 @@ class _Reader:
     def _output(self, code: str) -> None:
         """The end of a graph, whose values may have a line each."""
         nodes = self._graphs[self._path]
-        try:
-            statement = parsed(code).body[0]
-        except (SyntaxError, ValueError):
+        if sum(map(code.count, "([{")) > sum(map(code.count, ")]}")):
             self._unfinished = code
             return
         self._unfinished = ""
+        try:
+            statement = parsed(code).body[0]
+        except UNREADABLE:
+            return
         if isinstance(statement, ast.Return) and statement.value is not None:
             value = statement.value
-            if isinstance(value, ast.Call) and ast.unparse(value.func) == "pytree.tree_unflatten":
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == "pytree.tree_unflatten" and value.args:
                 value = value.args[0]
             inputs = dict.fromkeys(name for name in _names(value) if name in self._names)
             nodes.append(

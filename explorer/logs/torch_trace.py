@@ -45,7 +45,6 @@ class LogRecord:
     frame: str
     rank: int | None
     line: int
-    stack: Sequence[Mapping[str, Any]] = ()
 
 
 class Damage(NamedTuple):
@@ -65,6 +64,7 @@ class _Header(NamedTuple):
 
 NO_RECORD = "no record of the structured log"
 NO_JSON = "a record that is not JSON"
+MALFORMED = "a string or a date that is none"
 MISSING = "a record whose payload is missing"
 CHANGED = "a payload that is not as it was written: cut off, edited, or mixed with another process's"
 
@@ -110,10 +110,14 @@ class Log:
             return None
         try:
             data = json.loads(text[start.end() :])
-        except ValueError:
+        except (ValueError, RecursionError):
             self.damage.append(Damage(number, NO_JSON))
             return None
-        hours = (_DAYS[int(start["month"]) - 1] + int(start["day"])) * 24 + int(start["hour"])
+        month = int(start["month"])
+        if not 1 <= month <= len(_DAYS):
+            self.damage.append(Damage(number, MALFORMED))
+            return None
+        hours = (_DAYS[month - 1] + int(start["day"])) * 24 + int(start["hour"])
         time = hours * 3600 + int(start["minute"]) * 60 + int(start["second"]) + int(start["micro"]) / 1e6
         return _Header(number, time, data)
 
@@ -135,15 +139,19 @@ class Log:
         """The record of a line and its payload; none for one that gives a string its number."""
         data = header.data
         if "str" in data:
-            text, number = data["str"]
-            self.strings[number] = text
+            match data["str"]:
+                case [str(text), int(number)]:
+                    self.strings[number] = text
+                case _:
+                    self.damage.append(Damage(header.line, MALFORMED))
             return
         name = next((key for key in data if key not in _BESIDE), "")
         facts = data.get(name)
         if name == "artifact" and isinstance(facts, dict):
             name = str(facts.get("name", name))
+        rank = data.get("rank")
         yield LogRecord(
-            name, facts, payload, header.time, _compile_id(data), data.get("rank"), header.line, data.get("stack") or ()
+            name, facts, payload, header.time, _compile_id(data), rank if isinstance(rank, int) else None, header.line
         )
 
 
@@ -157,15 +165,17 @@ def _compile_id(data: Mapping[str, Any]) -> str:
 def _shared_out(checksums: Sequence[str], lines: Sequence[str]) -> tuple[list[str | None], list[str]]:
     """The payload of each record whose checksum some run of the lines has, None for the others; and the lines that are left."""
     payloads: list[str | None] = [None] * len(checksums)
-    wanted = {checksum: number for number, checksum in enumerate(checksums) if checksum}
+    wanted: dict[str, list[int]] = {}  # equal payloads, such as two ranks' guards, have one checksum
+    for number, checksum in enumerate(checksums):
+        if checksum:
+            wanted.setdefault(checksum, []).append(number)
     whole = "\n".join(lines)
-    if len(wanted) == 1 and _checksum(whole) in wanted:
-        payloads[wanted[_checksum(whole)]] = whole
-        return payloads, []
+    if len(checksums) == 1 and _checksum(whole) in wanted:
+        return [whole], []
     rest = list(lines)
-    while wanted and (length := _run(rest, wanted.__contains__)):
+    while any(wanted.values()) and (length := _run(rest, lambda checksum: bool(wanted.get(checksum)))):
         text = "\n".join(rest[:length])
-        payloads[wanted.pop(_checksum(text))] = text
+        payloads[wanted[_checksum(text)].pop(0)] = text
         rest = rest[length:]
     return payloads, rest
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from explorer.logs.recorded import Recorded
+from explorer.logs.recorded import UNREADABLE, Recorded
 from explorer.model.artifacts import FORMS
 from explorer.model.events import KernelText, SourceText, event_data
 from explorer.model.rows import Place
@@ -44,17 +44,20 @@ class _Kernels:
         self._launches: dict[str, dict[str, int]] = {}
         self._not_shown: dict[str, int] = {}
         self._damaged: list[int] = []
+        self._unreadable: list[str] = []
 
     def read(self, number: int, line: str) -> None:
         """Read one line."""
         try:
-            record = json.loads(line)
-            kind, payload = str(record["event_type"]), record.get("payload") or record
-        except (ValueError, KeyError, TypeError):
+            self._record(number, json.loads(line))
+        except UNREADABLE:
             self._damaged.append(number)
-            return
+
+    def _record(self, number: int, record: Mapping[str, Any]) -> None:
+        kind, payload = str(record["event_type"]), record.get("payload") or record
         if kind == "compilation" and "file_content" in payload:
             key = str(payload.get("metadata", {}).get("hash") or number)
+            dict(payload["file_content"])
             self._compiles.setdefault(key, {**payload, "stack": record.get("stack") or payload.get("stack") or ()})
             self.triton_version = str(payload.get("metadata", {}).get("triton_version") or self.triton_version)
         elif kind == "launch":
@@ -74,6 +77,7 @@ class _Kernels:
         if self._damaged:
             lines = ", ".join(map(str, self._damaged[:5])) + ", …" * (len(self._damaged) > 5)
             yield Failure("log", "damaged", f"{len(self._damaged)} × a line that is no event in JSON: line {lines} of the log")
+        yield from (Failure("log", "read", message) for message in self._unreadable)
         if self._not_shown:
             kinds = ", ".join(f"{kind} ({count})" for kind, count in self._not_shown.items())
             yield Failure("log", "not shown", f"events of {len(self._not_shown)} kinds are not shown: {kinds}")
@@ -82,13 +86,17 @@ class _Kernels:
         """The events of each kernel: its source, and each of its forms."""
         taken: dict[str, int] = {}
         for number, (key, compile) in enumerate(self._compiles.items()):
-            texts = {m["form"]: (m["name"], text) for file, text in compile["file_content"].items() if (m := _FILE.match(file))}
+            files = {file: str(text) for file, text in compile["file_content"].items()}
+            texts = {match["form"]: (match["name"], text) for file, text in files.items() if (match := _FILE.match(file))}
             original = next((name for form, (name, _) in texts.items() if form in FORMS), "")
             if not original:
                 continue
             taken[original] = taken.get(original, 0) + 1
             name = original if taken[original] == 1 else f"{original}_{taken[original]}"
-            yield from _kernel_events(compile, name, original, texts, float(number), self._launches.get(key, {}))
+            try:
+                yield from list(_kernel_events(compile, name, original, texts, float(number), self._launches.get(key, {})))
+            except UNREADABLE as error:
+                self._unreadable.append(f"the kernel {name} cannot be read ({type(error).__name__}: {error})")
 
 
 def _kernel_events(

@@ -186,9 +186,9 @@ class Source(Code):
     """A function's source.
 
     `inlined` where it runs inside another's compile, `launches` where it launches Triton kernels itself, `unseen` where
-    only line numbers are shown, "changed" or "none", or the lines that a log quotes, "quoted".
-    `not_compiled` counts the resume functions that were never compiled.
-    `cell` names the cell of a notebook that `file` stands for, such as "In[5]".
+    only line numbers are shown, "changed" or "none", or the lines that a log quotes, "quoted"; "today" where the file that
+    a log names is shown as it is now. `not_compiled` counts the resume functions that were never compiled. `cell` names the
+    cell of a notebook that `file` stands for, such as "In[5]".
     """
 
     first_line: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,12 @@ def test_each_function_of_a_name_is_shown_whole_with_its_decorators(file: Path) 
     quoted.compiled("0/0", Place(file=str(file), line=9 + 1, function="forward"))
     quoted.quote_stacks("0/0", [stack(file, 11, "return x.cos()"), stack(file, 6, "y = x.sin()")])
     own, inlined = sources(quoted)
-    assert (own.first_line, own.text, own.inlined, own.unseen) == (10, "def forward(self, x):\n    return x.cos()\n", None, None)
+    assert (own.first_line, own.text, own.inlined, own.unseen) == (
+        10,
+        "def forward(self, x):\n    return x.cos()\n",
+        None,
+        "today",
+    )
     assert (inlined.first_line, inlined.inlined) == (4, True)
     assert inlined.text == "@torch.no_grad()\ndef forward(self, x):\n    y = x.sin()\n    return y\n"
 
@@ -71,3 +77,19 @@ def test_a_resume_function_begins_where_it_goes_on(file: Path) -> None:
     quoted.quote(str(file), 6, "y = x.sin()")
     (source,) = sources(quoted)
     assert (source.resume, source.first_line, source.text) == (True, 6, "y = x.sin()\nreturn y\n")
+
+
+def test_lines_far_from_each_other_are_texts_of_their_own() -> None:
+    """What is shown grows with what is quoted, not with the numbers of the lines."""
+    quoted = QuotedSources()
+    quoted.quote_stacks("0/0", [stack(Path("x.py"), 1, "a = 1"), stack(Path("x.py"), 30_000_000, "b = 2")])
+    assert [(source.first_line, source.text) for source in sources(quoted)] == [(1, "a = 1\n"), (30_000_000, "b = 2\n")]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    """A log may name any path; a pipe, on which reading waits for ever, is left alone."""
+    os.mkfifo(tmp_path / "model.py")
+    quoted = QuotedSources()
+    quoted.quote_stacks("0/0", [stack(tmp_path / "model.py", 6, "y = x.sin()")])
+    assert [source.unseen for source in sources(quoted)] == ["quoted"]

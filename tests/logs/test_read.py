@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -204,6 +206,59 @@ def test_a_damaged_log_gives_what_can_be_read(both: tuple[explorer.Trace, explor
     damaged = [failure.message for failure in trace.failures if failure.step == "damaged"]
     assert damaged == [f"1 × {NO_RECORD}: line 1 of the log", f"1 × {CHANGED}: line {cut - 38} of the log"]
     assert trace.find("joint")[0].text == read.find("joint")[0].text
+
+
+def mangled(text: str, generator: random.Random) -> str:
+    """A log with a few of its letters replaced, lines dropped, or values of other types."""
+    kind = generator.randrange(3)
+    if kind == 0:
+        letters = list(text)
+        for _ in range(20):
+            letters[generator.randrange(len(letters))] = generator.choice('{}[]",:0aN\t\n')
+        return "".join(letters)
+    lines = text.split("\n")
+    if kind == 1:
+        return "\n".join(line for line in lines if generator.random() > 0.02)
+    word = generator.choice(["stack", "line", "filename", "rank", "str", "payload", "name", "frame_id", "metadata", "pt_info"])
+    value = generator.choice(["null", "5", '"x"', "[]", "{}", "[[1]]", "1e400"])
+    return re.sub(rf'"{word}": ?("[^"]*"|-?\d+|\[\]|\{{\}})', f'"{word}": {value}', text)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.gz")), ids=lambda path: path.name.partition(".")[0])
+def test_a_mangled_log_is_read_or_refused(path: Path, tmp_path: Path) -> None:
+    """Whatever is in a log, it gives a trace or a FileError."""
+    text = gzip.decompress(path.read_bytes()).decode()[:60_000]
+    for seed in range(12):
+        torn = tmp_path / f"{seed}.log"
+        torn.write_text(mangled(text, random.Random(seed)))
+        try:
+            trace = explorer.load(torn)
+        except FileError:
+            continue
+        assert repr(trace)
+
+
+def test_of_several_ranks_in_one_log_the_first_is_shown(tmp_path: Path) -> None:
+    """Two programs are never shown as one; the ranks that are left out are named."""
+    text = gzip.decompress((DATA / "collectives.log.gz").read_bytes()).decode()
+    both = tmp_path / "both.log"
+    both.write_text(text + text.replace('"rank": 0', '"rank": 1'))
+    trace = explorer.load(both)
+    assert trace.artifacts == log("collectives").artifacts
+    assert "those of rank 0 are shown, not those of 1" in "\n".join(map(str, trace.failures))
+
+
+def test_a_long_line_counts_before_it_is_read(tmp_path: Path) -> None:
+    """A few bytes of gzip can hold one line without end."""
+    bomb = tmp_path / "bomb.log.gz"
+    head = b'V1123 10:50:00.250000 9739 torch/x.py:12] {"one": {}}\n'
+    bomb.write_bytes(gzip.compress(head + b"\t" + b"a" * 30_000_000))
+    tracemalloc.start()
+    with pytest.raises(FileError, match="more memory than the limit"):
+        explorer.load(bomb, limit=10_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 15_000_000
 
 
 def test_a_folder_without_a_log_or_with_several_says_what_to_give(tmp_path: Path) -> None:

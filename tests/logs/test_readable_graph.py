@@ -108,3 +108,20 @@ def test_a_line_that_is_no_code_loses_itself_alone() -> None:
     """A text that was cut off in the middle of a line gives the nodes before it."""
     read = graph_of_text(WRITTEN[: WRITTEN.index("higher_order") + 5])
     assert [node.name for node in read.nodes][-2:] == ["x_1", "true_graph_0"]
+
+
+def test_a_return_that_was_cut_off_does_not_take_the_next_graph_away() -> None:
+    """The graph that follows is read."""
+    text = "class A(M):\n    def forward(self, a):\n        b = a + 1\n        return (b,\n"
+    text += "    class inner(M):\n        def forward(self, c):\n            d = c + 1\n            return (d,)\n"
+    read = graph_of_text(text)
+    assert [node.name for node in read.inner or ()] == ["inner.d", "inner.output"]
+
+
+@pytest.mark.parametrize(
+    "line", ["x = " + "-" * 5000 + "a", "x = " + "(" * 500, "return pytree.tree_unflatten()", "x = a ** b ** 9"]
+)
+def test_strange_lines_are_no_errors(line: str) -> None:
+    """The lines before and after them are read."""
+    read = graph_of_text(f"class A(M):\n    def forward(self, a):\n        b = a + 1\n        {line}\n        c = b + 1\n")
+    assert {"b", "c"} <= {node.name for node in read.nodes}

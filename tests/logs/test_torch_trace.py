@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from explorer.logs.torch_trace import CHANGED, MISSING, NO_JSON, NO_RECORD, Log
+import pytest
+
+from explorer.logs.torch_trace import CHANGED, MALFORMED, MISSING, NO_JSON, NO_RECORD, Log
 
 
 def head(name: str, payload: str | None = None, second: int = 0, **more: object) -> str:
@@ -58,6 +60,29 @@ def test_two_writers_whose_heads_come_before_their_payloads() -> None:
         log = read(head("one", one) + head("two", two) + bodies)
         assert {record.name: record.payload for record in log.records} == {"one": one, "two": two}
         assert log.damage == []
+
+
+def test_two_writers_of_equal_payloads() -> None:
+    """Two ranks often have the same guards: both records get theirs."""
+    heads = head("guards", "same", rank=0) + head("guards", "same", rank=1)
+    log = read(heads + body("same") + body("same"))
+    assert [record.payload for record in log.records] == ["same", "same"]
+    assert log.damage == []
+
+
+@pytest.mark.parametrize("given", [5, None, ["a"], ["a", []], {"a": 1}])
+def test_a_string_that_is_none_is_damage(given: object) -> None:
+    """Records around it are read."""
+    log = read(head("str", facts=given) + head("one"))
+    assert [record.name for record in log.records] == ["one"]
+    assert [tuple(damage) for damage in log.damage] == [(1, MALFORMED)]
+
+
+def test_heads_with_an_impossible_date_or_bottomless_json_are_damage() -> None:
+    """Neither stops the reading."""
+    log = read(head("one").replace("V1123", "V1323") + head("two")[:50] + ' {"a": ' + "[" * 100_000 + "\n" + head("three"))
+    assert [record.name for record in log.records] == ["three"]
+    assert len(log.damage) == 2
 
 
 def test_a_payload_that_was_cut_off_is_kept_and_named() -> None:

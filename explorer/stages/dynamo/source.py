@@ -13,7 +13,12 @@ from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import short
 
 #: Why lines are shown by their numbers only.
-_UNSEEN = {"changed": ", changed since it was compiled", "none": ", no source is kept", "quoted": ", the lines that a log quotes"}
+_UNSEEN = {
+    "changed": ", changed since it was compiled",
+    "none": ", no source is kept",
+    "quoted": ", the lines that a log quotes",
+    "today": ", as the file is now",
+}
 #: A function inside another one, and a resume function, show lines again that stand in the function around them too.
 SAME_LINE = "same line of the file"
 
