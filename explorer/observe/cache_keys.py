@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +50,20 @@ class _Log:
     def __init__(self, key: str, lines: frozenset[str]) -> None:
         self.first, self.lines = key, lines
         self.keys: list[tuple[str, frozenset[str], frozenset[str]]] = []
+        self._changed: dict[int, KeyParts] = {}
 
+    @cached_property
     def base(self) -> KeyParts:
+        """The parts of the first key."""
         return key_parts(self.lines)
 
-    def changed(self, base: KeyParts, number: int) -> KeyParts:
-        """The parts of a key that differ from the first one's."""
-        _, new, gone = self.keys[number]
-        return changed_parts(key_parts(new), {name: base[name] for name in key_parts(new | gone) if name in base})
+    def changed(self, number: int) -> KeyParts:
+        """The parts of a key that differ from the first one's; kept, since every later key is compared with them."""
+        if number not in self._changed:
+            _, new, gone = self.keys[number]
+            of_first = {name: self.base[name] for name in key_parts(new | gone) if name in self.base}
+            self._changed[number] = changed_parts(key_parts(new), of_first)
+        return self._changed[number]
 
 
 class KeyLog:
@@ -62,7 +71,7 @@ class KeyLog:
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
-        self._stored: dict[Path, list[tuple[float, str, KeyParts]]] = {}
+        self._stored: dict[Path, StoredKeys] = {}
 
     def add(self, cache: str, key: str, lines: Sequence[str]) -> NotedKey:
         """Note a key with torch's list of its parts."""
@@ -74,39 +83,60 @@ class KeyLog:
         log.keys.append((key, all_lines - log.lines, log.lines - all_lines))
 
         def told() -> Compared:
-            base = log.base()
-            return Compared(log.changed(base, number), log.first) if number else Compared(base)
+            return Compared(log.changed(number), log.first) if number else Compared(log.base)
 
         def compare(folder: Path | None, at: float) -> Compared:
-            base = log.base()
-            changed = log.changed(base, number)
-            parts = whole_parts(changed, base)
-            before = [(log.keys[n][0], log.changed(base, n)) for n in range(number) if log.keys[n][0] != key]
+            changed = log.changed(number)
+            parts = whole_parts(changed, log.base)
+            before = [(log.keys[n][0], log.changed(n)) for n in range(number) if log.keys[n][0] != key]
             closest = nearest(changed, before)
-            earlier = [(closest[0], whole_parts(closest[1], base))] if closest else []
-            stored = [(name, each) for time, name, each in self._entries(folder) if time < at and name != key]
+            earlier = [(closest[0], whole_parts(closest[1], log.base))] if closest else []
+            stored = [entry for entry in self._entries(folder, at) if entry[0] != key]
             found = nearest(parts, [*stored, *earlier])
             return replace(told(), nearest=found[0], differs=differences(parts, found[1])) if found else told()
 
         return NotedKey(told, compare)
 
-    def _entries(self, folder: Path | None) -> list[tuple[float, str, KeyParts]]:
+    def _entries(self, folder: Path | None, at: float) -> Iterator[tuple[str, KeyParts]]:
         if folder is None:
-            return []
+            return iter(())
         if folder not in self._stored:
-            self._stored[folder] = list(stored_keys(folder))
-        return self._stored[folder]
+            self._stored[folder] = StoredKeys(folder)
+        return self._stored[folder].before(at)
 
 
-def stored_keys(folder: Path) -> Iterator[tuple[float, str, KeyParts]]:
-    """When each of the newest entries of a cache of graphs was written, its key, and the key's parts, of which it keeps a list.
+class StoredKeys:
+    """The keys of the entries of a cache of graphs on disk. The folder is listed once, and each entry is read once.
 
-    The pickle is searched, not loaded.
+    Another process may remove an entry at any time: it is left out.
     """
-    files = [(path.stat().st_mtime, path) for path in folder.glob("*/*/*") if path.is_file()]
-    for time, path in sorted(files, reverse=True)[:ENTRIES]:
-        if path.stat().st_size <= BYTES and (parts := key_parts(pickled_parts(path.read_bytes()))):
-            yield time, path.parent.name, parts
+
+    def __init__(self, folder: Path) -> None:
+        self._files: list[tuple[float, Path]] = []
+        self._parts: dict[Path, KeyParts] = {}
+        for name in glob("*/*/*", root_dir=folder):  # unlike Path.glob, it passes over a folder that was just removed
+            path = folder / name
+            with suppress(OSError):
+                if path.is_file():
+                    self._files.append((path.stat().st_mtime, path))
+        self._files.sort()
+
+    def before(self, at: float) -> Iterator[tuple[str, KeyParts]]:
+        """The keys of the newest entries written before a time, the newest last, with the list of parts that each keeps."""
+        end = bisect_left(self._files, at, key=lambda entry: entry[0])
+        for _, path in self._files[max(0, end - ENTRIES) : end]:
+            if path not in self._parts:
+                self._parts[path] = _stored_parts(path)
+            if parts := self._parts[path]:
+                yield path.parent.name, parts
+
+
+def _stored_parts(path: Path) -> KeyParts:
+    """The parts of a key from the pickle of its graph, which is searched, not loaded; {} where it cannot be read."""
+    with suppress(OSError):
+        if path.stat().st_size <= BYTES:
+            return key_parts(pickled_parts(path.read_bytes()))
+    return {}
 
 
 def pickled_parts(data: bytes) -> Iterator[str]:

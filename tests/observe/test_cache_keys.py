@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import math
+import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,8 @@ import torch
 from torch._dynamo.utils import counters
 
 import explorer
-from explorer.observe.cache_keys import pickled_parts, stored_keys
+from explorer.observe import cache_keys
+from explorer.observe.cache_keys import ENTRIES, KeyLog, StoredKeys, pickled_parts
 from explorer.stages.torch_compile.cache_keys import key_parts
 
 
@@ -60,14 +65,78 @@ def test_a_miss_says_which_input_and_which_setting_is_another(folder: Path) -> N
 def test_a_miss_is_compared_with_what_the_cache_on_disk_has(folder: Path) -> None:
     """A graph that was compiled before the recording, as by another process, is the nearest: its key stands in its file."""
     call()
-    (entry,) = stored_keys(folder / "fxgraph")
+    ((stored, parts),) = StoredKeys(folder / "fxgraph").before(math.inf)
     with explorer.record() as recording:
         call(5)
     (row,) = misses(recording.trace, "FX graph")
-    assert row["nearest"] == entry[1] and "shape=torch.Size([4, 4])" in str(row["differs"])
-    (kept,) = (path for path in (folder / "fxgraph").glob(f"*/{entry[1]}/*"))
+    assert row["nearest"] == stored and "shape=torch.Size([4, 4])" in str(row["differs"])
+    (kept,) = (path for path in (folder / "fxgraph").glob(f"*/{stored}/*"))
     graph = pickle.loads(kept.read_bytes())
-    assert entry[2] == key_parts(graph._fx_graph_cache_debug_lines)
+    assert parts == key_parts(graph._fx_graph_cache_debug_lines)
+
+
+def listed(**parts: object) -> list[str]:
+    """Parts of a key as torch lists them."""
+    hashes = {name: base64.b32encode(hashlib.sha256(str(value).encode()).digest())[:51].decode() for name, value in parts.items()}
+    return [f"[{hashes[name].lower()}] {name}: {value}" for name, value in parts.items()]
+
+
+def store(folder: Path, key: str, at: float, **parts: object) -> Path:
+    """Write an entry of Inductor's cache with a time."""
+    path = folder / key[:2] / key / "graph"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pickle.dumps(listed(**parts)))
+    os.utime(path, (at, at))
+    return path
+
+
+def test_entries_written_later_do_not_hide_earlier_ones(tmp_path: Path) -> None:
+    """The recording may be read long after the miss, when the newest entries are those of other programs."""
+    store(tmp_path, "near", 10, size=4, tuned=False)
+    store(tmp_path, "far", 20, size=6, tuned=True)
+    for number in range(ENTRIES):
+        store(tmp_path, f"{number}_later", 100 + number, size=5, tuned=False)
+    noted = KeyLog().add("FX graph", "key", listed(size=5, tuned=False))
+    for at, expected in ((50, "near"), (5, ""), (10, ""), (1000, f"{ENTRIES - 1}_later")):
+        assert noted.compare(tmp_path, at).nearest == expected
+    assert noted.compare(tmp_path, 50).differs == ("size: 4 → 5",)
+
+
+def test_an_entry_that_is_removed_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its time is asked, or before it is read."""
+    kept, listed_only = store(tmp_path, "kept", 1, size=1), store(tmp_path, "listed", 2, size=2)
+    gone = store(tmp_path, "gone", 3, size=3)
+    exists = Path.is_file
+
+    def removed(path: Path) -> bool:
+        answer = exists(path)
+        if path == gone:
+            path.unlink()
+        return answer
+
+    monkeypatch.setattr(Path, "is_file", removed)
+    keys = StoredKeys(tmp_path)
+    assert not gone.exists()
+    listed_only.unlink()
+    assert [name for name, _ in keys.before(math.inf)] == [kept.parent.name]
+
+
+def test_each_key_is_parsed_once_however_many_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 misses of 400 parts: once each, not once for each later miss, which took 17 s."""
+    parsed, count = [], 400
+
+    def counted(lines: Iterable[str]) -> dict[str, str]:
+        parts = key_parts(lines)
+        parsed.append(len(parts))
+        return parts
+
+    monkeypatch.setattr(cache_keys, "key_parts", counted)
+    log, same = KeyLog(), {f"part{number}": number for number in range(count)}
+    noted = [log.add("FX graph", f"key{number}", listed(**{**same, "part7": f"x{number}"})) for number in range(count)]
+    compared = [each.compare(None, 0.0) for each in noted]
+    assert [each.nearest for each in compared] == ["", *(f"key{number}" for number in range(count - 1))]
+    assert compared[-1].differs == ("part7: x398 → x399",)
+    assert len(parsed) <= 1 + 2 * count and sum(parsed) <= 3 * count
 
 
 def test_strings_are_found_in_a_pickle_as_they_are() -> None:
