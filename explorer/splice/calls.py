@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,10 +16,12 @@ from explorer.errors import NoVerbError
 from explorer.splice.launches import copied
 from explorer.splice.wrappers import LoadedWrapper, Wrapper
 
-#: The name under which a wrapper's module finds what records its call.
-_RECORDER = "_recorded_call"
+#: The name under which a wrapper's module finds what stands in the place of its call.
+_REPLACEMENTS = "_replacements_of_call"
 #: The name of the function of a wrapper's module that torch calls.
 CALL = "call"
+#: Give what is called in a call's place, of what would be called otherwise.
+CallReplacement = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
 
 
 @dataclass(frozen=True)
@@ -52,36 +56,86 @@ def recorded_calls(wrappers: Sequence[Wrapper]) -> Iterator[list[RecordedCall]]:
         yield calls
 
 
-def replace_call(wrapper: Wrapper, replacement: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Callable[[], None]:
+def replace_call(wrapper: Wrapper, replacement: CallReplacement) -> Callable[[], None]:
     """Put something else in the place of a wrapper's `call`, and return what puts it back.
 
-    What torch calls is a method that it took from the loaded module, so the method's code is replaced.
+    Several may stand at once, the last outermost, and each can be undone at any time: calls of two threads overlap.
     """
     if isinstance(wrapper, Code):
         return wrapper.replace(CALL, replacement)
     assert isinstance(wrapper, LoadedWrapper)
-    if wrapper.edited is not None:  # it is called by that name
-        return wrapper.replace(CALL, replacement)
-    space = vars(wrapper.module)
-    function = getattr(space.get(CALL), "__func__", None)
-    if not isinstance(function, types.FunctionType) or function.__code__.co_freevars:
-        raise NoVerbError(
-            f"the calls of the output code {wrapper.file} cannot be recorded: it is not called as Python; "
-            "trace without the option cpp_wrapper"
-        )
-    code = function.__code__
-    original = types.FunctionType(code, function.__globals__, function.__name__)
+    with _LOCK:
+        replacements: _Replacements = vars(wrapper.module).setdefault(_REPLACEMENTS, _Replacements())
+        return replacements.add(wrapper, replacement)
 
-    space[_RECORDER] = lambda self, args: replacement(partial(original, self))(args)
-    made: dict[str, Any] = {}
-    exec(f"def call(self, args):\n    return {_RECORDER}(self, args)\n", made)  # its names are looked up in the module
-    function.__code__ = made["call"].__code__
 
-    def undo() -> None:
-        function.__code__ = code
-        del space[_RECORDER]
+#: Held while replacements are put and taken away, which a garbage collection inside may do too.
+_LOCK = threading.RLock()
 
-    return undo
+
+class _Replacements:
+    """What stands in the place of the call of one loaded wrapper.
+
+    It stays in the wrapper's module: another thread may have begun a call that is about to look it up.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._standing: dict[int, CallReplacement] = {}
+        self._restore: Callable[[], None] | None = None
+        self._original: Callable[[Any, Any], Any] | None = None
+
+    def add(self, wrapper: LoadedWrapper, replacement: CallReplacement) -> Callable[[], None]:
+        """Let a replacement stand outermost, and return what takes it away; the last to go puts the wrapper's own call back."""
+        if not self._standing:
+            self._restore = self._hooked(wrapper)
+        number = next(self._numbers)
+        self._standing[number] = replacement
+
+        def undo() -> None:
+            with _LOCK:
+                if self._standing.pop(number, None) is not None and not self._standing:
+                    assert self._restore is not None
+                    self._restore()
+
+        return undo
+
+    def call(self, original: Callable[[Any], Any], args: Any) -> Any:
+        """Call what stands there now, or the original."""
+        function = original
+        for replacement in tuple(self._standing.values()):
+            function = replacement(function)
+        return function(args)
+
+    def call_method(self, instance: Any, args: Any) -> Any:
+        """The same where the original is a method."""
+        assert self._original is not None
+        return self.call(partial(self._original, instance), args)
+
+    def _hooked(self, wrapper: LoadedWrapper) -> Callable[[], None]:
+        """Have the wrapper ask here, and return what undoes that.
+
+        What torch calls is a method that it took from the loaded module, so the method's code is replaced.
+        """
+        if wrapper.edited is not None:  # it is called by that name
+            return wrapper.replace(CALL, lambda original: partial(self.call, original))
+        space = vars(wrapper.module)
+        function = getattr(space.get(CALL), "__func__", None)
+        if not isinstance(function, types.FunctionType) or function.__code__.co_freevars:
+            raise NoVerbError(
+                f"the calls of the output code {wrapper.file} cannot be recorded: it is not called as Python; "
+                "trace without the option cpp_wrapper"
+            )
+        code = function.__code__
+        self._original = types.FunctionType(code, function.__globals__, function.__name__)
+        hook: dict[str, Any] = {}
+        exec(f"def call(self, args):\n    return {_REPLACEMENTS}.call_method(self, args)\n", hook)  # looked up in the module
+        function.__code__ = hook["call"].__code__
+
+        def restore() -> None:
+            function.__code__ = code
+
+        return restore
 
 
 def constants(wrapper: Wrapper) -> dict[str, Any]:
