@@ -70,10 +70,11 @@ class Edit:
         return self.artifact.kernel or CALL
 
 
-#: What is said of an edit that stands where the last call did not come by.
+#: What is said of an edit that stands where the last call did not come by. Only that is known: which guard failed, or whether
+#: the program branched before it, is not asked.
 NOT_RUN = (
-    "the last call did not run it: a guard failed, and torch.compile ran other code than the trace's, which has no edit in it; "
-    "trace the program as it is now and edit that kernel, or call it again as it was traced"
+    "this call did not reach the code that was edited: a guard failed and torch.compile ran other code, or the program took "
+    "another way; trace the program as it is now and edit that kernel, or call it again as it was traced"
 )
 
 #: Where an edit stands: the file of the wrapper, and the name in it, which is that of its call for the wrapper itself.
@@ -136,9 +137,11 @@ class Edits:
     def heeded(self, originals: Sequence[Wrapper]) -> Iterator[None]:
         """Warn of each edit that stands in a wrapper which nothing inside the block calls.
 
-        A compiled function whose guards fail runs other code, which was compiled anew and has no edit in it.
+        A compiled function whose guards fail runs other code, which was compiled anew and has no edit in it. Of an edit that
+        another thread puts or takes away meanwhile, nothing is said.
         """
         ran: set[str] = set()
+        before = dict(self.standing)
 
         def noted(file: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
             def run(args: Any) -> Any:
@@ -147,15 +150,16 @@ class Edits:
 
             return run
 
-        files = {file for file, _ in self.standing}
+        files = {file for file, _ in before}
         with ExitStack() as stack:
             for wrapper in originals:
                 if wrapper.file in files:
                     stack.callback(replace_call(self.running(wrapper), functools.partial(noted, wrapper.file)))
             yield
-        self.idle = {place for place in self.standing if place[0] not in ran}
-        for place in sorted(self.idle):
-            warnings.warn(f"explorer: the edit of {self.standing[place].variant.kernel}: {NOT_RUN}", stacklevel=5)
+        idle = {place for place, standing in before.items() if place[0] not in ran and self.standing.get(place) is standing}
+        self.idle = set(idle)
+        for place in sorted(idle):
+            warnings.warn(f"explorer: the edit of {before[place].variant.kernel}: {NOT_RUN}", stacklevel=5)
 
     @contextmanager
     def original(self, file: str, name: str) -> Iterator[None]:

@@ -138,7 +138,7 @@ class Kernel(KernelData):
     def edited(self) -> Variant | None:
         """The edit that stands in the place of this kernel; None where the original does. LiveError for a loaded trace.
 
-        Its `message` says where the last call did not run it: after a guard failed, torch.compile runs code compiled anew.
+        Its `message` says where the last call did not run it, as after a guard failed: torch.compile then runs other code.
         """
         return self.trace.needs_live("the edits of a kernel").standing(self.artifact, self._wrapper_file)
 
