@@ -111,11 +111,12 @@ def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
     """Make the pack in a folder, and yield a line about each notebook that is in it.
 
     CompileError, with the cell, for a notebook that does not run here; FileError for what is no notebook; InputError where a copy
-    would take the place of a notebook.
+    would take the place of a notebook, or of another linked file.
     """
     _check_folder(notebooks, folder)
     for path in notebooks:
         book = _read(path)
+        linked = _linked(book, path)
         steps = _steps(book)
         records = Records(folder / "recorded" / path.stem, f"PyTorch {version_of('torch')}")
         _record(path, steps, records)
@@ -123,11 +124,11 @@ def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
         while _try_without_torch(path, steps, records, folder):
             pass
         records.forget_unneeded(steps)
-        copied = _copy_linked(book, path.parent, records)
+        _copy_linked(book, path.parent, linked, records)
         _write_copy(book, steps, records, folder / path.name)
         recorded = sum(step.recorded for step in steps)
         size = sum(file.stat().st_size for file in records.folder.rglob("*") if file.is_file())
-        files = f"{copied} linked files, " if copied else ""
+        files = f"{len(linked)} linked files, " if linked else ""
         yield f"{folder / path.name}: {len(steps)} statements, {recorded} of them recorded, {files}{size / 1e6:.1f} MB"
 
 
@@ -281,13 +282,27 @@ def _kept(output: dict[str, Any]) -> dict[str, Any]:
 # Writing -----------------------------------------------------------------------------------------------------------------
 
 
-def _copy_linked(book: Any, beside: Path, records: Records) -> int:
-    """Copy the pictures and texts that the notebook's texts link to, lead the links to the copies, and say how many there are."""
+def _linked(book: Any, path: Path) -> dict[str, str]:
+    """Map each link to a picture or text to the name of its copy; InputError where two files would have one copy."""
     copies: dict[str, str] = {}
+    link_of: dict[str, str] = {}
     for match in (match for cell in book.cells if cell.cell_type == "markdown" for match in LINK.finditer(cell.source)):
-        file = beside / match[0]
-        if file.suffix in LINKED and "://" not in match[0] and file.is_file():
-            copies[match[0]] = "/".join(part for part in Path(match[0]).parts if part != ".." and part != file.anchor)
+        link, file = match[0], path.parent / match[0]
+        # an absolute link names a file of this machine, wherever the notebook is, and no place below the pack
+        if file.suffix not in LINKED or "://" in link or Path(link).anchor or not file.is_file():
+            continue
+        copy = "/".join(part for part in Path(link).parts if part != "..")
+        other = link_of.setdefault(copy, link)
+        if not file.samefile(path.parent / other):
+            raise InputError(
+                f"{path} links to {other} and {link}, and a class pack would copy both to {copy}: rename one of the two files"
+            )
+        copies[link] = copy
+    return copies
+
+
+def _copy_linked(book: Any, beside: Path, copies: dict[str, str], records: Records) -> None:
+    """Copy the pictures and texts that the notebook's texts link to, and lead the links to the copies."""
     for link, copy in copies.items():
         (records.folder / copy).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(beside / link, records.folder / copy)
@@ -296,7 +311,6 @@ def _copy_linked(book: Any, beside: Path, records: Records) -> int:
             cell.source = LINK.sub(
                 lambda link: f"{records.name}/{copies[link[0]]}" if link[0] in copies else link[0], cell.source
             )
-    return len(copies)
 
 
 def _write_copy(book: Any, steps: Sequence[Step], records: Records, path: Path) -> None:

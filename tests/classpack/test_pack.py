@@ -115,6 +115,37 @@ def test_what_the_texts_link_to_is_copied_along(tmp_path: Path) -> None:
     assert (pack / "recorded/one/figures/a.svg").read_text() == "<svg/>"
 
 
+def linking(path: Path, text: str) -> Path:
+    """Write a notebook of one text and one code cell."""
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("1 + 1")])
+    nbformat.write(book, path)
+    return path
+
+
+def test_two_files_with_one_copy_are_refused(tmp_path: Path) -> None:
+    """Two files of one name in folders of one name are named before the notebook runs; one file linked in two ways is copied."""
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "books" / "figures").mkdir(parents=True)
+    (tmp_path / "figures" / "a.svg").write_text("<svg>above</svg>")
+    (tmp_path / "books" / "figures" / "a.svg").write_text("<svg>beside</svg>")
+    twice = linking(tmp_path / "books" / "one.ipynb", "![a](figures/a.svg) ![b](../figures/a.svg)")
+    with pytest.raises(InputError, match=r"one\.ipynb links to figures/a\.svg and \.\./figures/a\.svg, .* to figures/a\.svg"):
+        list(make([twice], tmp_path / "pack"))
+    assert not [file for file in (tmp_path / "pack").rglob("*") if file.is_file()]
+    same = linking(tmp_path / "books" / "two.ipynb", "![a](figures/a.svg) ![b](./figures/a.svg)")
+    list(make([same], tmp_path / "pack"))
+    assert (tmp_path / "pack/recorded/two/figures/a.svg").read_text() == "<svg>beside</svg>"
+
+
+def test_an_absolute_link_stays(tmp_path: Path) -> None:
+    """What a link names by its whole path is not copied, and the link is the notebook's."""
+    (tmp_path / "a.svg").write_text("<svg/>")
+    text = f"![a]({(tmp_path / 'a.svg').as_posix()})"
+    (line,) = make([linking(tmp_path / "one.ipynb", text)], tmp_path / "pack")
+    assert "linked files" not in line and not list((tmp_path / "pack").rglob("*.svg"))
+    assert nbformat.read(tmp_path / "pack" / "one.ipynb", as_version=4).cells[2].source == text
+
+
 def test_an_error_that_a_cell_is_there_for_is_recorded(tmp_path: Path) -> None:
     """A cell tagged raises-exception puts out its error, and its copy the text of it, without failing."""
     path = notebook(tmp_path / "three.ipynb", "import torch", "torch.ones(2) @ torch.ones(3)")
