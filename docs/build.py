@@ -38,11 +38,12 @@ def main() -> int:
 
 
 def fresh(made: Path) -> bool:
-    """Whether a file is newer than the package, the front end and the gallery's own programs."""
+    """Whether a file is newer than the package, the front end, the gallery's programs and the pinned versions."""
     sources = [
         *(ROOT / "explorer").rglob("*.py"),
         *(ROOT / "explorer" / "widget" / "static").iterdir(),
         *DOCS.glob("gallery*.py"),
+        ROOT / "constraints.txt",  # a trace shows what these versions of torch and triton make
     ]
     return made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in sources)
 
