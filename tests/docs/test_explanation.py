@@ -32,6 +32,7 @@ def test_every_stage_is_explained_once() -> None:
 def test_the_modules_that_are_named_exist() -> None:
     """Each module of torch's and triton's is one that can be imported here."""
     pytest.importorskip("torch")
+    pytest.importorskip("triton", reason="triton is not installed: its modules are looked up")
     named = set(re.findall(r"`(torch\._\w[\w.]*|torch\.fx[\w.]*|triton\.\w+)`", TEXT))
     assert len(named) > 20
     assert [name for name in sorted(named) if importlib.util.find_spec(name) is None] == []

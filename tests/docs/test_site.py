@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 import explorer
 from explorer import cli
@@ -64,13 +66,23 @@ sys.exit(main(["-W", "--keep-going", "-q", "-b", "html", "-c", "docs", *out]))
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages, built with warnings as errors."""
+    """The pages, built with warnings as errors, once for all of xdist's workers.
+
+    A lock shares them, not `--dist loadgroup`: that hands out all other tests one by one, so that each worker makes each module's
+    fixtures anew.
+    """
     for module in ("sphinx", "myst_nb", "furo"):
         pytest.importorskip(module, reason="the extra `docs` is not installed: make docs installs it")
-    folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run([sys.executable, "-c", BUILD, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "html"
+    own = tmp_path_factory.getbasetemp()
+    built = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "built-site"
+    with FileLock(built.with_suffix(".lock")):
+        if not built.exists():
+            folder = tmp_path_factory.mktemp("site")
+            command = [sys.executable, "-c", BUILD, str(folder)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            folder.rename(built)
+    return built / "html"
 
 
 def inventory(site: Path) -> set[str]:
@@ -120,14 +132,14 @@ def test_dead_links_are_found(links: ModuleType, tmp_path: Path) -> None:
         "a.html": '<a href="b.html#there">1</a><a href="b.html#gone">2</a><a href="c.html">3</a>',
         "c2.html": '<img src="no.svg"><a href="#me">4</a>',
         "b.html": '<p id="there"></p><a href="https://pytorch.org/x">5</a><a href="b.html#view=code&amp;at=0/0:source:2">6</a>',
-        "d.html": "<pre>/home/ada/project/f.py, and /work/main/x.py</pre>",
+        "d.html": "<pre>/home/ada/project/f.py, and /root/x.py</pre>",
     }
     for name, text in written.items():
         (tmp_path / name).write_text(text)
     pages = {tmp_path / name: text for name, text in written.items()}
     found = [what for _, what in links.dead_links(pages)]
     assert found == ["no place for b.html#gone", "no file for c.html", "no file for no.svg", "no place for #me"]
-    assert [what.rpartition(" ")[2] for _, what in links.machine_names(pages)] == ["/home/ada/project/f.py", "/work/main/x.py"]
+    assert [what.rpartition(" ")[2] for _, what in links.machine_names(pages)] == ["/home/ada/project/f.py", "/root/x.py"]
     assert links.main(tmp_path) == 1
 
 
@@ -137,6 +149,7 @@ def test_dead_links_are_found(links: ModuleType, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def page(gallery: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The gallery's page of layer norm, as the build makes it, and what stands beside it."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
     folder = tmp_path_factory.mktemp("gallery")
     (entry,) = (entry for entry in gallery.ENTRIES if entry.name == "layer_norm")
     facts = gallery.page(entry, folder)
@@ -172,6 +185,7 @@ def test_a_page_names_no_machine(page: tuple[Path, dict[str, Any]], gallery: Mod
 
 def test_a_place_that_is_not_there_is_an_error(gallery: ModuleType) -> None:
     """A link of the gallery to a stage that the trace does not have raises when the page is made."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
     made = gallery.trace("softmax", (4, 8), target="h100")
     entry = gallery.Entry("x", "", "", lambda: made, (gallery.Place("the passes", "no_such_view"),))
     with pytest.raises(explorer.InputError, match="no_such_view"):
