@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from explorer.errors import FileError
@@ -17,6 +18,7 @@ from explorer.logs.scheduler_text import nodes_of_text
 from explorer.model.events import FxGraphText, OutputCodeText, Text
 from explorer.model.records import Record
 from explorer.model.values import Event, Failure
+from explorer.stages.inductor.definitions import nodes_in_comments
 
 _FOLDER = re.compile(r"^model__(?P<frame>\d+)_(?P<graph>inference|forward|backward)_(?P<number>\d+)(?:\.\d+)?$")
 #: What each file is read as, in the compiler's order: the kind of its event, "" for the graph that Inductor is handed.
@@ -59,6 +61,9 @@ def read(folder: Path, limit: float) -> Recorded:
         for event in _events(path, frame, name["graph"], failures, left):
             left -= len(str(event.data["text"])) * 12
             events.append(event)
+            if event.kind == "output_code":
+                with suppress(SyntaxError):  # the trace's failures say so
+                    events.extend(nodes_in_comments(event))
             if isinstance(event.data, FxGraphText):
                 sources.quote_stacks(frame, event.data.stacks or ())
     if not events:

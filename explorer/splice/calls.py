@@ -76,7 +76,7 @@ _LOCK = threading.RLock()
 class _Replacements:
     """What stands in the place of the call of one loaded wrapper.
 
-    It stays in the wrapper's module: another thread may have begun a call that is about to look it up.
+    It is in the wrapper's module while something stands there.
     """
 
     def __init__(self) -> None:
@@ -97,6 +97,7 @@ class _Replacements:
                 if self._standing.pop(number, None) is not None and not self._standing:
                     assert self._restore is not None
                     self._restore()
+                    vars(wrapper.module).pop(_REPLACEMENTS, None)
 
         return undo
 
@@ -129,8 +130,10 @@ class _Replacements:
         code = function.__code__
         self._original = types.FunctionType(code, function.__globals__, function.__name__)
         hook: dict[str, Any] = {}
-        exec(f"def call(self, args):\n    return {_REPLACEMENTS}.call_method(self, args)\n", hook)  # looked up in the module
-        function.__code__ = hook["call"].__code__
+        exec(f"def call(self, args):\n    return {_REPLACEMENTS!r}.call_method(self, args)\n", hook)
+        found = hook["call"].__code__
+        # as a constant: a thread that is inside when the last replacement goes finds it still
+        function.__code__ = found.replace(co_consts=tuple(self if c == _REPLACEMENTS else c for c in found.co_consts))
 
         def restore() -> None:
             function.__code__ = code

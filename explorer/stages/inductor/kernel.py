@@ -13,7 +13,7 @@ from explorer.model.records import typed
 from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, DEFINED, ORIGINS, Artifact, Event, Link
-from explorer.stages.inductor.definitions import kernel_events, nodes_in_comment
+from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
@@ -178,8 +178,6 @@ def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
     data = typed(KernelText, kernel.data)
     of_graph = (e for e in events if e.kind == LINES and (e.frame, e.graph) == (kernel.frame, kernel.graph))
     definitions = tuple(lines for e in of_graph if (lines := typed(KernelLines, e.data)).name == data.name)
-    if not definitions and (nodes := nodes_in_comment(data.comment)):
-        definitions = (KernelLines(name=data.name, lines=(), operations=(), template=(), nodes=nodes),)
     return replace(kernel, data=replace(data, definitions=definitions)) if definitions else kernel
 
 
