@@ -20,30 +20,14 @@ import explorer
 from explorer.observe import cache_keys
 from explorer.observe.cache_keys import ENTRIES, KeyLog, StoredKeys, pickled_parts
 from explorer.stages.torch_compile.cache_keys import key_parts
+from tests.inductor_caches import caches_in, call, misses
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """An empty folder as Inductor's cache, with the caches switched on."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(fx_graph_cache=True), torch._functorch.config.patch(enable_autograd_cache=True):
+    with caches_in(tmp_path):
         yield tmp_path
-
-
-def product(a: torch.Tensor) -> torch.Tensor:
-    """A library call: no C++ is compiled."""
-    return a @ a
-
-
-def call(size: int = 4, *, requires_grad: bool = False) -> None:
-    """Compile with nothing left of the last compile but the caches."""
-    torch._dynamo.reset()
-    torch.compile(product)(torch.ones(size, size, requires_grad=requires_grad))
-
-
-def misses(trace: explorer.Trace, cache: str) -> list[dict[str, object]]:
-    return [dict(row) for row in trace.caches if row["cache"] == cache and row["state"] == "miss"]
 
 
 def test_a_miss_says_which_input_and_which_setting_is_another(folder: Path) -> None:

@@ -13,22 +13,15 @@ import torch
 from torch._dynamo.utils import counters
 
 import explorer
+from tests.inductor_caches import caches_in, product
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """An empty folder as Inductor's cache, with the caches of graphs switched on."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(fx_graph_cache=True), torch._functorch.config.patch(enable_autograd_cache=True):
+    with caches_in(tmp_path / "inductor", tmp_path / "triton"):
         yield tmp_path
     torch._dynamo.reset()
-
-
-def product(a: torch.Tensor) -> torch.Tensor:
-    """A library call: no C++ is compiled."""
-    return a @ a
 
 
 def rows(recording: explorer.Recording, cache: str) -> list[tuple[str, str]]:

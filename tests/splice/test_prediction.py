@@ -24,8 +24,9 @@ def test_an_argument_that_only_stores_address_is_not_read() -> None:
     assert [is_loaded(source, name) for name in ("in_ptr0", "in_out_ptr0", "out_ptr0")] == [True, True, False]
 
 
-def test_a_pointwise_kernel_moves_its_input_and_its_output_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oracle are the sizes of both tensors: what is written was counted twice."""
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The bytes of each prediction that is asked for."""
     moved: list[float] = []
 
     def noted(*given: object) -> Prediction:
@@ -33,20 +34,18 @@ def test_a_pointwise_kernel_moves_its_input_and_its_output_once(monkeypatch: pyt
         return Prediction(1.0, "memory")
 
     monkeypatch.setattr(tuning, "predicted", noted)
+    return moved
+
+
+def test_a_pointwise_kernel_moves_its_input_and_its_output_once(moved: list[float]) -> None:
+    """The oracle are the sizes of both tensors: what is written was counted twice."""
     x = torch.randn(64, 256)
     explorer.trace(lambda x: x + 1, x, target="h100").kernels[0].tune([{"num_warps": 2}])
     assert moved == [2 * x.nbytes] * len(moved) != []
 
 
-def test_how_an_edit_spells_a_store_changes_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_an_edit_spells_a_store_changes_no_bytes(moved: list[float]) -> None:
     """A pointer in a variable of its own addresses what the original's store did: both move the input and the output once."""
-    moved: list[float] = []
-
-    def noted(*given: object) -> Prediction:
-        moved.append(float(given[-1]))  # type: ignore[arg-type]
-        return Prediction(1.0, "memory")
-
-    monkeypatch.setattr(tuning, "predicted", noted)
     x = torch.randn(64, 256)
     kernel = explorer.trace(lambda x: x + 1, x, target="h100").kernels[0]
     before = "tl.store(out_ptr0 + (x0)"
