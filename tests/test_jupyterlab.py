@@ -132,7 +132,8 @@ def shown(browser: Any, name: str, home: Path) -> Iterator[Any]:
         yield tab
     own = ITS_OWN.get(name, ())
     outside = [url for url in asked if not url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:"))]
-    assert [text for text in (*outside, *raised) if not any(part in text for part in own)] == []
+    seen = [text for text in (*outside, *raised) if not any(part in text for part in own)]
+    assert not seen, seen  # said here, because pytest does not explain an assertion of a module that another test imports
 
 
 @contextmanager

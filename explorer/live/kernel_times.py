@@ -2,13 +2,14 @@
 
 On the CPU the clock is read around each call, so that the caches are as the run left them. On a GPU events of the device stand
 around each launch; before it a buffer larger than L2 is written, so that no kernel finds its inputs in L2, and the device is busy
-while the launch is prepared.
+while the launch is prepared. Where the device was through with that too early, the run is made again with more of it.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,17 +34,24 @@ IN_CPP = "AtenTensorHandle"
 #: The least bytes that are written between two launches on a GPU, and how often L2 fits in what is written.
 FLUSHED, FLUSHES = 1 << 28, 2
 ON_CPU = "the clock around each call, with the caches as the run left them"
+#: The most times that the buffer is written before one launch, about 7 ms on an H100.
+MOST_WRITES = 64
 ON_GPU = "events of the device around each launch, L2 written over before it"
+WAITED = "; the device waited for the host before it, and that time is in it"
 
 
 @dataclass(frozen=True)
 class TimedLaunch:
-    """One launch: its wrapper's file, its name there, and its begin and end, in seconds or as events of the device."""
+    """One launch: its wrapper's file, its name there, and its begin and end, in seconds or as events of the device.
+
+    `waited` says that the device had nothing to do while the launch was prepared, so that the time is too long.
+    """
 
     file: str
     name: str
     begin: Any
     end: Any
+    waited: bool = False
 
     @property
     def seconds(self) -> float:
@@ -53,10 +61,22 @@ class TimedLaunch:
 
 @dataclass
 class _Stopwatch:
-    """Times launches, in order; `buffer` is what is written before each on a GPU, None on the CPU."""
+    """Times launches, in order; `buffer` is what is written before each on a GPU, None on the CPU.
 
-    buffer: Any = None
+    `writes` has how often it is written, by the wrapper's file and the name of the launch.
+    """
+
+    buffer: Any
+    writes: defaultdict[tuple[str, str], int]
     launches: list[TimedLaunch] = field(default_factory=list)
+
+    def again(self) -> bool:
+        """Whether a launch was kept waiting that more to do before it can hide; that is then twice as much."""
+        late = {(launch.file, launch.name) for launch in self.launches if launch.waited}
+        more = {key for key in late if self.writes[key] < MOST_WRITES}
+        for key in more:
+            self.writes[key] *= 2
+        return bool(more)
 
     def time(self, file: str, name: str, launch: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Launch, and note when it began and ended."""
@@ -68,11 +88,12 @@ class _Stopwatch:
         import torch
 
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        self.buffer.zero_()
+        for _ in range(self.writes[file, name]):
+            self.buffer.zero_()
         begin.record()
         result = launch(*args, **keywords)
         end.record()
-        self.launches.append(TimedLaunch(file, name, begin, end))
+        self.launches.append(TimedLaunch(file, name, begin, end, waited=begin.query()))
         return result
 
 
@@ -118,14 +139,17 @@ def time_kernels(trace: TraceData, wrappers: Sequence[Wrapper], run: Callable[[]
     usable = [w for w in wrappers if w.file in texts and w.file.endswith(".py") and IN_CPP not in w.text]
     on_gpu = trace.meta.get("target") == "cuda"
     run()  # what is made at the first call, such as a choice of configs by timing, is no part of a run
+    buffer = _flush_buffer() if on_gpu else None
+    writes: defaultdict[tuple[str, str], int] = defaultdict(lambda: 1)
     runs: list[list[TimedLaunch]] = []
-    for done in range(repeats):
-        step("timing each kernel", done, repeats)
-        watch = _Stopwatch(_flush_buffer() if on_gpu else None)
+    while len(runs) < repeats:
+        step("timing each kernel", len(runs), repeats)
+        watch = _Stopwatch(buffer, writes)
         with _timed(usable, names, watch):
             run()
         _finish(on_gpu)
-        runs.append(watch.launches)
+        if not watch.again():
+            runs.append(watch.launches)
     if not any(runs):
         raise no_verb(
             "no kernel can be timed",
@@ -158,10 +182,12 @@ def _rows(
     samples: dict[tuple[str, str, str], list[list[float]]] = {}
     idle: dict[tuple[str, str, str], list[float]] = {}
     kinds: dict[tuple[str, str, str], str] = {}
+    waited: set[tuple[str, str, str]] = set()
     for number, launches in enumerate(runs):
         last: dict[str, float] = {}
         for key, kind, launch in _placed(trace, places, launches):
             kinds[key] = kind
+            waited |= {key} if launch.waited else set()
             samples.setdefault(key, [[] for _ in runs])[number].append(launch.seconds)
             if not on_gpu:
                 gap = launch.begin - last.get(launch.file, launch.begin)
@@ -184,7 +210,7 @@ def _rows(
             "each": tuple(map(statistics.median, zip(*by_run, strict=True))) if alike else (),
             "idle": statistics.median(gaps) if gaps else None,
             "repeats": len(runs),
-            "how": ON_GPU if on_gpu else ON_CPU,
+            "how": (ON_GPU if on_gpu else ON_CPU) + (WAITED if (frame, graph, name) in waited else ""),
         }
 
 

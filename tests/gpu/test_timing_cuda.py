@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from torch import nn
 from torch.autograd import DeviceType
 
 import explorer
+from explorer.live import kernel_times
+from explorer.splice.launches import Intercepted
 from explorer.traced import Trace
 
 pytestmark = [
@@ -90,6 +93,24 @@ def test_kernels_timed_by_events_are_near_the_profilers(traced: Trace, profiler:
         warm = profiled[row["kernel"]]["seconds"] / RUNS
         assert 0.7 * warm - 5e-6 < row["seconds"] < 3 * warm + 15e-6
         assert row["low"] <= row["seconds"] <= row["high"] and row["idle"] is None
+
+
+def test_a_slow_host_adds_nothing_to_a_kernels_time(traced: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each launch is prepared 2 ms longer: the device is kept busy that long, and the times stay what they were."""
+
+    class Slow(Intercepted):
+        def run(self, *args: Any, **keywords: Any) -> Any:
+            def launch(*args: Any, **keywords: Any) -> Any:
+                time.sleep(0.002)
+                return self._kernel.run(*args, **keywords)
+
+            return self._note(launch, args, keywords)
+
+    before = {row["kernel"]: row["seconds"] for row in traced.time_kernels(5)}
+    monkeypatch.setattr(kernel_times, "Intercepted", Slow)
+    rows = traced.time_kernels(5)
+    assert all(row["seconds"] < 2 * before[row["kernel"]] + 20e-6 for row in rows), rows
+    assert {row["how"] for row in rows} == {kernel_times.ON_GPU}
 
 
 def test_no_kernel_is_above_the_attained_roof(traced: Trace, profiler: Any) -> None:

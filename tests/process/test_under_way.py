@@ -175,26 +175,29 @@ def test_a_view_that_raises_does_not_silence_the_others() -> None:
     watchers.add(refuse)
     watchers.add(heard.hear)
     with watchers.verb("check()"):
-        time.sleep(0.1)
+        heard.wait_for(lambda report: report.what == "check()")
     assert [report.what if report else None for report in heard] == ["check()", None]
 
 
 def test_the_end_of_one_verb_leaves_the_other_in_sight() -> None:
     """Of two verbs in two threads the one that goes on is told again when the other has ended."""
-    watchers, heard = Watchers(), View()
+    watchers, heard, over = Watchers(), View(), threading.Event()
     watchers.add(heard.hear)
 
     def long() -> None:
         with watchers.verb("long"):
-            time.sleep(0.6)
+            over.wait(30)
 
     thread = threading.Thread(target=long)
     thread.start()
-    time.sleep(0.1)
-    with watchers.verb("short"):
-        time.sleep(0.1)
-    assert [report.what if report else None for report in heard] == ["long", "short", "long"]
-    thread.join()
+    try:
+        heard.wait_for(lambda report: report.what == "long")
+        with watchers.verb("short"):
+            heard.wait_for(lambda report: report.what == "short")
+        assert [report.what if report else None for report in heard] == ["long", "short", "long"]
+    finally:
+        over.set()
+        thread.join()
     assert heard[-1] is None
 
 
@@ -212,5 +215,5 @@ def test_an_interrupt_while_a_verb_begins_leaves_nothing_behind(monkeypatch: pyt
             pass
     assert under_way.under_way() is None
     with watchers.verb("run()"):
-        time.sleep(0.1)
+        heard.wait_for(lambda report: report.what == "run()")
     assert [report.what if report else None for report in heard] == ["run()", None]
