@@ -11,6 +11,7 @@ from explorer.live.function import LiveFunction
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Event, Failure, Plain, plain
+from explorer.observe.process_groups import process_groups
 from explorer.process.garbage import collection_paused
 from explorer.recording.cells import with_cells
 from explorer.recording.recorder import Recorder
@@ -28,7 +29,9 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
     try:
         date = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         events = with_cells(recorder.events)
-        whole_meta = plain({**meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
+        groups = process_groups()
+        of_ranks = {"process_groups": groups} if groups else {}
+        whole_meta = plain({**meta, **of_ranks, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
         return Trace.of(lost(error, meta, failures), live)
     make = partial(_replayed, replay, events, failures, whole_meta, tuple(stages))

@@ -88,12 +88,16 @@ def all_fx_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
 
 def innermost(stack: str) -> StackPlace | None:
     """The last place of a Python traceback; None where it has none."""
-    places = list(_PLACE.finditer(stack))
-    if not places:
-        return None
-    last = places[-1]
-    code = stack[last.end() :].strip().partition("\n")[0]
-    return StackPlace(last["file"], int(last["line"]), last["function"], code.strip())
+    places = places_of(stack)
+    return places[-1] if places else None
+
+
+def places_of(stack: str) -> list[StackPlace]:
+    """The places of a Python traceback, the outermost first."""
+    matches = list(_PLACE.finditer(stack))
+    return [
+        StackPlace(m["file"], int(m["line"]), m["function"], stack[m.end() :].strip().partition("\n")[0].strip()) for m in matches
+    ]
 
 
 def link_rows(artifact: Artifact, rows: Iterable[CudaGraph | PerfHint], trace: TraceData) -> Iterator[Link]:

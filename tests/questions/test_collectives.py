@@ -1,0 +1,118 @@
+"""Collectives: what each exchanges, in which group, and where it starts and is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed
+from torch.distributed import _functional_collectives as functional
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+import explorer
+from explorer.questions.collectives import collectives, is_collective, short_name
+from explorer.traced import Trace
+
+WORLD = 8
+#: torch 2.13 has other names for two of the functions, which torch 2.11 does not have.
+pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning")
+
+
+def every_collective(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """One collective of each kind, the first independent of the product after it."""
+    z = functional.all_reduce(x @ w, "sum", "0")
+    u = torch.relu(x @ w.t())
+    whole = functional.all_gather_tensor(u, 0, "0")
+    part = functional.reduce_scatter_tensor(whole * 2, "sum", 0, "0")
+    a, b = functional.all_reduce_coalesced([part, u + 1], "avg", "0")
+    c = functional.all_to_all_single(u, None, None, "0")
+    return z + u, a + 1, b, c * 2
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[None]:
+    distributed.init_process_group("fake", rank=0, world_size=WORLD, store=FakeStore())
+    yield
+    distributed.destroy_process_group()
+
+
+def arguments() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.ones(64, 64), torch.ones(64, 64)
+
+
+@pytest.fixture(scope="module")
+def traced(group: None) -> Trace:
+    return explorer.trace(every_collective, *arguments(), target="h100")
+
+
+def counted_by_torch(function: Callable[..., Any]) -> dict[str, int]:
+    """How often each collective runs in eager, as torch's own CommDebugMode counts it."""
+    with CommDebugMode() as mode:
+        function(*arguments())
+    names = {f"_{call}": count for call, count in mode.get_comm_counts().items()}  # by the names of before _c10d_functional
+    return {short_name(name): count for name, count in names.items() if is_collective(name)}
+
+
+def test_every_collective_that_torch_counts_has_a_row(traced: Trace) -> None:
+    """The rows name the collectives that CommDebugMode counts in eager, as often as it does."""
+    counted: dict[str, int] = {}
+    for row in collectives(traced):
+        counted[row["operator"]] = counted.get(row["operator"], 0) + 1
+    assert counted == counted_by_torch(every_collective)
+    assert len(counted) == 5
+
+
+def test_bytes_are_those_of_the_whole_tensor(traced: Trace) -> None:
+    """An all_gather counts what it gives, a reduce_scatter what it is given, a coalesced one all of its tensors."""
+    tensor = 64 * 64 * 4
+    assert {row["operator"]: row["bytes"] for row in collectives(traced)} == {
+        "all_reduce": tensor,
+        "all_gather_into_tensor": WORLD * tensor,
+        "reduce_scatter_tensor": WORLD * tensor,
+        "all_reduce_coalesced": 2 * tensor,
+        "all_to_all_single": tensor,
+    }
+
+
+def test_a_row_names_its_group_and_the_users_line(traced: Trace) -> None:
+    """The ranks are those of the process group, and the line is the program's, not that of torch's function around it."""
+    for row in collectives(traced):
+        assert row["ranks"] == tuple(range(WORLD)), row
+        assert row["size"] == WORLD
+        assert row["file"] == __file__
+        assert "functional." in row["code"]
+
+
+def test_start_and_wait_are_the_wrappers_lines(traced: Trace) -> None:
+    """`started` and `waited` are lines of the wrapper that call the operator and wait for what it fills."""
+    lines = traced.text("output_code").splitlines()
+    for row in collectives(traced):
+        assert row["call"] in lines[row["started"] - 1]
+        assert "wait_tensor" in lines[row["waited"] - 1]
+        assert row["started"] < row["waited"]
+
+
+def test_what_runs_meanwhile_stands_between(traced: Trace) -> None:
+    """The product that does not need the all_reduce is between its start and its wait; the next collectives have none."""
+    between = {row["operator"]: row["between"] for row in collectives(traced)}
+    assert between["all_reduce"] == ("extern_kernels.mm",)
+    assert between["all_gather_into_tensor"] == ()
+
+
+def test_a_graph_without_a_wrapper_gives_its_own_lines(group: None) -> None:
+    """With the backend aot_eager the lines are those of AOTAutograd's graph, and its nodes stand between."""
+    trace = explorer.trace(every_collective, *arguments(), backend="aot_eager")
+    rows = collectives(trace)
+    text = trace.text("forward").splitlines()
+    assert len(rows) == 5
+    assert all(row["wrapper"] == "" for row in rows)
+    assert all(row["node"] in text[row["started"] - 1] and "wait_tensor" in text[row["waited"] - 1] for row in rows)
+
+
+def test_a_saved_trace_has_the_same_collectives(traced: Trace, tmp_path: Any) -> None:
+    """The table needs nothing of the process: a loaded trace has the same rows."""
+    traced.save(tmp_path / "t.json.gz")
+    assert list(collectives(explorer.load(tmp_path / "t.json.gz"))) == list(collectives(traced))
