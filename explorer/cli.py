@@ -1,6 +1,6 @@
 """The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends, look what is missing.
 
-    explorer trace SCRIPT [ARGS...] [--target T] [-o OUT]...      also: -m MODULE [ARGS...]
+    explorer trace SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
     explorer show FILE [--stage NAME] [-o OUT]...
     explorer compare FILE FILE... [-o OUT]
     explorer targets
@@ -30,7 +30,17 @@ from typing import Any
 
 from explorer import __version__
 from explorer.errors import ExplorerError, FileError, InputError, chain
-from explorer.process.ranks import LAUNCHERS, how_to_trace_ranks, path_of_rank, rank
+from explorer.process.ranks import (
+    IN_FOLDER,
+    LAUNCHERS,
+    asks_for_rank,
+    ends_on_sigterm,
+    how_to_trace_ranks,
+    make_folder,
+    path_in_folder,
+    path_of_rank,
+    rank,
+)
 
 #: The exit status for a wrong use of explorer itself; argparse uses the same.
 MISUSE = 2
@@ -43,6 +53,8 @@ USE_CACHES = (
     "read torch's caches, as the program does without explorer; a graph that comes from a cache is not compiled, so its stages "
     "are missing (default: caches are written, not read)"
 )
+
+WHICH_RANKS = "under torchrun, the ranks that are recorded: all, or numbers such as 0,3; the others run as without explorer"
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -98,10 +110,11 @@ def _add(commands: Any, name: str, run: Run, help: str, **settings: Any) -> argp
 
 
 def _add_trace(commands: Any) -> None:
-    usage = "explorer trace [-h] (SCRIPT | -m MODULE) [ARGS...] [--target T] [-o OUT]..."
+    usage = "explorer trace [-h] (SCRIPT | -m MODULE) [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]..."
     command = _add(commands, "trace", trace, "run an unchanged program and record every torch.compile in it", usage=usage)
     command.add_argument("--target", default="auto", metavar="T", help="a name that `explorer targets` lists (default: auto)")
     command.add_argument("--use-caches", action="store_true", help=USE_CACHES)
+    command.add_argument("--ranks", default="all", metavar="R", help=WHICH_RANKS)
     _add_output(command)
     command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="MODULE [ARGS...]: run a module, as python -m does")
     command.add_argument(
@@ -130,9 +143,15 @@ def _add_compare(commands: Any) -> None:
 
 def _add_output(command: argparse.ArgumentParser) -> None:
     what = (
-        "write the trace: a page if OUT ends in .html, else a trace file; repeat for several; under torchrun, one file per rank"
+        "write the trace: a page if OUT ends in .html, into a folder if it ends in /, else a trace file; repeat for several; "
+        "under torchrun, one file per rank"
     )
-    command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
+    command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=_output, help=what)
+
+
+def _output(path: str) -> Path:
+    """The path of an output; in a folder a name there, which `path_of_rank` makes that of a rank."""
+    return path_in_folder(path, None)
 
 
 # The subcommands ---------------------------------------------------------------------------------------------------------
@@ -145,14 +164,20 @@ def trace(options: argparse.Namespace) -> int:
     """
     options = _with_trailing(options)
     program = _program(options)
+    is_asked_for = asks_for_rank(options.ranks, os.environ)
     _check_folders(options.output)
+    outcome = Outcome()
+    if not is_asked_for:
+        with outcome:
+            program.run()
+        return outcome.status
     from explorer import record
 
-    outcome = Outcome()
-    with record(options.target, name=program.name, fresh=not options.use_caches) as recording, outcome:
-        program.run()
-    own_rank = rank(os.environ)
-    written = _write(recording.trace, [path_of_rank(path, own_rank) for path in options.output])
+    with ends_on_sigterm() as run:
+        with record(options.target, name=program.name, fresh=not options.use_caches) as recording, outcome:
+            run(program.run)
+        own_rank = rank(os.environ)
+        written = _write(recording.trace, [path_of_rank(path, own_rank) for path in options.output])
     advice = _advice(recording.trace, vars(sys.modules["__main__"]), program.name)
     print(recording.trace, *advice, *written, sep="\n", file=sys.stderr)
     return outcome.status
@@ -262,8 +287,13 @@ def classpack(options: argparse.Namespace) -> int:
 
 
 def _check_folders(outputs: Sequence[Path]) -> None:
-    """Raise InputError for an output without a folder, before the program runs for an hour and not after."""
+    """Raise InputError for an output without a folder, before the program runs for an hour and not after.
+
+    A folder that OUT named itself, by a last "/", is made.
+    """
     for path in outputs:
+        if path.name == IN_FOLDER:
+            make_folder(path.parent)
         if not path.absolute().parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
         if path.is_dir():
@@ -315,12 +345,14 @@ def _with_trailing(options: argparse.Namespace) -> argparse.Namespace:
     given = options.script if options.module is None else options.module
     trailing = argparse.ArgumentParser(prog="explorer trace", allow_abbrev=False, add_help=False)
     trailing.add_argument("--target")
+    trailing.add_argument("--ranks")
     _add_output(trailing)
     at = len(given)
-    while given[:1] != ["--"] and at >= 3 and (given[at - 2] in ("-o", "--output", "--target")):
+    while given[:1] != ["--"] and at >= 3 and (given[at - 2] in ("-o", "--output", "--target", "--ranks")):
         at -= 2
     parsed = trailing.parse_args(given[at:])
     options.target = parsed.target or options.target
+    options.ranks = parsed.ranks or options.ranks
     options.output = [*options.output, *parsed.output]
     del given[at:]
     return options

@@ -15,6 +15,7 @@ from explorer.observe.dynamo_graph import graph
 from explorer.observe.guards import guards
 from explorer.observe.kernel_lines import kernel_lines
 from explorer.observe.lowering import lowerings
+from explorer.observe.process_groups import groups_at_compiles
 from explorer.observe.scheduler import verdicts
 from explorer.observe.settings import settings
 from explorer.observe.symbols import symbols
@@ -40,6 +41,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("source", dynamo.frames, ("frame", "recompile", "compile_error", "compile_swallowed", "stance")),
     Probe("compile_call", compile_calls, ("compile_call",)),
     Probe("setting", settings, ("setting",)),
+    Probe("process_groups", groups_at_compiles, ("process_groups",)),
     Probe("phase", dynamo.phases, ("phase",)),
     Probe("cache", caches.lookups, ("cache", "post_grad", "output_code")),
     Probe("compilation_metrics", metrics.compilation_metrics, ("compilation_metrics",)),

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+
+from explorer.errors import InputError
 
 #: The environment variables in which launchers state a process's rank and the number of processes.
 RANKS = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
@@ -25,13 +30,77 @@ LAUNCHERS = (
 _ENDING = re.compile(r"(\.events)?\.(json\.gz|json|html?)$|\.[^.]*$|$", re.IGNORECASE)
 
 
+#: The name of a trace in a folder.
+IN_FOLDER = "trace.json.gz"
+
+
 def rank(environment: Mapping[str, str]) -> int | None:
     """This process's rank in a distributed job; None for a single process."""
+    place = rank_and_world(environment)
+    return place[0] if place else None
+
+
+def rank_and_world(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """This process's rank and the number of ranks; None for a single process."""
     for rank_variable, size_variable in RANKS:
         number, size = environment.get(rank_variable, ""), environment.get(size_variable, "")
         if number.isdigit() and size.isdigit() and int(size) > 1:
-            return int(number)
+            return int(number), int(size)
     return None
+
+
+def asks_for_rank(asked: str, environment: Mapping[str, str]) -> bool:
+    """Whether `asked`, "all" or numbers such as "0,3", has this process's rank; InputError for what is neither.
+
+    A single process is rank 0 of one.
+    """
+    own, world = rank_and_world(environment) or (0, 1)
+    if asked == "all":
+        return True
+    numbers = [part.strip() for part in asked.split(",")]
+    if not all(part.isdecimal() for part in numbers):
+        raise InputError(f"--ranks takes all, or numbers such as 0,3, not {asked!r}")
+    if beyond := [part for part in numbers if int(part) >= world]:
+        raise InputError(f"--ranks asks for rank {beyond[0]}, and the job's ranks are 0 to {world - 1}")
+    return own in map(int, numbers)
+
+
+@contextmanager
+def ends_on_sigterm() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Give a function that runs a program, which SIGTERM ends as sys.exit does, and ignore SIGTERM after it in the block.
+
+    When one rank fails, a launcher sends SIGTERM to the others, and SIGKILL some 30 s later: without this, their traces would
+    be lost with them. A single process, and a thread that can set no handler, are let be.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if rank(os.environ) is None or not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield lambda program: program()
+        return
+
+    def run(program: Callable[[], None]) -> None:
+        signal.signal(signal.SIGTERM, _exit)
+        try:
+            program()
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    try:
+        yield run
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit(number: int, frame: object) -> None:
+    """End the program by a signal's status, 128 + its number, as shells count it; another one comes too late."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def path_in_folder(path: str | PathLike[str], number: int | None) -> Path:
+    """The path of a trace: in a folder, or behind a last "/", a name of its own there for each rank."""
+    if os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir():
+        return path_of_rank(Path(path) / IN_FOLDER, number)
+    return Path(path)
 
 
 def path_of_rank(path: Path, number: int | None) -> Path:
@@ -41,6 +110,14 @@ def path_of_rank(path: Path, number: int | None) -> Path:
     match = _ENDING.search(path.name)
     ending = match[0] if match else ""
     return path.with_name(f"{path.name.removesuffix(ending)}.rank{number}{ending}")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder unless it is there, as another rank may have made it; InputError where it cannot be made."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}") from error
 
 
 def overwrites_ranks(path: Path, environment: Mapping[str, str]) -> str:

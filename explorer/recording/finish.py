@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Event, Failure, Plain, plain
 from explorer.observe.process_groups import process_groups
 from explorer.process.garbage import collection_paused
+from explorer.process.ranks import rank_and_world
 from explorer.recording.cells import with_cells
 from explorer.recording.recorder import Recorder
 from explorer.replay import replay
@@ -29,13 +31,23 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
     try:
         date = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         events = with_cells(recorder.events)
-        groups = process_groups()
-        of_ranks = {"process_groups": groups} if groups else {}
-        whole_meta = plain({**meta, **of_ranks, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
+        job = job_of(os.environ, recorder.events)
+        whole_meta = plain({**job, **meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
         return Trace.of(lost(error, meta, failures), live)
     make = partial(_replayed, replay, events, failures, whole_meta, tuple(stages))
     return Trace.of_later(whole_meta, make, live, failures)
+
+
+def job_of(environment: Mapping[str, str], events: Sequence[Event]) -> Mapping[str, Plain]:
+    """What the trace of a rank says of its job: `rank`, `world` and the ranks of its `process_groups`; {} without one."""
+    place = rank_and_world(environment)
+    groups = [*(event.data for event in events if event.kind == "process_groups"), process_groups()]
+    merged = {name: tuple(ranks) for group in groups for name, ranks in group.items()}
+    return {
+        **({"rank": place[0], "world": place[1]} if place else {}),
+        **({"process_groups": merged} if merged else {}),
+    }
 
 
 def failures_of(recorder: Recorder) -> tuple[Failure, ...]:

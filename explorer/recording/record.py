@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike
 
 from explorer.absent import target as target_room
 from explorer.compilers import torch_compile as compiling
@@ -60,6 +61,10 @@ class Recording:
             if guard.losses and (late := guard.failures(self._trace.failures)):
                 self._trace = replace(self._trace, failures=(*self._trace.failures, *late))
         return self._trace
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace to a file, or into a folder, where each rank of a distributed job has its own: see `Trace.save`."""
+        self.trace.save(path)
 
 
 @contextmanager

@@ -6,9 +6,11 @@ Each verb returns a new value and changes nothing. Its work is done in the room 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer import page, replay
@@ -23,7 +25,7 @@ from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
 from explorer.process.progress import in_notebook
-from explorer.process.ranks import warn_if_it_overwrites
+from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it_overwrites
 from explorer.questions import coverage, missing, provenance, summary, tables
 from explorer.questions import lowering as lowered
 from explorer.questions.cache_misses import cache_misses
@@ -602,10 +604,14 @@ class Trace(TraceData):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace as gzipped JSON, of which `explorer.load` makes an equal one; `files/trace_file.py` has the format.
 
-        Ranks of a distributed job need a file each: a UserWarning says so where the path does not tell them apart.
+        In a folder the file is trace.json.gz, and trace.rank0.json.gz … of a rank of a distributed job; `explorer.load` of the
+        folder gives all ranks. A UserWarning says where another path does not tell ranks apart.
         """
-        trace_file.save(self, path)
-        warn_if_it_overwrites(path)
+        whole = path_in_folder(trace_file.checked(path), rank(os.environ))
+        if whole != Path(path):
+            make_folder(whole.parent)
+        trace_file.save(self, whole)
+        warn_if_it_overwrites(whole)
 
     def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
         """Write the files of TORCH_COMPILE_DEBUG=1 under the same names, one folder a graph, and return their paths.

@@ -462,11 +462,11 @@ def test_the_names_of_the_module_are_those_documented() -> None:
 
 @pytest.mark.parametrize("write", [Trace.save, Trace.to_html])
 def test_where_nothing_can_be_written_says_why(write: Callable[[Trace, Path], None], tmp_path: Path) -> None:
-    """A folder that is not there, or in place of the file, is a FileError that names the path as it was given."""
+    """A folder that is not there, or in place of a page, is a FileError that names the path as it was given."""
     with pytest.raises(FileError, match=r"cannot write .*nowhere/t: there is no folder .*nowhere$"):
         write(Trace(), tmp_path / "nowhere" / "t")
     with pytest.raises(FileError, match="it is a folder; give a file in it, such as"):
-        write(Trace(), tmp_path)
+        Trace().to_html(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -60,6 +62,43 @@ def test_each_rank_writes_a_file_of_its_own(program: Path, monkeypatch: pytest.M
         assert cli.main(["trace", "-o", "out.json.gz", "program.py"]) == 0
     assert sorted(path.name for path in program.parent.glob("out*")) == ["out.rank0.json.gz", "out.rank1.json.gz"]
     assert explorer.load(program.parent / "out.rank1.json.gz").find("dynamo")
+
+
+def test_ranks_that_are_not_asked_for_run_unrecorded(
+    program: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A folder is made for the ranks that are, each with its job in its trace; the program of the others runs all the same."""
+    program.write_text(f"{program.read_text()}print('ran')")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    for number in ("0", "1", "2"):
+        monkeypatch.setenv("RANK", number)
+        assert cli.main(["trace", "program.py", "--ranks", "0,2", "-o", "out/"]) == 0
+    assert capfd.readouterr().out == "ran\n" * 3
+    files = sorted((program.parent / "out").iterdir())
+    assert [file.name for file in files] == ["trace.rank0.json.gz", "trace.rank2.json.gz"]
+    jobs = [explorer.load(file).meta for file in files]
+    assert [(meta["rank"], meta["world"]) for meta in jobs] == [(0, 3), (2, 3)]
+
+
+def test_a_recording_saves_each_rank_into_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`save` of a folder makes the folder, and names the file after the rank; one process has the plain name."""
+    with explorer.record() as recording:
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    recording.save(f"{tmp_path}/new/")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    recording.save(tmp_path / "new")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["trace.json.gz", "trace.rank1.json.gz"]
+
+
+def test_a_rank_that_the_launcher_ends_writes_its_trace(program: Path) -> None:
+    """SIGTERM, which torchrun sends to all others when one rank fails, ends the program; what it compiled is written."""
+    program.write_text(f"{program.read_text()}import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n")
+    environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2"}
+    command = [sys.executable, "-m", "explorer", "trace", "-o", "out/", "program.py"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert explorer.load(program.parent / "out" / "trace.rank1.json.gz").find("dynamo")
 
 
 @pytest.mark.parametrize(
