@@ -7,6 +7,7 @@
     explorer backends [NAME...]
     explorer doctor [--warm] [--json]
     explorer classpack NOTEBOOK... -o FOLDER
+    explorer mcp [FILE...] [--read-only]
 
 This module imports neither torch nor triton, so that `--help`, `--version`, `show` and `compare` answer at once.
 """
@@ -99,7 +100,14 @@ def parser() -> argparse.ArgumentParser:
     )
     pack_command.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="notebooks that run here")
     pack_command.add_argument("-o", "--output", metavar="FOLDER", required=True, type=Path, help="the folder of the pack")
+    _add_mcp(commands)
     return whole
+
+
+def _add_mcp(commands: Any) -> None:
+    command = _add(commands, "mcp", mcp, "serve traces to agents over the Model Context Protocol, on stdin and stdout")
+    command.add_argument("files", metavar="FILE", nargs="*", help="trace files or logs to open from the beginning, as t1, t2, …")
+    command.add_argument("--read-only", action="store_true", help="offer no tool that runs a program or changes one")
 
 
 def _add(commands: Any, name: str, run: Run, help: str, **settings: Any) -> argparse.ArgumentParser:
@@ -283,6 +291,17 @@ def classpack(options: argparse.Namespace) -> int:
         require_installed(module, "explorer classpack", "full")
     for line in make(options.notebooks, options.output):
         print(f"explorer: wrote {line}", flush=True)
+    return 0
+
+
+def mcp(options: argparse.Namespace) -> int:
+    """Serve until the client ends it."""
+    from explorer.errors import require_installed
+
+    require_installed("mcp", "explorer mcp", "mcp")
+    from explorer.mcp.server import serve
+
+    serve(options.files, runs_code=not options.read_only)
     return 0
 
 

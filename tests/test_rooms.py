@@ -60,6 +60,7 @@ ROOMS = (
     "demo",
     "doctor",
     "classpack",
+    "mcp",
     "cli",
     "__main__",
 )
@@ -86,6 +87,7 @@ VERSION = re.compile(r"__version__|version_info|importlib\.metadata|\bhexversion
 VERSIONS_ALLOWED = {
     ("__init__.py", "__version__"): "explorer's own",
     ("cli.py", "__version__"): "explorer's own, printed by --version",
+    ("mcp/server.py", "__version__"): "explorer's own, said to the client",
     ("bisecting/fault_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("scripts/kernel_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("scripts/model_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
@@ -106,6 +108,8 @@ ASKED_OF_TORCH_ALLOWED = {
 
 #: Files in which an error of any kind is caught, and why.
 CATCHES_EVERYTHING = {
+    "mcp/program.py": "what an agent's program raises is the answer to it",
+    "mcp/worker.py": "a process of its own: what fails is its answer",
     "recording/recorder.py": "an error in a hook must not break the user's compile",
     "replay.py": "what one stage cannot render must not take the rest away",
     "recording/trace.py": "the trace up to an error goes with the error",

@@ -1,0 +1,9 @@
+"""A server of the Model Context Protocol: an agent asks a trace what a person asks in the view, one small answer at a time.
+
+    explorer mcp                      # over stdin and stdout, as a client starts it
+    explorer mcp TRACE...             # with these files open as t1, t2, …
+
+`questions.py` answers from the data of a trace, `verbs.py` what needs the process that compiled. Such a process is one of its own
+(`worker.py`), so that a program that hangs or crashes ends its traces and nothing else. `desk.py` keeps the traces by name, and
+`server.py` is the only file that imports the protocol's SDK.
+"""

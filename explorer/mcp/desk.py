@@ -1,0 +1,205 @@
+"""The traces that a server has open, by name: files in its own process, programs each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from explorer.errors import InputError, LiveError, unknown_name
+from explorer.mcp import questions, verbs
+from explorer.traced.trace import Trace, load
+
+#: The seconds after which a process that gives no answer is ended.
+PATIENCE = 900.0
+#: The characters of what a process printed that an error quotes.
+QUOTED = 1500
+
+
+class Worker:
+    """A process that traced a program."""
+
+    def __init__(self, folder: Path) -> None:
+        path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+        self._printed = (folder / "printed.txt").open("w+", encoding="utf-8", errors="replace")
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "explorer.mcp.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._printed,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        )
+        self._reader = ThreadPoolExecutor(1, "explorer-mcp")
+        self._turn = threading.Lock()
+
+    def ask(self, question: str, trace: str, arguments: Mapping[str, Any], seconds: float = PATIENCE) -> dict[str, Any]:
+        """Ask a question; LiveError where the process has ended or gives no answer in time, which ends it."""
+        with self._turn:
+            self._send({"question": question, "trace": trace, "arguments": dict(arguments)})
+            answer = self._read(seconds)
+        if "error" in answer:
+            raise InputError(answer["error"])
+        return dict(answer["answer"])
+
+    def _send(self, request: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def _read(self, seconds: float) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        reading = self._reader.submit(self._process.stdout.readline)
+        try:
+            line = reading.result(seconds)
+        except TimeoutError:
+            self.end()
+            raise LiveError(f"there was no answer in {seconds:g} s, so its process was ended; trace the program again") from None
+        if not line:
+            raise self._ended()
+        return dict(json.loads(line))
+
+    def _ended(self) -> LiveError:
+        """The error for a process that is gone."""
+        status = self._process.wait(10)
+        self._printed.seek(0)
+        printed = self._printed.read()[-QUOTED:].strip()
+        said = f"It printed:\n{printed}" if printed else "It printed nothing."
+        how = f"by signal {-status}" if status < 0 else f"with status {status}"
+        return LiveError(f"the process of this trace has ended {how}; trace the program again. {said}")
+
+    def end(self) -> None:
+        """End the process and those that it started, such as compilers."""
+        import signal
+
+        if self._process.poll() is None:
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        self._process.wait()
+        self._reader.shutdown()
+        for pipe in (self._process.stdin, self._process.stdout, self._printed):
+            if pipe is not None and not pipe.closed:
+                _closed(pipe)
+
+
+def _closed(pipe: Any) -> None:
+    """Close a pipe to a process that may be gone, with what was not yet read by it."""
+    with suppress(BrokenPipeError):
+        pipe.close()
+
+
+class Desk:
+    """All open traces. Use it as a context: at the end the processes are ended and what they wrote is removed."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Trace | Worker] = {}
+        self._said: dict[str, str] = {}
+        self._count = 0
+        self._turn = threading.Lock()
+        self._folder = tempfile.TemporaryDirectory(prefix="explorer-mcp-", ignore_cleanup_errors=True)
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in {id(held): held for held in self._held.values() if isinstance(held, Worker)}.values():
+            worker.end()
+        self._folder.cleanup()
+
+    def _named(self) -> str:
+        with self._turn:
+            self._count += 1
+            return f"t{self._count}"
+
+    def open(self, path: str, target: str | None = None) -> tuple[str, dict[str, Any]]:
+        """Open a trace file or a log; its name and its stages."""
+        trace = load(path, target=target)
+        name = self._named()
+        self._held[name], self._said[name] = trace, path
+        return name, questions.stages(trace).sent()
+
+    def trace(self, code: str, path: str, call: str, seconds: float, **settings: Any) -> tuple[str, dict[str, Any]]:
+        """Trace a call of a program, given as text or by its file, in a process of its own; its name and its stages."""
+        if bool(code) == bool(path):
+            raise InputError("give the program either as code or by its path")
+        name = self._named()
+        folder = Path(self._folder.name) / name
+        folder.mkdir()
+        if code:
+            path = str(folder / "program.py")
+            Path(path).write_text(code, encoding="utf-8")
+        worker = Worker(folder)
+        with ExitStack() as failing:
+            failing.callback(worker.end)
+            answer = worker.ask("trace", name, {"path": path, "call": call, **settings}, seconds)
+            failing.pop_all()
+        self._held[name], self._said[name] = worker, f"{call} of {Path(path).name}"
+        return name, answer
+
+    def ask(self, trace: str, question: str, seconds: float = PATIENCE, **arguments: Any) -> dict[str, Any]:
+        """Ask a question of an open trace."""
+        held = self._known(trace)
+        if isinstance(held, Worker):
+            return held.ask(question, trace, arguments, seconds)
+        if question in verbs.__all__:
+            needs = f"{trace} was read from a file, and {question} needs the process that compiled it"
+            raise LiveError(f"{needs}: trace the program with trace_program")
+        answer: dict[str, Any] = getattr(questions, question)(held, **arguments).sent()
+        return answer
+
+    def what_if(self, trace: str, seconds: float = PATIENCE, **arguments: Any) -> tuple[str, dict[str, Any]]:
+        """Trace a call with something changed; the new trace's name, and what changed."""
+        held, name = self._known(trace), self._named()
+        if not isinstance(held, Worker):
+            return name, self.ask(trace, "what_if")
+        answer = held.ask("what_if", trace, {**arguments, "name": name}, seconds)
+        self._held[name], self._said[name] = held, f"{self._said[trace]}, changed"
+        return name, answer
+
+    def compare(self, traces: Sequence[str], offset: int = 0) -> dict[str, Any]:
+        """Compare open traces."""
+        if len(traces) < 2:
+            raise InputError("name two traces or more to compare")
+        return questions.compared([self._data(name) for name in traces], list(traces), offset).sent()
+
+    def _data(self, name: str) -> Trace:
+        """The data of a trace, from its process where it has one."""
+        held = self._known(name)
+        if not isinstance(held, Worker):
+            return held
+        path = Path(self._folder.name) / f"{name}.trace"
+        held.ask("save", name, {"path": str(path)})
+        return load(path)
+
+    def _known(self, name: str) -> Trace | Worker:
+        if name not in self._held:
+            raise unknown_name("trace", name, list(self._held) or ["none is open: call open_trace or trace_program"])
+        return self._held[name]
+
+    def listed(self) -> list[dict[str, str]]:
+        """One row an open trace: name, what it is of, and whether it can be run."""
+        kinds = {name: "live" if isinstance(held, Worker) else "file" for name, held in self._held.items()}
+        return [{"trace": name, "of": self._said[name], "kind": kind} for name, kind in kinds.items()]
+
+    def close(self, name: str) -> str:
+        """Close a trace; its process ends with its last trace."""
+        held = self._known(name)
+        del self._held[name]
+        if isinstance(held, Worker) and not any(other is held for other in self._held.values()):
+            held.end()
+        return f"{name} is closed"

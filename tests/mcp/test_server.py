@@ -1,0 +1,181 @@
+"""The server, asked by the SDK's own client: what it answers is what the trace itself says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+from explorer.mcp.answer import MOST
+from explorer.traced import Trace
+
+mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+PROGRAM = """
+import torch
+
+print("what a program prints is not an answer")
+
+def fn(x, y):
+    a = torch.softmax(x @ y, -1)
+    return a.sum(0), (x.relu() + 1).t().contiguous()
+
+x, y = torch.randn(64, 64), torch.randn(64, 64)
+"""
+
+
+def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    a = torch.softmax(x @ y, -1)
+    return a.sum(0), (x.relu() + 1).t().contiguous()
+
+
+class Asking:
+    """A client that is connected to a server: what it is told, and what is an error."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def tools(self) -> dict[str, Any]:
+        return {tool.name: tool for tool in (await self._client.list_tools()).tools}
+
+    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = await self._client.call_tool(tool, arguments)
+        assert not result.is_error, result.content[0].text
+        assert len(json.dumps(result.structured_content)) < MOST + 300
+        return dict(result.structured_content)
+
+    async def error(self, tool: str, **arguments: Any) -> str:
+        result = await self._client.call_tool(tool, arguments)
+        assert result.is_error
+        return str(result.content[0].text)
+
+
+def ask(questions: Callable[[Asking], Awaitable[None]], *arguments: str) -> None:
+    """Start a server as a client of the protocol does, and ask it."""
+
+    async def asked() -> None:
+        command = [sys.executable, "-W", "ignore", "-m", "explorer", "mcp", *arguments]
+        server = mcp.StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+        async with mcp.Client(server) as client:
+            await questions(Asking(client))
+
+    asyncio.run(asked())
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    torch.manual_seed(0)
+    return explorer.trace(fn, torch.randn(64, 64), torch.randn(64, 64), target="h100")
+
+
+@pytest.fixture(scope="module")
+def saved(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("mcp") / "fn.json.gz"
+    trace.save(path)
+    return str(path)
+
+
+def test_a_client_asks_why_two_operators_are_not_fused(trace: Trace, saved: str) -> None:
+    """The answer is that of t.fusion.why, with the scheduler's rule and its verdicts."""
+    why = trace.fusion.why("_softmax", "relu")
+    assert not why.fused
+
+    async def questions(server: Asking) -> None:
+        answer = await server("why", trace="t1", first="_softmax", second="relu")
+        assert why.sentence in answer["answer"] and why.rule in answer["answer"]
+        assert [row["rule"] for row in answer["evidence"]] == [row["rule"] for row in why.verdicts]
+        assert any(asking.startswith("what_if(") for asking in answer["next"])
+        assert "'_softmax'" in await server.error("why", trace="t1", first="sofmax", second="relu")
+
+    ask(questions, saved)
+
+
+def test_a_file_answers_every_question_of_its_data(trace: Trace, saved: str) -> None:
+    """Stages, texts, links, tables and advice are those of the trace; what needs a process says so."""
+
+    async def questions(server: Asking) -> None:
+        stages = await server("stages", trace="t1")
+        assert {row["stage"] for row in stages["evidence"]} <= {artifact.stage for artifact in trace.artifacts}
+        text = await server("text", trace="t1", stage="post_grad", find="aten.relu")
+        (line,) = [int(row.split()[0]) for row in text["answer"].splitlines()[1:]]
+        (post_grad,) = trace.find("post_grad")
+        assert "aten.relu" in post_grad.lines[line - 1]
+        followed = await server("follow", trace="t1", artifact="post_grad", line=line, stage="source")
+        assert [row["lines"] for row in followed["evidence"]] == [[3]] and "x.relu()" in followed["evidence"][0]["text"][0]
+        kernels = await server("table", trace="t1", name="kernels")
+        assert [row["kernel"] for row in kernels["evidence"]] == [kernel.name for kernel in trace.kernels]
+        ptx = await server("text", trace="t1", stage="ptx", kernel=trace.kernels[0].name, find=".entry")
+        assert trace.kernels[0].name in ptx["answer"]
+        assert (await server("advise", trace="t1"))["answer"] == repr(trace.advise())
+        assert (await server("lowering", trace="t1", name="relu"))["answer"] == str(trace.lowering("relu"))
+        assert "trace_program" in await server.error("check", trace="t1")
+        assert "graph_breaks" in await server.error("table", trace="t1", name="graph_break_reasons")
+        assert "lines 1 to" in await server.error("follow", trace="t1", artifact="post_grad", line=999)
+        assert "'t1'" in await server.error("stages", trace="t7")
+        assert "no such" in (await server.error("open_trace", path="/nowhere/at/all")).lower()
+
+    ask(questions, saved)
+
+
+def test_a_program_is_traced_changed_checked_and_edited(tmp_path: Path) -> None:
+    """The program runs in a process of its own; what changes one thing gives a trace of its own, compared by line."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    async def questions(server: Asking) -> None:
+        made = await server("trace_program", path=str(tmp_path / "program.py"), call="fn(x, y=y)", target="h100")
+        assert made["trace"] == "t1" and "3 kernels" in made["answer"]
+        changed = await server("what_if", trace="t1", keep_apart=[["op1", "op2"]])
+        figures = {row["figure"]: row for row in changed["evidence"]}
+        assert (figures["kernels"]["before"], figures["kernels"]["after"]) == (3, 4)
+        compared = await server("compare", traces=["t1", changed["trace"]])
+        assert any(row.get("figure") == "kernels" and row["t1"] == 3 and row["t2"] == 4 for row in compared["evidence"])
+        checked = await server("check", trace="t1")
+        assert [row["equal"] for row in checked["evidence"]] == [True, True]
+        kernels = await server("table", trace="t1", name="kernels")
+        name = kernels["evidence"][-1]["kernel"]
+        text = await server("text", trace="t1", stage="kernel", kernel=name)
+        source = "\n".join(line[6:] for line in text["answer"].splitlines()[1:])
+        wrong = await server("edit", trace="t1", kernel=name, source=source.replace("1.0", "2.0"))
+        assert "wrong result" in wrong["answer"] and "the original stays" in wrong["answer"]
+        assert [row["equal"] for row in (await server("check", trace="t1"))["evidence"]] == [True, True]
+        assert {row["trace"]: row["kind"] for row in (await server("list_traces"))["evidence"]} == {"t1": "live", "t2": "live"}
+        await server("close_trace", trace="t1")
+        assert "'t2'" in await server.error("stages", trace="t1")
+        assert "4 kernels" in (await server("stages", trace="t2"))["answer"]
+
+    ask(questions)
+
+
+def test_a_program_that_fails_crashes_or_hangs_is_named_and_the_others_live(saved: str) -> None:
+    """Each has a process of its own; the server answers on."""
+
+    async def questions(server: Asking) -> None:
+        assert "division by zero" in await server.error("trace_program", code="def f(): return 1 / 0", call="f()")
+        assert "was never closed" in await server.error("trace_program", code="", path=__file__, call="f(")
+        assert "by signal 6" in await server.error("trace_program", code="import os; os.abort()", call="f()")
+        hangs = await server.error("trace_program", code="import time; time.sleep(600)", call="f()", seconds=0.5)
+        assert "no answer in 0.5 s" in hangs
+        assert "either" in await server.error("trace_program", call="f()")
+        assert (await server("stages", trace="t1"))["evidence"]
+
+    ask(questions, saved)
+
+
+def test_a_server_that_only_reads_runs_nothing(saved: str) -> None:
+    """With --read-only there is no tool that runs a program, and those that are there say that they only read."""
+
+    async def questions(server: Asking) -> None:
+        tools = await server.tools()
+        assert {"open_trace", "why", "follow"} <= set(tools) and not {"trace_program", "edit", "what_if", "check"} & set(tools)
+        assert all(tool.annotations.read_only_hint for tool in tools.values())
+        assert all(len(tool.description) > 30 for tool in tools.values())
+
+    ask(questions, "--read-only", saved)
