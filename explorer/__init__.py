@@ -50,9 +50,10 @@ if TYPE_CHECKING:
     from explorer.stages import STAGES as STAGES
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
-    from explorer.traced import load as load
     from explorer.traced.choice import Choice as Choice
     from explorer.traced.comparison import compare as compare
+    from explorer.traced.ranks import Ranks as Ranks
+    from explorer.traced.ranks import load as load
 
 __version__ = "0.1.0"
 
@@ -78,6 +79,7 @@ _HOMES = {
     "NotInstalledError": "errors",
     "Probe": "probing.probe",
     "Quiz": "quiz.quiz",
+    "Ranks": "traced.ranks",
     "STAGES": "stages",
     "Stage": "model.stage",
     "Target": "gpus.figures",
@@ -89,7 +91,7 @@ _HOMES = {
     "compare_modes": "probing.modes",
     "explain": "help.words",
     "explore": "recording.display",
-    "load": "traced",
+    "load": "traced.ranks",
     "probe": "probing.probe",
     "quiz": "",
     "record": "recording.record",

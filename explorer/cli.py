@@ -3,6 +3,7 @@
     explorer trace SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
     explorer show FILE [--stage NAME] [-o OUT]...
     explorer compare FILE FILE... [-o OUT]
+    explorer merge FOLDER -o FILE
     explorer targets
     explorer backends [NAME...]
     explorer doctor [--warm] [--json]
@@ -89,6 +90,9 @@ def parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     _add_show(commands)
     _add_compare(commands)
+    merge_command = _add(commands, "merge", merge, "join the traces or logs of a job's ranks into one file, and compare them")
+    merge_command.add_argument("folder", metavar="FOLDER", type=Path, help="a folder with a trace or TORCH_TRACE log per rank")
+    merge_command.add_argument("-o", "--output", metavar="FILE", required=True, type=Path, help="the file, for explorer.load")
     _add(commands, "targets", targets, "list the targets that a trace can be made for")
     backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
     backends_command.add_argument("names", nargs="*", metavar="NAME", help="the backends to try (default: all)")
@@ -219,6 +223,8 @@ def show(options: argparse.Namespace) -> int:
     loaded = load(options.file, target=options.target)
     _check_folders(options.output)
     if options.stage:
+        if isinstance(loaded, Mapping):
+            raise InputError(f"{options.file} has several ranks: show one rank's file, or load it in Python and index it by rank")
         print(loaded.text(options.stage))
     elif not options.output:
         print(loaded)
@@ -242,6 +248,18 @@ def compare(options: argparse.Namespace) -> int:
         print(compared)
     for line in _write(compared, options.output):
         print(line, file=sys.stderr)
+    return 0
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Write one file of all ranks, and print which compute the same, and where others differ."""
+    from explorer.traced.ranks import load_ranks
+
+    _check_folders([options.output])
+    ranks = load_ranks(options.folder)
+    ranks.save(options.output)
+    print(ranks)
+    print(f"explorer: wrote {options.output} ({options.output.stat().st_size / 1e3:,.0f} kB)", file=sys.stderr)
     return 0
 
 

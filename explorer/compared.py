@@ -15,7 +15,7 @@ from explorer.errors import InputError
 from explorer.model.artifacts import Source
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Link, Plain
+from explorer.model.values import Link, Plain, jsonable
 from explorer.payload import FORMAT, merged, payload, runs
 from explorer.questions.comparison import Comparison
 from explorer.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
@@ -57,7 +57,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
     hows = list(dict.fromkeys((*(how for part in parts for how in part["hows"]), *(how for how, _ in links))))
     whole: wire.Payload = {
         "format": FORMAT,
-        "meta": _meta(comparison),
+        "meta": jsonable(_meta(comparison)),
         "counts": "; ".join(f"{name}: {part['counts']}" for name, part in zip(comparison.names, parts, strict=True)),
         "stages": _stages(parts),
         "on_demand": parts[0]["on_demand"],

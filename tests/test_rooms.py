@@ -40,6 +40,7 @@ ROOMS = (
     "advice",
     "files",
     "logs",
+    "ranks",
     "wire",
     "payload",
     "packing",

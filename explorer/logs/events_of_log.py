@@ -52,6 +52,8 @@ class EventsOfLog:
         self.failures: list[Failure] = []
         self.not_shown: Counter[str] = Counter()
         self.torch_version = ""
+        self.job: dict[str, list[str]] = {}  # what is said in order of all compiles together
+        self.estimated_seconds = 0.0  # what Inductor estimates that the operators of all graphs take
         self._graphs: dict[str, str] = {}  # the graph that Inductor compiles, by frame
         self._post_grad: dict[tuple[str, str], str] = {}  # the last text of each
         self._with_nodes: set[tuple[str, str]] = set()  # kernels, by frame, whose comment in the wrapper names their nodes
@@ -254,6 +256,22 @@ class EventsOfLog:
         for name, facts in json.loads(record.payload).items():
             self._emit(record, "cache", _autotune_lookup(name, facts, self._graphs.get(record.frame, "")))
 
+    # Ranks
+
+    def collective_schedule(self, record: LogRecord) -> None:
+        """The collectives and waits of a graph, in Inductor's order."""
+        self.job.setdefault("collective_schedule", []).extend(map(str, json.loads(record.payload)))
+
+    def executed(self, record: LogRecord) -> None:
+        """The order in which graphs ran."""
+        ran = json.loads(record.payload)["graph_execution_order"]
+        self.job.setdefault("graph_execution", []).extend(str(one["compile_id"]) for one in ran)
+
+    def runtimes(self, record: LogRecord) -> None:
+        """What Inductor estimates that each operator of a graph takes."""
+        times = [one.get("estimated_runtime_ns") for one in json.loads(record.payload)["ops"]]
+        self.estimated_seconds += sum(time for time in times if isinstance(time, (int, float))) / 1e9
+
     def version(self, record: LogRecord) -> None:
         """The torch that wrote the log."""
         self.torch_version = str(json.loads(record.payload).get("pytorch_version", ""))
@@ -329,4 +347,7 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(LOOKUPS, EventsOfLog.cache),
     "triton_kernel_info": EventsOfLog.triton_kernels,
     "torch_version": EventsOfLog.version,
+    "inductor_collective_schedule": EventsOfLog.collective_schedule,
+    "graph_execution": EventsOfLog.executed,
+    "inductor_runtime_and_tensor_meta": EventsOfLog.runtimes,
 }

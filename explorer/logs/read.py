@@ -103,6 +103,9 @@ def _of_log(log: Log, name: str) -> Recorded:
     meta: dict[str, Plain] = {"name": name, "backend": "inductor", "log": TORCH_TRACE, "torch": read.torch_version}
     if ranks:
         meta["rank"] = ranks[0]
+    meta.update(read.job)
+    if read.estimated_seconds:
+        meta["estimated_seconds"] = read.estimated_seconds
     failures = (*read.failures, *_other_ranks(ranks), *_damage(log.damage), *_not_shown(read.not_shown))
     return Recorded(tuple(read.events), failures, {**meta, "target": device_of(read.events)})
 

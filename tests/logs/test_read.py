@@ -31,7 +31,7 @@ LOGS = {
     "export_guard_added": (1, 0, {"symbol"}, "expression_created"),
     "inductor_provenance_aot_cuda_log": (1, 3, {"post_grad", "output_code", "kernel"}, "inductor_aot_kernel_code"),
     "inductor_provenance_jit_debug_handle_log": (1, 3, {"joint", "forward", "backward", "post_grad", "kernel"}, ""),
-    "collectives": (2, 4, {"dynamo", "forward", "post_grad", "kernel"}, "inductor_collective_schedule"),
+    "collectives": (2, 4, {"dynamo", "forward", "post_grad", "kernel"}, "inductor_post_to_pre_grad_nodes"),
 }
 
 
@@ -266,10 +266,10 @@ def test_a_folder_without_a_log_or_with_several_says_what_to_give(tmp_path: Path
     with pytest.raises(FileError, match="it has no log of TORCH_TRACE"):
         explorer.load(tmp_path)
     for rank in range(2):
-        (tmp_path / f"rank_{rank}.log").write_bytes(gzip.decompress((DATA / "links.log.gz").read_bytes()))
-    with pytest.raises(FileError, match=r"has 2 logs \(rank_0.log, rank_1.log\): load each"):
+        (tmp_path / f"job_{rank}.log").write_bytes(gzip.decompress((DATA / "links.log.gz").read_bytes()))
+    with pytest.raises(FileError, match=r"has 2 logs \(job_0.log, job_1.log\): load each"):
         explorer.load(tmp_path)
-    (tmp_path / "rank_1.log").unlink()
+    (tmp_path / "job_1.log").unlink()
     assert explorer.load(tmp_path).find("dynamo")
 
 

@@ -1,0 +1,229 @@
+"""What one rank computed, in parts that can be compared with another rank's: graphs, guards, kernels, collectives. Pure.
+
+A part is a list of items in the compiler's order, an item a node, a guard, a line of a kernel or a collective. Its `key` is
+without what differs between ranks that compute the same: addresses, device indices, folders, names of process groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from explorer.model.artifacts import Guards, Source
+from explorer.model.records import typed
+from explorer.model.rows import FxNode
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, text_lines
+from explorer.questions.collectives import CollectiveRow, collective_rows, is_collective
+from explorer.questions.provenance import origins
+from explorer.stages.fx_graph import StackPlace, outer_nodes, places_of, stack_of
+
+#: The graphs that are compared, in the compiler's order, and what a divergence in each is called.
+GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": "graph", "post_grad": "graph"}
+#: What a log says in the trace's meta: calls of collectives as Inductor schedules them, and compile ids as their graphs run.
+LOGGED = ("collective_schedule", "graph_execution")
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b|\b\d{9,}\b")
+#: The last argument of a guard on an object's identity: the number differs from process to process.
+_IDENTITY = re.compile(r"(check_(?:obj|type)_id\(.*, )\d+")
+_DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
+_FOLDER = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-]+)")
+_STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
+_OF_TORCH = re.compile(r"[/\\]torch[/\\](?:distributed|_\w+|nn|utils|autograd|fx)\b")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the program; without file and line where it is not known."""
+
+    file: str = ""
+    line: int = 0
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is compared: `key` decides, `size` too, `label` is what people read."""
+
+    key: str
+    label: str
+    place: Place = Place()
+    size: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a compile: `kind` is what a divergence in it is called, `stage` where it is read."""
+
+    kind: str
+    stage: str
+    graph: str
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Compile:
+    """One compile of a rank: its function, its parts, and how it failed, "" where it did not."""
+
+    frame: str
+    function: str
+    place: Place
+    parts: tuple[Part, ...]
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class RankParts:
+    """All that is compared of a rank: its compiles, its collectives by group, and what only logs have.
+
+    That is the schedule of collectives that Inductor states, and the order in which graphs ran; None for another trace.
+    """
+
+    compiles: tuple[Compile, ...]
+    collectives: Mapping[tuple[int, ...] | str, tuple[Item, ...]]
+    schedule: tuple[Item, ...] | None
+    executed: tuple[Item, ...] | None
+
+
+def parts_of(trace: TraceData) -> RankParts:
+    """What is compared of a rank."""
+    return RankParts(compiles_of(trace), collectives_by_group(trace), *map(partial(_logged, trace), LOGGED))
+
+
+def compiles_of(trace: TraceData) -> tuple[Compile, ...]:
+    """The compiles of a rank, in the order in which they began."""
+    return tuple(_compile(trace, frame) for frame in trace.frames if not frame.endswith("/-"))
+
+
+def _compile(trace: TraceData, frame: str) -> Compile:
+    sources = [(a, typed(Source, a.data)) for a in trace.find("source", frame)]
+    own = [(a, source) for a, source in sources if source.compiled and not source.inlined]
+    source = own[0][1] if own else None
+    place = Place(source.file, source.line, "") if source else Place()
+    return Compile(frame, source.qualname if source else "", place, tuple(_parts(trace, frame)), _failure(trace, frame))
+
+
+def _failure(trace: TraceData, frame: str) -> str:
+    """The first line of how a compile failed."""
+    said = [failure.message for failure in trace.failures if failure.step == "compile" and f" {frame} " in failure.message]
+    return neutral(said[0].partition("\n")[0]) if said else ""
+
+
+def _parts(trace: TraceData, frame: str) -> Iterator[Part]:
+    """The parts of a compile; the last text of a graph that was compiled again counts."""
+    for stage, kind in GRAPHS.items():
+        for graph, artifact in {a.graph: a for a in trace.find(stage, frame)}.items():
+            yield Part(kind, stage, graph, tuple(_nodes(trace, artifact)))
+    guards = trace.find("guards", frame)
+    if guards:
+        yield Part("guards", "guards", "", tuple(sorted(_guards(guards), key=lambda item: item.key)))
+    wrappers = {a.graph: a for a in trace.find("output_code", frame)}
+    for graph in wrappers:
+        kernels = trace.find("kernel", frame, graph)
+        yield Part("kernels", "kernel", graph, tuple(item for a in kernels for item in _kernel(trace, a)))
+
+
+def neutral(text: str) -> str:
+    """A text without addresses, device indices and folders."""
+    without = _IDENTITY.sub(r"\1…", _ADDRESS.sub("…", text))
+    return _FOLDER.sub("", _DEVICE.sub(lambda match: match[1] or match[2] or "", without))
+
+
+# Graphs ------------------------------------------------------------------------------------------------------------------
+
+
+def _nodes(trace: TraceData, artifact: Artifact) -> Iterator[Item]:
+    """The nodes of a graph: operator, arguments with the nodes by number, shape, stride, dtype."""
+    nodes = outer_nodes(artifact)
+    number = {node.name: f"%{n}" for n, node in enumerate(nodes)}
+    for node in nodes:
+        arguments = f"{node.args} {node.kwargs}"
+        if is_collective(node.target):
+            arguments = _group_neutral(trace, arguments)
+        arguments = re.sub(r"[A-Za-z_]\w*", lambda match: number.get(match[0], match[0]), arguments)
+        tensors = [(node.shape, node.stride, node.dtype), *((o.shape, o.stride, o.dtype) for o in node.outputs or ())]
+        size = "; ".join(_tensor(*tensor) for tensor in tensors if tensor[0] is not None)
+        label = f"{node.name} = {node.target}" + (f" {size}" if size else "")
+        yield Item(neutral(f"{node.op} {node.target} {arguments}"), label, place_of_node(trace, artifact, node), size)
+
+
+def _tensor(shape: Sequence[str] | None, stride: Sequence[str] | None, dtype: str | None) -> str:
+    return f"{dtype or '?'}[{', '.join(shape or ())}]" + (f" stride ({', '.join(stride)})" if stride else "")
+
+
+def _group_neutral(trace: TraceData, arguments: str) -> str:
+    """The arguments of a collective with the size of its group in place of the group's name."""
+    strings = list(_STRING.finditer(arguments))
+    if not strings:
+        return arguments
+    last = strings[-1]
+    ranks = groups_of(trace).get(last[0][1:-1])
+    return f"{arguments[: last.start()]}<group{f' of {len(ranks)}' if ranks else ''}>{arguments[last.end() :]}"
+
+
+def groups_of(trace: TraceData) -> Mapping[str, tuple[int, ...]]:
+    """The ranks of each process group by its name, as far as recorded."""
+    groups = trace.meta.get("process_groups") or {}
+    return {str(name): tuple(ranks) for name, ranks in groups.items()}
+
+
+def place_of_node(trace: TraceData, artifact: Artifact, node: FxNode) -> Place:
+    """The user's innermost line on the stack of a node."""
+    places: Sequence[StackPlace] = places_of(stack_of(artifact, node.stack)) if node.stack is not None else ()
+    outside = [place for place in places if not _OF_TORCH.search(place.file)]
+    in_program = [place for place in outside if trace.source_line(place.file, place.line, frame=artifact.frame)]
+    for place in reversed(in_program or outside):
+        return Place(place.file, place.line, place.code)
+    return Place(node.file or "", node.line or 0, node.code or "") if node.file and not _OF_TORCH.search(node.file) else Place()
+
+
+# Guards and kernels ------------------------------------------------------------------------------------------------------
+
+
+def _guards(artifacts: Sequence[Artifact]) -> Iterator[Item]:
+    for artifact in artifacts:
+        held = typed(Guards, artifact.data)
+        for row in held.rows:
+            key = neutral(f"{row.kind} {row.source} {row.expression}")
+            yield Item(key, row.expression or f"{row.kind} {row.source}", Place(row.file, row.line, row.code))
+        if not held.rows:
+            yield from (Item(neutral(line), line.strip()) for line in text_lines(held.tree or artifact.text))
+
+
+def _kernel(trace: TraceData, artifact: Artifact) -> Iterator[Item]:
+    """The lines of a kernel, each with the kernel's first line of the program."""
+    lines = origins(trace, artifact.id, range(1, len(artifact.lines) + 1))
+    sources = ((a, sorted(lines[a.id])) for a in trace.find("source", artifact.frame) if lines.get(a.id))
+    place = next((_source_place(a, numbers[0]) for a, numbers in sources), Place())
+    yield Item(artifact.kernel, artifact.kernel, place)
+    for line in artifact.lines:
+        yield Item(neutral(line), f"{artifact.kernel}: {line.strip()}", place)
+
+
+def _source_place(source: Artifact, line: int) -> Place:
+    data = typed(Source, source.data)
+    return Place(data.file, data.first_line + line - 1, source.lines[line - 1].strip())
+
+
+# Collectives -------------------------------------------------------------------------------------------------------------
+
+
+def collectives_by_group(trace: TraceData) -> Mapping[tuple[int, ...] | str, tuple[Item, ...]]:
+    """The collectives of each process group in order, by its ranks, or by its name where these were not recorded."""
+    found: dict[tuple[int, ...] | str, list[Item]] = {}
+    for row in collective_rows(trace):
+        found.setdefault(row["ranks"] or row["group"], []).append(_collective(row))
+    return {group: tuple(items) for group, items in found.items()}
+
+
+def _collective(row: CollectiveRow) -> Item:
+    size = f"{row['dtype']}[{', '.join(row['shape'])}]"
+    label = f"{row['operator']} of {size}" + (f", {row['bytes']:,} bytes" if row["bytes"] is not None else "")
+    return Item(row["operator"], label, Place(row["file"], row["line"], row["code"]), size)
+
+
+def _logged(trace: TraceData, fact: str) -> tuple[Item, ...] | None:
+    """What a log says in order of all compiles together; None where the trace does not have it."""
+    held = trace.meta.get(fact)
+    return None if held is None else tuple(Item(str(name), str(name)) for name in held)

@@ -1,0 +1,221 @@
+"""Ranks: the traces of all ranks of one job, read when asked for, and compared by what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from explorer.errors import FileError, InputError
+from explorer.files import trace_file
+from explorer.model.values import Rows
+from explorer.questions.collectives import CollectiveRow, collective_rows
+from explorer.ranks import folder
+from explorer.ranks.divergences import Compared, DivergenceRow, MissingRow, compared
+from explorer.ranks.parts import RankParts, parts_of
+from explorer.traced.comparison import Comparison, compare
+from explorer.traced.trace import Trace
+from explorer.traced.trace import load as load_trace
+
+#: How much of what a rank computes is said in a line.
+_WIDTH = 160
+
+
+class Ranks(Mapping[int, Trace]):
+    """The traces of a job's ranks by rank: `ranks[0]` is that of rank 0, a Trace.
+
+    `groups` has the ranks that compute the same, `divergences` where others differ, `first` the first of these, and `missing`
+    what could not be compared. `absent` are ranks of the job without a file, `unreadable` those whose file cannot be read.
+    """
+
+    def __init__(self, readers: Mapping[int, folder.Read], name: str, limit: float = trace_file.LIMIT) -> None:
+        """Read each rank by its reader, with `limit` for each; `name` is where they are from."""
+        self._readers = dict(readers)
+        self._name, self._limit = name, limit
+        self._kept: dict[int, Trace] = {}
+        self.unreadable: dict[int, str] = {}
+        self._parts, self._worlds = self._read_all()
+
+    def _read_all(self) -> tuple[dict[int, RankParts], set[int]]:
+        """What is compared of each rank. The traces themselves are read again when asked for: many would not fit in memory."""
+        parts, worlds = {}, set()
+        for rank, read in self._readers.items():
+            try:
+                trace = Trace.of(read(self._limit))
+            except FileError as error:
+                self.unreadable[rank] = str(error)
+                continue
+            parts[rank] = parts_of(trace)
+            if isinstance(world := trace.meta.get("world"), int):
+                worlds.add(world)
+            if len(self._readers) <= 2:
+                self._kept[rank] = trace
+        return parts, worlds
+
+    def __getitem__(self, rank: int) -> Trace:
+        if rank in self.unreadable:
+            raise FileError(f"rank {rank} cannot be read: {self.unreadable[rank]}")
+        if rank not in self._parts:
+            raise KeyError(f"{self._name} has no rank {rank}; its ranks are {_list(tuple(self))}")
+        if rank not in self._kept:
+            self._kept = {**dict(list(self._kept.items())[-1:]), rank: Trace.of(self._readers[rank](self._limit))}
+        return self._kept[rank]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @property
+    def world(self) -> int:
+        """The number of ranks of the job, as the traces say, or as far as files go."""
+        return max((*self._worlds, *(rank + 1 for rank in self._readers)))
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """The ranks of the job that have no file: not asked for, or killed before they wrote one."""
+        return tuple(rank for rank in range(self.world) if rank not in self._readers)
+
+    @cached_property
+    def _compared(self) -> Compared:
+        return compared(self._parts)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks that compute the same, the largest group first; a rank of which nothing is compared is in none."""
+        return self._compared.groups
+
+    @property
+    def divergences(self) -> Rows:
+        """One row where some ranks compute something else than most, the first of each part: see `DivergenceRow`."""
+        return Rows((dict(row) for row in self._compared.divergences), DivergenceRow.__annotations__)
+
+    @property
+    def first(self) -> DivergenceRow | None:
+        """The first divergence in the compiler's order; None where there is none."""
+        return next(iter(self._compared.divergences), None)
+
+    @property
+    def missing(self) -> Rows:
+        """One row for what a rank's trace lacks and others have, which was not compared: see `MissingRow`."""
+        return Rows((dict(row) for row in self._compared.missing), MissingRow.__annotations__)
+
+    @property
+    def by_rank(self) -> Rows:
+        """One row where ranks differ only by a number that is n × rank, which is counted as equal; `here` has each rank's."""
+        return Rows(self._compared.by_rank, ("frame", "stage", "graph", "here", "file", "line", "code"))
+
+    def collectives(self) -> Rows:
+        """One row per collective of every rank, in order, with what runs between its start and its wait: see `CollectiveRow`."""
+        rows = ({"rank": rank, **row} for rank in self for row in collective_rows(self[rank]))
+        return Rows(rows, ("rank", *CollectiveRow.__annotations__))
+
+    def times(self) -> Rows:
+        """One row per rank: its compiles, the seconds of the compiler's outermost phases, and Inductor's own estimate of a run.
+
+        The estimate is one that a log states (`inductor_runtime_and_tensor_meta`), all graphs together; else None.
+        """
+        rows = []
+        for rank in self:
+            phases = [row for row in self[rank].table("phase") if row["depth"] == 0 and row["seconds"] is not None]
+            seconds = sum(row["seconds"] for row in phases) if phases else None
+            estimated = self[rank].meta.get("estimated_seconds")
+            compiles = len(self._parts[rank].compiles)
+            rows.append({"rank": rank, "compiles": compiles, "compile_seconds": seconds, "estimated_seconds": estimated})
+        return Rows(rows, ("rank", "compiles", "compile_seconds", "estimated_seconds"))
+
+    def compare(self, *ranks: int) -> Comparison:
+        """Compare two or three ranks side by side; without arguments one that diverges first and one of those that it left."""
+        if not ranks:
+            if self.first is None:
+                raise InputError("no divergence was found: name the ranks to compare, such as ranks.compare(0, 1)")
+            ranks = (self.first["others"][0], self.first["ranks"][0])
+        return compare(*(self[rank] for rank in ranks), names=[f"rank {rank}" for rank in ranks])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all ranks to one file, which `explorer.load` reads; FileError if it cannot be written."""
+        folder.save({rank: self[rank] for rank in self}, path)
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write the page of `compare()`; InputError where there is no divergence to show."""
+        self.compare().to_html(path)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} of {self.world} ranks of {self._name}"]
+        if self.absent:
+            lines.append(f"no file: rank {_list(self.absent)}")
+        lines += [f"cannot be read: rank {rank}: {why}" for rank, why in self.unreadable.items()]
+        lines += [f"compute the same: rank {_list(group)}" for group in self.groups if len(group) > 1]
+        lines += [f"alone: rank {group[0]}" for group in self.groups if len(group) == 1]
+        lines += _of_first(self.first, len(self.divergences)) if len(self) > 1 else ["one rank has nothing to compare with"]
+        lines += _of_missing(self.missing)
+        if self.by_rank:
+            lines.append(f"{len(self.by_rank)} places differ by a number that is n × rank, counted as equal: .by_rank")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _of_first(first: DivergenceRow | None, number: int) -> list[str]:
+    """Say the first divergence, with the user's line."""
+    if first is None:
+        return ["no divergence in what was compared"]
+    where = " ".join(part for part in (first["frame"], first["stage"], first["graph"]) if part)
+    lines = [f"first of {number} divergences: {first['kind']}" + (f" ({where})" if where else "")]
+    if first["file"]:
+        lines.append(f"  at {first['file']}:{first['line']}" + (f"  {first['code']}" if first["code"] else ""))
+    lines.append(f"  rank {_list(first['ranks'])}: {first['here'][:_WIDTH] or 'nothing more'}")
+    lines.append(f"  rank {_list(first['others'])}: {first['there'][:_WIDTH] or 'nothing more'}")
+    return lines
+
+
+def _of_missing(missing: Rows) -> list[str]:
+    """Say what was not compared, the stages of each rank in a line."""
+    stages: dict[int, dict[str, None]] = {}
+    for row in missing:
+        stages.setdefault(row["rank"], {})[row["stage"]] = None
+    return [f"not compared: rank {rank} has no {', '.join(names)}, which others have" for rank, names in stages.items()]
+
+
+def _list(ranks: tuple[int, ...]) -> str:
+    """Ranks with runs shortened: 0-2, 5."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: object = None) -> Any:
+    """Read a trace file, a log of a job that ran, or all ranks of a job: a Trace, or Ranks.
+
+    A log is of `TORCH_TRACE`, `TORCH_COMPILE_DEBUG=1` or tritonparse, a file or a folder with one. What of it cannot be read or
+    is not shown is named by the trace's `failures`, and nothing in it is run; with `target`, a GPU that need not be here, the
+    log's Triton kernels are compiled again for it, down to SASS, and for that their definitions are run: give it for a log
+    that you trust.
+
+    A folder with trace files or `TORCH_TRACE` logs of several ranks, told by their names, or a file that `explorer merge` wrote,
+    gives `Ranks`: the traces by rank, compared.
+
+    FileError says what is wrong with a file: missing, truncated, altered, neither a trace nor a log, too new, too big. `limit`
+    is the most memory in bytes that one trace may take; give more for a large file that you trust.
+    """
+    readers = folder.ranks_at(trace_file.checked(path))
+    if len(readers) > 1 or (readers and not Path(path).is_dir()):
+        if target is not None:
+            raise InputError(f"{path} has several ranks: target= compiles the kernels of one log, so load that rank's file")
+        return Ranks(readers, str(path), limit)
+    return load_trace(path, limit=limit, target=target)
+
+
+def load_ranks(path: str | PathLike[str], *, limit: float = trace_file.LIMIT) -> Ranks:
+    """Read the ranks of a folder or a file of ranks; FileError where it has none in its names."""
+    readers = folder.ranks_at(trace_file.checked(path))
+    if not readers:
+        raise FileError(f"{path} has no file of a rank, such as trace.rank0.json.gz or dedicated_log_torch_trace_rank_0.log")
+    return Ranks(readers, str(path), limit)

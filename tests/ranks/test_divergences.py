@@ -1,0 +1,175 @@
+"""Ranks compared: what counts as equal, what is named where they differ, and what is not compared."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+from explorer.ranks.divergences import without_rank_numbers
+from explorer.ranks.parts import Item, neutral
+from explorer.traced.ranks import Ranks
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    """Add a tensor to itself."""
+    return x + x
+
+
+def squared(x: torch.Tensor) -> torch.Tensor:
+    """Multiply a tensor by itself."""
+    return x * x
+
+
+def trace(function: Callable[[torch.Tensor], torch.Tensor], size: int) -> explorer.Trace:
+    """A trace of Dynamo's graph alone, which is quick to make."""
+    return explorer.trace(function, torch.ones(size), backend="eager")
+
+
+@pytest.fixture(scope="module")
+def small() -> explorer.Trace:
+    """What most ranks compute."""
+    return trace(doubled, 4)
+
+
+def ranks_of(folder: Path, traces: Sequence[explorer.Trace]) -> Ranks:
+    """Save a trace a rank into a folder, and load it."""
+    for number, one in enumerate(traces):
+        one.save(folder / f"trace.rank{number}.json.gz")
+    loaded = explorer.load(folder)
+    assert isinstance(loaded, Ranks)
+    return loaded
+
+
+def test_a_rank_with_another_shape_is_named_with_the_line(small: explorer.Trace, tmp_path: Path) -> None:
+    """The others are one group; the row has both shapes, and the line of the program."""
+    ranks = ranks_of(tmp_path, [small, small, trace(doubled, 5), small])
+    first = ranks.first
+    assert ranks.groups == ((0, 1, 3), (2,)) and first is not None
+    assert (first["kind"], first["ranks"], first["others"]) == ("graph", (2,), (0, 1, 3))
+    assert "[5]" in first["here"] and "[4]" in first["there"]
+    assert Path(__file__).read_text().split("\n")[first["line"] - 1].strip() == "return x + x"
+    assert f"{Path(__file__).name}:{first['line']}" in str(ranks) and "rank 0-1, 3" in str(ranks)
+
+
+def test_another_function_ends_the_comparison_with_the_others(small: explorer.Trace, tmp_path: Path) -> None:
+    """What comes after is compared among the ranks that compile the same function."""
+    other = trace(squared, 4)
+    ranks = ranks_of(tmp_path, [small, other, other])
+    assert [(row["kind"], row["ranks"]) for row in ranks.divergences] == [("function", (0,))]
+    assert ranks.groups == ((1, 2), (0,))
+
+
+def test_nothing_compared_is_not_equal(small: explorer.Trace, tmp_path: Path) -> None:
+    """A rank without guards, one that compiled nothing, a damaged file and one that is not there are each named, in no group."""
+    without = replace(small, artifacts=tuple(a for a in small.artifacts if a.stage != "guards"))
+    empty = explorer.Trace({"rank": 3, "world": 6})
+    (tmp_path / "trace.rank4.json.gz").write_bytes(b"\x1f\x8b")
+    ranks = ranks_of(tmp_path, [small, small, without, empty])
+    assert ranks.groups == ((0, 1), (2,)) and not ranks.divergences
+    assert [(row["rank"], row["stage"]) for row in ranks.missing] == [(2, "guards"), (3, "all")]
+    assert ranks.absent == (5,) and list(ranks.unreadable) == [4]
+    for said in ("no file: rank 5", "rank 4: ", "rank 2 has no guards", "rank 3 has no all"):
+        assert said in str(ranks)
+    with pytest.raises(explorer.FileError, match="rank 4 cannot be read"):
+        ranks[4]
+
+
+def test_one_file_of_all_ranks_gives_the_same(small: explorer.Trace, tmp_path: Path) -> None:
+    """The file has each rank's trace unchanged, and equal ranks give equal bytes."""
+    (tmp_path / "job").mkdir()
+    ranks = ranks_of(tmp_path / "job", [small, trace(doubled, 5)])
+    ranks.save(tmp_path / "all.ranks")
+    again = explorer.load(tmp_path / "all.ranks")
+    assert dict(again) == dict(ranks) and again.divergences == ranks.divergences
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "all.ranks").read_bytes()
+    (tmp_path / "all.ranks").write_bytes((tmp_path / "all.ranks").read_bytes()[:-300])
+    with pytest.raises(explorer.FileError):
+        explorer.load(tmp_path / "all.ranks")
+
+
+def test_two_files_of_one_rank_are_refused(small: explorer.Trace, tmp_path: Path) -> None:
+    """They are of two jobs, and nothing says which belongs to the others."""
+    small.save(tmp_path / "other.rank0.json.gz")
+    with pytest.raises(explorer.FileError, match=r"two files of rank 0, other\.rank0\.json\.gz and trace\.rank0"):
+        ranks_of(tmp_path, [small, small])
+
+
+def test_addresses_devices_and_folders_are_no_difference() -> None:
+    """What torch prints of a device, an object or a file on each rank is not what it computes; a size is."""
+    ones = (
+        "check_obj_id(L['fn'].__code__, 10805696)",
+        "Tensor, device=0, size=[8]",
+        "tensor on cuda:0 at 0x7f00",
+        '#include "/tmp/a/b/x.h"',
+    )
+    others = (
+        "check_obj_id(L['fn'].__code__, 10805760)",
+        "Tensor, device=1, size=[8]",
+        "tensor on cuda:1 at 0x7f10",
+        '#include "/tmp/c/x.h"',
+    )
+    assert list(map(neutral, ones)) == list(map(neutral, others))
+    assert neutral("size=[8]") != neutral("size=[16]")
+
+
+@pytest.mark.parametrize(
+    ("texts", "sizes", "equal"),
+    [
+        (("sub(x, 0)", "sub(x, 64)", "sub(x, 128)"), "", True),
+        (("slice(x, 0, 64)", "slice(x, 64, 128)", "slice(x, 128, 192)"), "", True),
+        (("sub(x, 0)", "sub(x, 64)", "sub(x, 65)"), "", False),
+        (("add(x, 1)", "add(x, 2)", "add(x, 3)"), "", False),
+        (("x", "x", "x"), "012", False),
+        (("sub(x, 0)", "sub(x, 64)", "sub(x, 128)"), "012", False),
+    ],
+)
+def test_numbers_that_follow_the_rank_are_told_apart(texts: Sequence[str], sizes: str, equal: bool) -> None:
+    """Where a rank's part begins is n × its rank, and may end n later; any other number, and each size, is a difference."""
+    items = {rank: [Item(text, text, size=sizes[rank] if sizes else "")] for rank, text in enumerate(texts)}
+    keys, replaced = without_rank_numbers(items)
+    assert (len(set(keys.values())) == 1) is equal and bool(replaced) is equal
+
+
+# Logs of others ----------------------------------------------------------------------------------------------------------
+
+
+def payloads(file: Path, name: str) -> list[Any]:
+    """The JSON below each record of a name, read with nothing of explorer's."""
+    text = gzip.decompress(file.read_bytes()).decode()
+    found = re.findall(rf'"name": "{name}".*\n((?:\t.*\n)+)', text)
+    return [json.loads(re.sub(r"(?m)^\t", "", payload)) for payload in found]
+
+
+def test_the_collectives_of_tlparses_ranks_differ_where_their_schedules_do() -> None:
+    """tlparse's own test logs of three ranks: rank 1 lacks the reduce_scatter that the others schedule."""
+    ranks = explorer.load(LOGS / "multi_rank_schedule")
+    files = sorted((LOGS / "multi_rank_schedule").iterdir())
+    schedules = [[name for graph in payloads(file, "inductor_collective_schedule") for name in graph] for file in files]
+    assert schedules[0] == schedules[2] != schedules[1]
+    at = next(n for n, pair in enumerate(zip(schedules[0], schedules[1], strict=False)) if pair[0] != pair[1])
+    (row,) = ranks.divergences
+    assert (row["kind"], row["ranks"], row["others"]) == ("collective order", (1,), (0, 2))
+    assert (row["there"], row["here"]) == (schedules[0][at], schedules[1][at])
+
+
+def test_the_graphs_of_tlparses_ranks_run_in_another_order() -> None:
+    """tlparse's own test logs of two ranks, which compile the same graphs and run them in another order."""
+    ranks = explorer.load(LOGS / "graph_execution")
+    files = sorted((LOGS / "graph_execution").iterdir())
+    orders = [payloads(file, "graph_execution")[0]["graph_execution_order"] for file in files]
+    at = next(n for n, pair in enumerate(zip(*orders, strict=True)) if pair[0] != pair[1])
+    row = ranks.divergences.where(kind="order of graphs")[0]
+    assert (row["there"], row["here"]) == (orders[0][at]["compile_id"], orders[1][at]["compile_id"])
+    assert [time["compiles"] for time in ranks.times()] == [2, 2]
