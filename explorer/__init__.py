@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from explorer import quiz as quiz
+    from explorer.absent.cluster import Cluster as Cluster
     from explorer.absent.target import targets as targets
     from explorer.compilers.backend import backends as backends
     from explorer.errors import BusyError as BusyError
@@ -62,6 +63,7 @@ _HOMES = {
     "Artifact": "model.values",
     "BusyError": "errors",
     "Choice": "traced.choice",
+    "Cluster": "absent.cluster",
     "CompileError": "errors",
     "Event": "model.values",
     "ExplorerError": "errors",

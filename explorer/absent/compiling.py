@@ -100,19 +100,32 @@ def _inputs_on_gpu(graph: Any, device: str) -> Iterator[None]:
 
 @contextmanager
 def _mesh_on_gpu(device: str) -> Iterator[None]:
-    """Make a mesh on the CPU a mesh of GPUs: DTensor moves its local tensors to its mesh's device."""
+    """Make a mesh on the CPU a mesh of GPUs: DTensor moves its local tensors to its mesh's device.
+
+    Since torch 2.13 a mesh is an input of Dynamo's graph, and stands for itself there by an object that has its device's type as
+    it was when Dynamo made that. With the other type DTensor computes the shape of a result of tensors on both devices.
+    """
     import torch.distributed
 
     if not torch.distributed.is_available():
         yield
         return
+    from torch._library.fake_class_registry import FakeScriptObject
     from torch.distributed.device_mesh import DeviceMesh
 
     def device_type(mesh: Any) -> str:
         return device if mesh._device_type == "cpu" else str(mesh._device_type)
 
+    def make_read(original: Callable[..., Any]) -> Callable[..., Any]:
+        def read(fake: Any, name: str) -> Any:
+            value = original(fake, name)
+            return device if name == "device_type" and value == "cpu" else value
+
+        return read
+
     with added(DeviceMesh, "device_type", guarded_property(DeviceMesh, "device_type", device_type)):
-        yield
+        with replaced(FakeScriptObject, "__getattribute__", make_read):
+            yield
 
 
 def on_gpu(described: Any, device: str) -> Any:

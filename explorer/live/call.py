@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.absent.autocast import Ambient
+from explorer.absent.cluster import Cluster
 from explorer.absent.in_place_of_gpu import in_place_of_gpu
 from explorer.absent.seen_by_dynamo import seeing
 from explorer.absent.torch_cuda import torch_cuda_answers
@@ -23,7 +24,8 @@ class Call:
     """A function, its arguments, and whether the outputs are differentiated.
 
     `absent` is the GPU you don't have for which it is traced. Then Triton kernels that the program launches itself are
-    interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast in which it is called.
+    interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast in which it is called, and `cluster`
+    the one as a rank of which.
     """
 
     function: Callable[..., Any]
@@ -32,6 +34,7 @@ class Call:
     train: bool = False
     absent: Target | None = None
     ambient: Ambient | None = None
+    cluster: Cluster | None = None
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """Return the same call with other arguments."""
@@ -92,7 +95,8 @@ def run_call(
     absent = call.absent
     guard = guard_here()
     in_place = shielded(lambda: _instead_of(absent, told), guard, "in place of the GPU") if absent else nullcontext()
-    with in_place, shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext():
+    as_rank = call.cluster.joined() if call.cluster else nullcontext()
+    with as_rank, in_place, shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext():
         begun()
         if call.train:
             return _differentiated(function, call, weigh)

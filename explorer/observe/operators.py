@@ -16,6 +16,9 @@ from explorer.model.rows import OperatorCall, TensorLayout
 from explorer.observe.scheduler_nodes import hint, inputs, is_loops, is_result, written_names
 from explorer.observe.views import is_view
 
+#: The namespace of torch's collectives.
+COLLECTIVES = "_c10d_functional."
+
 
 def operator_call(part: Any) -> OperatorCall | None:
     """The operator that a library call or a template computes: its name, operations, dtype and sizes; None for loops."""
@@ -85,12 +88,17 @@ def _layout(tensor: Any, alias: bool) -> TensorLayout:
 def _origin(inner: Any) -> Any:
     """The FX node that a call computes: the one that Inductor states, or else the origin with the operator that is called."""
     stated = inner.get_origin_node()
-    if stated is not None:
-        return stated.args[0] if stated.target is getitem else stated
     called = str(getattr(inner, "op_overload", None))
+    if stated is not None and not (_is_of_collectives(stated.target) and not called.startswith(COLLECTIVES)):
+        return stated.args[0] if stated.target is getitem else stated
     origins = list(inner.get_origins())
     same = [node for node in origins if str(node.target) == called] or [node for node in origins if _is_counted(node)]
     return same[-1] if same else None
+
+
+def _is_of_collectives(target: Any) -> bool:
+    """Whether an operator exchanges data or waits for that: one in place becomes the stated origin of what it changes."""
+    return str(target).startswith(COLLECTIVES)
 
 
 def _is_counted(node: Any) -> bool:

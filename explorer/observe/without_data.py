@@ -51,17 +51,26 @@ def as_fake(
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     fakes = (tensor for _, tensor in _tensors(function, args, kwargs) if isinstance(tensor, FakeTensor))
     mode = next((fake.fake_mode for fake in fakes), None) or FakeTensorMode()
     known: dict[int, Any] = {}
 
+    def empty(tensor: Any) -> Any:
+        if is_traceable_wrapper_subclass(tensor):  # such as a DTensor: a tensor of a mesh's ranks around this rank's part
+            names, context = tensor.__tensor_flatten__()
+            held = {name: getattr(tensor, name) for name in names}  # a DTensor's mesh is one of them since torch 2.13
+            parts = {name: faked(part) if isinstance(part, torch.Tensor) else part for name, part in held.items()}
+            return type(tensor).__tensor_unflatten__(parts, context, tensor.shape, tensor.stride())
+        with mode:
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+
     def faked(tensor: Any) -> Any:
         if isinstance(tensor, FakeTensor) and tensor.device.type == "cpu":
             return tensor
         if id(tensor) not in known:
-            with mode:
-                made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            made = empty(tensor).detach()
             own = torch.nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
             known[id(tensor)] = own.requires_grad_(tensor.requires_grad)
         return known[id(tensor)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from types import BuiltinFunctionType
 from typing import Any
 
+from explorer.absent.cluster import Cluster, cluster_of
 from explorer.compilers import backend as backends
 from explorer.compilers import torch_compile as compiling
 from explorer.compilers.compilers import compiler_named
@@ -27,7 +29,7 @@ class TraceRequest:
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] | None
-    target: str | Target
+    target: str | Target | Cluster
     train: bool
     mode: str | None
     dynamic: bool | None
@@ -38,6 +40,18 @@ class TraceRequest:
     fusion: Veto | Force | Sequence[Veto | Force]
     without_pattern: str | Sequence[str]
     without_pass: str | Sequence[str]
+    world: int | None = None
+    rank: int = 0
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster to compile for, None for one device; InputError for arguments that contradict each other."""
+        return cluster_of(self.target, self.world, self.rank)
+
+    def joined(self) -> AbstractContextManager[None]:
+        """Be the cluster's rank inside the block, where there is a cluster."""
+        cluster = self.cluster
+        return cluster.joined() if cluster is not None else nullcontext()
 
     def compile_settings(self) -> dict[str, Any]:
         """Return the settings that torch.compile takes, but for the backend."""

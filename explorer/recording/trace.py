@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.absent import target as target_room
 from explorer.absent.autocast import Ambient
+from explorer.absent.cluster import Cluster
 from explorer.compilers import backend as backends
 from explorer.compilers import torch_compile as compiling
 from explorer.compilers.compilers import compiler_named
@@ -44,7 +45,7 @@ def trace(
     fn: Callable[..., Any],
     *args: Any,
     kwargs: Mapping[str, Any] | None = None,
-    target: str | Target = "auto",
+    target: str | Target | Cluster = "auto",
     train: bool = False,
     mode: str | None = None,
     dynamic: bool | None = None,
@@ -55,6 +56,8 @@ def trace(
     fusion: Veto | Force | Sequence[Veto | Force] = (),
     without_pattern: str | Sequence[str] = (),
     without_pass: str | Sequence[str] = (),
+    world: int | None = None,
+    rank: int = 0,
     **unknown: Any,
 ) -> Trace:
     """Compile `fn(*args, **kwargs)` afresh, run it once, and return every stage of the compile as a Trace.
@@ -70,6 +73,9 @@ def trace(
     why. `without_pattern` and `without_pass` leave out what `Trace.matches` and `Trace.passes` list by these names, also
     where only a later round has them; "_sfdp_*" is all that begin so.
 
+    With `world` the trace is for so many of the named GPU, as their rank `rank` sees it, in this one process; `target` may be a
+    `Cluster` instead. Collectives exchange nothing then: their results have the right shapes, not the values of a run.
+
     What earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
@@ -79,17 +85,19 @@ def trace(
     require_installed("torch", "explorer.trace", "full")
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changes = (fusion, without_pattern, without_pass)
-    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changes)
+    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changes, world, rank)
     tracing = _Tracing(request)
     try:
         check_request(request, unknown)
-        return tracing.trace()
+        with request.joined():
+            return tracing.trace()
     except ON_PURPOSE:
         raise
     except Exception as error:
         if hasattr(error, "explorer_trace"):  # raised by the traced function
             raise
-        return tracing.trace_without_explorer(error)
+        with request.joined():
+            return tracing.trace_without_explorer(error)
 
 
 @dataclass(frozen=True)
@@ -111,13 +119,14 @@ class Plan:
         """Find the device and place the call there. InputError for what cannot be compiled or moved."""
         fn, args, kwargs = compiling.unwrapped(request.fn), request.args, request.kwargs or {}
         tensor_without_data = without_data(fn, args, kwargs)
-        device = target_room.resolve(request.target, (args, kwargs), fn)
+        cluster = request.cluster
+        device = target_room.resolve(cluster.target if cluster else request.target, (args, kwargs), fn)
         absent = absent_target(device, request.backend, request.options)
         check_data(tensor_without_data, absent, device)
         if tensor_without_data:
             fn, args, kwargs = as_fake(fn, args, kwargs)
         ambient = Ambient.now(absent.device if absent else "")
-        call = Call(fn, args, dict(kwargs), request.train, absent, ambient)
+        call = Call(fn, args, dict(kwargs), request.train, absent, ambient, cluster)
         call = _placed(call, "cpu" if absent else str(device), request.target)
         left_out = name_list("without_pattern", request.without_pattern), name_list("without_pass", request.without_pass)
         changes = Changes(fusion_requests(request.fusion), *left_out)
@@ -131,6 +140,7 @@ class Plan:
             "train": self.request.train,
             "backend": name_of(self.request.backend),
             "fresh": True,
+            **(self.call.cluster.meta() if self.call.cluster else {}),
             **self.request.compile_settings(),
             **changes_in_meta(self.changes),
         }

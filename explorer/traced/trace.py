@@ -37,6 +37,7 @@ from explorer.questions.fusion import Fusion, fusion_of
 from explorer.questions.link_index import Index, index
 from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
+from explorer.questions.priced_collectives import priced_collectives
 from explorer.questions.profile import line_times, node_times, profile_table
 from explorer.splice.variant import Variant
 from explorer.stages import STAGES
@@ -163,6 +164,16 @@ class Trace(TraceData):
         `operations` are multiplications and additions, None if their number is unknown. The rest is as in `kernels.table()`.
         """
         return call_table(self)
+
+    @property
+    def collectives(self) -> Rows:
+        """One row a collective, in the order in which they start: operator, group, ranks, bytes, the user's line, start and wait.
+
+        `between` names the kernels and library calls between `started` and `waited`, lines of the output code. For a GPU you
+        don't have `seconds` are those of a ring at the full rate of the GPU's interconnect, an estimate whose source
+        `seconds_known` is, and `exposed` what of them nothing hides.
+        """
+        return priced_collectives(self)
 
     # Tables --------------------------------------------------------------------------------------------------------
 

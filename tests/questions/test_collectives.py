@@ -86,6 +86,12 @@ def test_a_row_names_its_group_and_the_users_line(traced: Trace) -> None:
         assert "functional." in row["code"]
 
 
+def test_a_product_keeps_its_operator_where_a_collective_changes_its_result(traced: Trace) -> None:
+    """Inductor states the wait of an all_reduce in place as the origin of the product before; its operations stay known."""
+    products = [row for row in traced.library_calls if row["call"].endswith(".mm")]
+    assert [(row["operator"], row["operations"]) for row in products] == [("aten.mm", 2 * 64**3)] * 2
+
+
 def test_start_and_wait_are_the_wrappers_lines(traced: Trace) -> None:
     """`started` and `waited` are lines of the wrapper that call the operator and wait for what it fills."""
     lines = traced.text("output_code").splitlines()

@@ -1,0 +1,152 @@
+"""A cluster you don't have: one rank's view in one process, and torch.distributed as it was afterwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import _random
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+import explorer
+from explorer.absent.cluster import Cluster
+from explorer.errors import InputError
+from explorer.traced import Trace
+
+WORLD, WIDTH, HIDDEN, BATCH = 8, 64, 256, 32
+
+
+class Mlp(nn.Module):
+    """Linear, ReLU, Linear: the smallest that Megatron's plan splits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(WIDTH, HIDDEN, bias=False)
+        self.down = nn.Linear(HIDDEN, WIDTH, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.relu(self.up(x)))  # type: ignore[no-any-return]
+
+
+def parallel(device: str, world: int = WORLD) -> tuple[nn.Module, torch.Tensor]:
+    with torch.device(device):
+        module, x = Mlp(), torch.ones(BATCH, WIDTH)
+    mesh = init_device_mesh("cuda", (world,))
+    return parallelize_module(module, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()}), x
+
+
+@pytest.fixture(scope="module")
+def traced() -> Trace:
+    with Cluster("h100", WORLD) as cluster:
+        module, x = parallel("cpu")
+        return explorer.trace(module, x, target=cluster, train=True)
+
+
+def shapes(trace: Trace, graph: str) -> list[tuple[str, ...] | None]:
+    post_grad = trace.find("post_grad", graph=graph)[0]
+    return [node.get("shape") for node in post_grad.nodes if node["op"] == "placeholder"]
+
+
+def test_tensor_parallelism_has_one_ranks_weights(traced: Trace) -> None:
+    """The graph that Inductor compiles for the GPU has this rank's part of each weight."""
+    assert not traced.failures
+    part = str(HIDDEN // WORLD)
+    assert (part, str(WIDTH)) in shapes(traced, "forward")
+    assert (str(WIDTH), part) in shapes(traced, "forward")
+    assert "cuda:0" in traced.text("post_grad", graph="forward")
+
+
+def test_the_collectives_are_those_of_eager() -> None:
+    """An inference trace has as many collectives as CommDebugMode counts in eager: one all_reduce of the output."""
+    with Cluster("h100", WORLD) as cluster:
+        module, x = parallel("cpu")
+        with CommDebugMode() as mode, torch.no_grad():
+            module(x)
+        trace = explorer.trace(module, x, target=cluster)
+    assert mode.get_total_counts() == len(trace.collectives) == 1
+    row = trace.collectives[0]
+    assert (row["operator"], row["ranks"], row["bytes"]) == ("all_reduce", tuple(range(WORLD)), BATCH * WIDTH * 4)
+
+
+def test_a_ring_prices_the_collective(traced: Trace) -> None:
+    """The seconds are 2(n-1)/n of the bytes at 450 GB/s, which is half of the 900 GB/s that NVLink 4 has in both directions."""
+    row = next(row for row in traced.collectives if row["operator"] == "all_reduce")
+    assert row["seconds"] == pytest.approx(2 * (WORLD - 1) / WORLD * row["bytes"] / 450e9)
+    assert "estimated" in row["seconds_known"]
+    assert row["exposed"] <= row["seconds"]
+
+
+def test_the_program_states_the_interconnect() -> None:
+    """`interconnect=` stands in place of the named GPU's figure, also for a GPU whose figure is not known."""
+    with Cluster("l4", 4, interconnect=32e9) as cluster:
+        module, x = parallel("meta", 4)
+        row = explorer.trace(module, x, target=cluster).collectives[0]
+    assert row["seconds"] == pytest.approx(2 * 3 / 4 * row["bytes"] / 32e9)
+
+
+def test_a_model_without_data_needs_no_memory() -> None:
+    """Parameters on the meta device are split, and traced with a backward, without any data."""
+    with Cluster("h100", WORLD) as cluster:
+        module, x = parallel("meta")
+        trace = explorer.trace(module, x, target=cluster, train=True)
+    assert not trace.failures
+    assert (str(HIDDEN // WORLD), str(WIDTH)) in shapes(trace, "forward")
+
+
+def test_the_values_of_one_rank_are_checked(traced: Trace) -> None:
+    """`check` compares what the rank computes in eager and compiled, also in another block for the same cluster."""
+    with Cluster("h100", WORLD):
+        rows = traced.check()
+    assert rows
+    assert all(row["equal"] for row in rows)
+
+
+def gathered(x: torch.Tensor) -> torch.Tensor:
+    return distributed._functional_collectives.all_reduce(x, "sum", "0") * distributed.get_rank()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("rank", [0, 5])
+def test_world_alone_traces_any_rank(rank: int) -> None:
+    """`world=` sets the group up for one trace: the program sees its rank, the meta names it."""
+    trace = explorer.trace(gathered, torch.ones(64), target="h100", world=WORLD, rank=rank)
+    assert not trace.failures
+    assert (trace.meta["world"], trace.meta["rank"]) == (WORLD, rank)
+    assert torch.equal(trace.result, torch.full((64,), float(rank)))
+    assert not distributed.is_initialized()
+
+
+def test_nothing_is_left_behind() -> None:
+    """Afterwards there is no process group, no random state of DTensor's, and DeviceMesh is torch's, also after an error."""
+    before = _random._rng_tracker, distributed.device_mesh.DeviceMesh.__init__
+    with pytest.raises(ZeroDivisionError), Cluster("h100", WORLD):
+        parallel("cpu")
+        raise ZeroDivisionError
+    assert (_random._rng_tracker, distributed.device_mesh.DeviceMesh.__init__) == before
+    assert not distributed.is_initialized()
+    assert not distributed.distributed_c10d._world.pg_names
+
+
+def test_another_process_group_is_refused() -> None:
+    """A group of another size or backend is the program's: the message says what to do, and the group stays."""
+    with Cluster("h100", 2):
+        with pytest.raises(InputError, match=r"rank 0 of 2.*destroy_process_group"):
+            explorer.trace(gathered, torch.ones(64), target="h100", world=WORLD)
+        assert distributed.get_world_size() == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "h100", "world": 0}, "world is the number of ranks"),
+        ({"target": "h100", "world": 8, "rank": 8}, "rank is one of 0 to 7"),
+        ({"target": "auto", "world": 8}, "name one"),
+        ({"target": "h100", "rank": 1}, "of how many"),
+        ({"target": "h1000", "world": 8}, "h1000"),
+    ],
+)
+def test_what_is_no_cluster_is_refused(arguments: dict[str, object], message: str) -> None:
+    """Each refusal says what is expected."""
+    with pytest.raises(InputError, match=message):
+        explorer.trace(gathered, torch.ones(64), **arguments)  # type: ignore[arg-type]
