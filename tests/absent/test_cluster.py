@@ -107,6 +107,46 @@ def gathered(x: torch.Tensor) -> torch.Tensor:
     return distributed._functional_collectives.all_reduce(x, "sum", "0") * distributed.get_rank()  # type: ignore[no-any-return]
 
 
+def overlapping(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A collective, what needs its result, and then a product that does not."""
+    summed = torch.relu(distributed._functional_collectives.all_reduce(x @ w, "sum", "0"))
+    return summed + torch.relu(x @ w.t())
+
+
+def both(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two collectives of which none needs the other."""
+    first = distributed._functional_collectives.all_reduce(x + 1, "sum", "0")
+    second = distributed._functional_collectives.all_reduce(w + 1, "sum", "0")
+    return first * 2, second * 2
+
+
+def wide() -> torch.Tensor:
+    return torch.empty(1024, 1024, device="meta", dtype=torch.bfloat16)
+
+
+def test_a_pass_that_sinks_waits_hides_the_collective() -> None:
+    """Without Inductor's pass nothing runs meanwhile and all of it is exposed; with it the product does, and hides some."""
+    passes = {"reorder_for_compute_comm_overlap": True, "reorder_for_compute_comm_overlap_passes": ["sink_waits"]}
+    plain, sunk = (
+        explorer.trace(overlapping, wide(), wide(), target="h100", world=WORLD, options=options).collectives[0]
+        for options in (None, passes)
+    )
+    assert (plain["between"], plain["exposed"]) == ((), plain["seconds"])
+    assert sunk["between"] == ("extern_kernels.mm",)
+    assert sunk["meanwhile"] > 0
+    assert sunk["exposed"] < plain["exposed"]
+
+
+def test_a_pass_that_buckets_leaves_one_collective_of_the_same_bytes() -> None:
+    """Two all_reduces are one of twice the bytes with Inductor's pass that buckets them."""
+    plain, bucketed = (
+        explorer.trace(both, wide(), wide(), target="h100", world=WORLD, options=options).collectives
+        for options in (None, {"bucket_all_reduces_fx": "all"})
+    )
+    assert [row["bytes"] for row in plain] == [1024 * 1024 * 2] * 2
+    assert [row["bytes"] for row in bucketed] == [2 * 1024 * 1024 * 2]
+
+
 @pytest.mark.parametrize("rank", [0, 5])
 def test_world_alone_traces_any_rank(rank: int) -> None:
     """`world=` sets the group up for one trace: the program sees its rank, the meta names it."""
