@@ -56,6 +56,7 @@ ROOMS = (
     "recording",
     "probing",
     "quiz",
+    "testing",
     "magics",
     "explorer",
     "demo",

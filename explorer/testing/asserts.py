@@ -1,0 +1,122 @@
+"""Assertions on a trace, for a project's own tests. They read the trace, and run and compile nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from explorer.errors import InputError
+from explorer.model.trace_data import TraceData
+from explorer.questions.kernels import kernels_of
+from explorer.testing import rules
+from explorer.testing.findings import Finding, check, not_judged
+from explorer.testing.fused import Part, unfused_parts
+
+
+def assert_no_graph_break(trace: TraceData) -> None:
+    """Assert that the program was compiled without a graph break. ContractError names each, with torch's reason and advice."""
+    __tracebackhide__ = True
+    check(rules.breaks(_trace(trace)))
+
+
+def assert_kernels(trace: TraceData, at_most: int) -> None:
+    """Assert that at most so many kernels were generated; ContractError lists them, each with its user lines.
+
+    Library calls are no kernels of Inductor's: see `assert_no_new_fallback`.
+    """
+    __tracebackhide__ = True
+    kernels = kernels_of(_trace(trace))
+    expected = f"at most {_number(at_most)} generated kernels"
+    if nothing := rules.why_nothing(trace):
+        check([not_judged("kernels", expected, nothing)])
+    if len(kernels) > at_most:
+        lines = [f"{kernel.name} of {'; '.join(_lines(trace, kernel)) or 'no user line'}" for kernel in kernels]
+        shown = (*lines[: 2 * rules.MOST], *([f"{len(lines) - 2 * rules.MOST} more"] if len(lines) > 2 * rules.MOST else []))
+        why = _why_apart(trace)
+        check([Finding("kernels", expected, f"{len(kernels)} kernels", shown, why, "t.kernels.table(), t.fusion.table()")])
+
+
+def _lines(trace: TraceData, kernel: object) -> tuple[str, ...]:
+    return rules.lines_of(trace, rules.nodes_of_kernel(trace, kernel))  # type: ignore[arg-type]
+
+
+def _why_apart(trace: TraceData) -> str:
+    """Say what keeps kernels apart, as far as rules that can be overruled do."""
+    if rules.why_no_lowering(trace):
+        return ""
+    found = list(rules.unfused(trace))
+    return f"{found[0].actual}: {found[0].why}" if found else ""
+
+
+def assert_graphs(trace: TraceData, at_most: int) -> None:
+    """Assert that the program was compiled into at most so many of Dynamo's graphs, recompiles counted."""
+    __tracebackhide__ = True
+    graphs = _trace(trace).find("dynamo")
+    expected = f"at most {_number(at_most)} graphs"
+    if nothing := rules.why_nothing(trace):
+        check([not_judged("graphs", expected, nothing)])
+    if len(graphs) > at_most:
+        causes = [*rules.breaks(trace), *rules.recompiles(trace)]
+        lines = tuple(dict.fromkeys(line for cause in causes for line in cause.lines))[: rules.MOST]
+        why = rules.listed(f"{cause.actual}" for cause in causes)
+        frames = rules.listed(a.frame for a in graphs)
+        check([Finding("graphs", expected, f"{len(graphs)} graphs: {frames}", lines, why, "t.functions, t.graph_breaks")])
+
+
+def assert_fused(trace: TraceData, *parts: Part, graph: str | None = None) -> None:
+    """Assert that one kernel computes something of every part.
+
+    A part is an operator of the program ("silu"), a node by its name ("mul_2", "buf3"), an operator of ATen ("aten.mul.Tensor"),
+    some code of a user line ("h.sum(-1)"), or the line's number. Where several graphs compute all parts, as forward and backward
+    do, each must; `graph="forward"` names one. In C++ it is one loop nest. ContractError says why not, as `t.fusion.why` does.
+    """
+    __tracebackhide__ = True
+    check(unfused_parts(_trace(trace), parts, graph))
+
+
+def assert_no_spill(trace: TraceData) -> None:
+    """Assert that no kernel spills registers to memory, by its machine code: for NVIDIA's and AMD's, attached or not.
+
+    A kernel of which that is not known, such as one in C++, is an error too.
+    """
+    __tracebackhide__ = True
+    check(rules.spills(_trace(trace)))
+
+
+def assert_peak_memory(trace: TraceData, under: float) -> None:
+    """Assert that the peak memory of every graph is under so many bytes, inputs included: see `Trace.memory`."""
+    __tracebackhide__ = True
+    _number(under)
+    check(rules.over_peak(_trace(trace), under))
+
+
+def assert_no_new_fallback(trace: TraceData, allowed: Iterable[str] = (), *, library: bool = True) -> None:
+    """Assert that Inductor generates code for all operators but these: "aten.mm", or with its overload "aten.mm.default".
+
+    What it does not generate it calls: a library's function, or the operator itself. With `library=False` only the latter is an
+    error. ContractError names each such operator, with its user line.
+    """
+    __tracebackhide__ = True
+    if isinstance(allowed, str):
+        raise InputError(f"allowed is a list of operators, such as [{allowed!r}], not one text")
+    check(rules.fallbacks(_trace(trace), allowed, library=library))
+
+
+def assert_no_new_failure(trace: TraceData, allowed: Iterable[str] = ()) -> None:
+    """Assert that nothing failed but what has one of these texts in its message: see `Trace.failures`."""
+    __tracebackhide__ = True
+    if isinstance(allowed, str):
+        raise InputError(f"allowed is a list of texts, such as [{allowed!r}], not one text")
+    check(rules.failures(_trace(trace), allowed))
+
+
+def _trace(trace: object) -> TraceData:
+    """A trace as it is; InputError for anything else."""
+    if not isinstance(trace, TraceData):
+        raise InputError(f"an assertion takes a trace, as explorer.trace or explorer.load gives it, not {type(trace).__name__}")
+    return trace
+
+
+def _number(given: float) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        raise InputError(f"a limit is a number, not {given!r}")
+    return given

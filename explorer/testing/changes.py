@@ -1,0 +1,192 @@
+"""What was compiled otherwise than before: fusions lost and gained, breaks, calls, spills, memory, each with its reason. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from explorer.model.trace_data import TraceData
+from explorer.questions.fusion import Graph, fusion_of
+from explorer.questions.memory import readable
+from explorer.testing import rules
+from explorer.testing.facts import Facts, FusedNodes, facts_of, nodes_by_key
+from explorer.testing.findings import Finding, not_judged
+from explorer.testing.fused import why_apart, why_in_several_graphs
+from explorer.testing.rules import Node, lines_of, listed
+
+
+def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield what a trace compiled otherwise than these facts say; what is better has `is_gain`."""
+    now = facts_of(trace)
+    if before.target != now.target:
+        why = f"the expectations are for {before.target}, and this was compiled for {now.target}"
+        yield not_judged("expectations", f"a trace for {before.target}", why, f"explorer.trace(…, target={before.target!r})")
+        return
+    yield from _breaks(before, now, trace)
+    yield from _counted("recompile", "recompiles", before.recompiles, now.recompiles, "t.recompiles")
+    yield from _fusions(before, now, trace)
+    yield from _calls(before, now, trace)
+    yield from _spills(before, now, trace)
+    yield from _peak(before, now, trace)
+    yield from _failures(before, now, trace)
+
+
+def _counted(rule: str, what: str, before: int, now: int, look: str) -> Iterator[Finding]:
+    if before != now:
+        yield Finding(rule, f"{before} {what}", f"{now} {what}", look=look, is_gain=now < before)
+
+
+def _breaks(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield the graph breaks that are new, and those that are gone."""
+    new = Counter(now.graph_breaks) - Counter(before.graph_breaks)
+    for finding in rules.breaks(trace):
+        name = next((one for one in new if finding.actual == f"a graph break: {one.rpartition(' at `')[0]}"), None)
+        if name is not None and new[name]:
+            new[name] -= 1
+            yield finding
+    for gone in (Counter(before.graph_breaks) - Counter(now.graph_breaks)).elements():
+        yield Finding("break", gone, "this graph break is gone", is_gain=True)
+
+
+# Fusions -----------------------------------------------------------------------------------------------------------------
+
+
+def matched_keys(before: Iterable[str], now: Iterable[str]) -> dict[str, str]:
+    """Match the nodes of two programs: equal keys, then those of one operator in their order, since lines are edited."""
+    old, new = list(dict.fromkeys(before)), list(dict.fromkeys(now))
+    same = set(old) & set(new)
+    by_operator: dict[str, list[str]] = {}
+    for key in new:
+        if key not in same:
+            by_operator.setdefault(_operator(key), []).append(key)
+    rest = {key: left.pop(0) for key in old if key not in same and (left := by_operator.get(_operator(key)))}
+    return {**{key: key for key in same}, **rest}
+
+
+def _operator(key: str) -> str:
+    return key.partition(" of `")[0].partition(" #")[0]
+
+
+def _keys(facts: Facts) -> Iterator[str]:
+    yield from (key for kernel in facts.kernels for key in kernel.computes)
+    yield from facts.calls
+
+
+def _fusions(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield the fusions that are lost and those that are gained, and kernels that compute something new, or nothing any more."""
+    match = matched_keys(_keys(before), _keys(now))
+    back = {new: old for old, new in match.items()}
+    for kernel in before.kernels:
+        yield from _lost(kernel, match, now, trace)
+    for kernel in now.kernels:
+        old = {back[key] for key in kernel.computes if key in back}
+        homes = [one for one in before.kernels if old & set(one.computes)]
+        if len(old) > 1 and homes and not any(old <= set(one.computes) for one in before.kernels):
+            what = f"{kernel.kernel} computes {short(kernel.computes)}"
+            apart = " and ".join(f"[{short(one.computes)}]" for one in homes)
+            yield Finding("fused", f"{apart} apart", f"fusion gained: {what}", _lines(trace, kernel.computes), is_gain=True)
+        elif not old:
+            what = f"a new kernel, {kernel.kernel}, computes {short(kernel.computes)}"
+            yield Finding("kernels", "no such kernel", what, _lines(trace, kernel.computes), look="t.kernels.table()")
+
+
+def _lost(kernel: FusedNodes, match: Mapping[str, str], now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield a finding if no kernel computes all that one kernel computed."""
+    wanted = [match[key] for key in kernel.computes if key in match]
+    if not wanted:
+        yield Finding("kernels", short(kernel.computes), "nothing computes this any more: its kernel is gone", is_gain=True)
+    if len(wanted) < 2 or any(set(wanted) <= set(one.computes) for one in now.kernels):
+        return
+    computing = [one for one in now.kernels if set(wanted) & set(one.computes)]
+    parts = [f"{one.kernel} [{short(k for k in one.computes if k in wanted)}]" for one in computing]
+    called = [key for key in wanted if key in now.calls]
+    parts += [f"a call of {short([key])}" for key in called]
+    expected = f"{short(kernel.computes)} in one kernel, as in {kernel.kernel}"
+    why, look = _why(trace, wanted, now)
+    yield Finding("fused", expected, f"fusion lost: {' and '.join(parts)}", _lines(trace, wanted), why, look)
+
+
+def _why(trace: TraceData, wanted: list[str], now: Facts) -> tuple[str, str]:
+    """Say why nodes that one kernel computed are apart: of the first neighbours that share no kernel."""
+    homes = {key: {n for n, one in enumerate(now.kernels) if key in one.computes} for key in wanted}
+    first, second = next(((a, b) for a, b in pairwise(wanted) if not homes[a] & homes[b]), (wanted[0], wanted[-1]))
+    nodes = nodes_by_key(trace)
+    one, other = nodes[first], nodes[second]
+    graph = _graph_of(trace, one)
+    if graph is None or (one["frame"], one["graph"]) != (other["frame"], other["graph"]):
+        return why_in_several_graphs(trace)
+    return why_apart(graph, one["node"], other["node"])
+
+
+def _graph_of(trace: TraceData, row: Node) -> Graph | None:
+    graphs = fusion_of(trace).graphs
+    where = (row["frame"], row["graph"])
+    return next((g for g in graphs if (g.artifact.frame, g.artifact.graph) == where and g.find(row["node"])), None)
+
+
+def short(keys: Iterable[str]) -> str:
+    """Nodes for people, by their operators: "mul, sum"."""
+    return listed(_operator(key).removeprefix("backward: ").removeprefix("aten.").partition(".")[0] for key in keys)
+
+
+def _lines(trace: TraceData, keys: Iterable[str]) -> tuple[str, ...]:
+    nodes = nodes_by_key(trace)
+    return lines_of(trace, [nodes[key] for key in keys if key in nodes])
+
+
+# The rest ----------------------------------------------------------------------------------------------------------------
+
+
+def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield the operators that are called more often than they were, and less often."""
+    old, new = (Counter(map(_operator, facts.calls)) for facts in (before, now))
+    nodes = nodes_by_key(trace)
+    for operator, more in (new - old).items():
+        keys = [key for key in now.calls if _operator(key) == operator]
+        fresh = [key for key in keys if key not in before.calls][-more:] or keys[-more:]
+        row = nodes[fresh[0]]
+        actual = f"a new call: {operator} is {rules.called_by(row)}{f', {more} times more' if more > 1 else ''}"
+        look = f"t.lowering({row['node']!r})"
+        expected = f"{old[operator] or 'no'} calls of {operator}"
+        yield Finding("fallback", expected, actual, _lines(trace, fresh), rules.why_called(row), look)
+    for operator, fewer in (old - new).items():
+        yield Finding("fallback", f"{old[operator]} calls of {operator}", f"{fewer} fewer", is_gain=True)
+
+
+def _spills(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield the kernels that spill more than those did that computed the same nodes, and those that spill less."""
+    match = matched_keys(_keys(before), _keys(now))
+    for kernel in now.kernels:
+        old = [one.spills or 0 for one in before.kernels if {match.get(key) for key in one.computes} & set(kernel.computes)]
+        spilled = max(old, default=0)
+        if kernel.spills is not None and kernel.spills != spilled:
+            actual = f"{kernel.kernel} spills {kernel.spills} a thread"
+            lines, look = _lines(trace, kernel.computes), "t.kernels.table()"
+            yield Finding("spill", f"{spilled} spilled a thread", actual, lines, look=look, is_gain=kernel.spills < spilled)
+
+
+def _peak(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield a finding if the peak memory is another, or is not known any more."""
+    if before.peak_bytes is None or before.peak_bytes == now.peak_bytes:
+        return
+    expected = f"a peak of {readable(before.peak_bytes)} ({before.peak_bytes} bytes)"
+    if now.peak_bytes is None:
+        _, unknown = rules.peak_bytes(trace)
+        yield not_judged("peak memory", expected, "; ".join(f"{where}: {why}" for where, why in unknown.items()), "t.memory")
+        return
+    actual = f"a peak of {readable(now.peak_bytes)} ({now.peak_bytes} bytes)"
+    found = next(rules.over_peak(trace, now.peak_bytes), None)
+    why, lines = (found.why, found.lines) if found else ("", ())
+    yield Finding("peak memory", expected, actual, lines, why, "t.memory.peak()", is_gain=now.peak_bytes < before.peak_bytes)
+
+
+def _failures(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield the failures that are new, and those that are gone."""
+    new = set(now.failures) - set(before.failures)
+    yield from (f for f in rules.failures(trace) if any(f.actual.startswith(one) for one in new))
+    for gone in sorted(set(before.failures) - set(now.failures)):
+        yield Finding("failure", gone, "this failure is gone", is_gain=True)
+
+
+__all__ = ["changes", "matched_keys", "short"]

@@ -1,0 +1,161 @@
+"""What was compiled, as facts that are the same on every machine for the same torch: what stored expectations hold. Pure.
+
+A node is known by its operator, the user's code and its number among equal ones, and not by its line's number, its file or the
+name of its kernel: these change with an edit elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.errors import FileError
+from explorer.model.trace_data import TraceData
+from explorer.questions.fusion import fusion_of
+from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.lowering import lowerings
+from explorer.questions.tables import graph_breaks, table
+from explorer.questions.user_lines import FORWARD
+from explorer.testing.findings import check, not_judged
+from explorer.testing.rules import SPILLS, Node, called_nodes, code_at, peak_bytes, why_no_lowering
+
+
+@dataclass(frozen=True)
+class FusedNodes:
+    """The nodes that one kernel computes together, in C++ one loop nest of it; what its machine code spills, and takes.
+
+    `spills` are bytes a thread, on AMD registers; None where that is not known. `registers` and `instructions` are not stored.
+    """
+
+    kernel: str
+    computes: tuple[str, ...]
+    spills: int | None = None
+    registers: int | None = None
+    instructions: int | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was compiled: graphs, graph breaks, recompiles, kernels, calls, the peak memory of a graph in bytes, failures."""
+
+    target: str
+    graphs: int
+    recompiles: int
+    graph_breaks: tuple[str, ...]
+    kernels: tuple[FusedNodes, ...]
+    calls: tuple[str, ...]
+    peak_bytes: int | None
+    failures: tuple[str, ...]
+
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        """The names of the kernels, each once."""
+        return tuple(dict.fromkeys(kernel.kernel for kernel in self.kernels))
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts as JSON; what is unknown, and spills of 0, are left out."""
+        return {
+            "target": self.target,
+            "graphs": self.graphs,
+            "recompiles": self.recompiles,
+            "graph_breaks": list(self.graph_breaks),
+            "kernels": [
+                {"kernel": k.kernel, "computes": list(k.computes), **({"spills": k.spills} if k.spills else {})}
+                for k in self.kernels
+            ],
+            "calls": list(self.calls),
+            "peak_bytes": self.peak_bytes,
+            "failures": list(self.failures),
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any], where: str) -> Facts:
+        """Read what `to_json` wrote; FileError, with `where`, for anything else."""
+        try:
+            return Facts(
+                str(value["target"]),
+                int(value["graphs"]),
+                int(value["recompiles"]),
+                tuple(map(str, value["graph_breaks"])),
+                tuple(FusedNodes(k["kernel"], tuple(map(str, k["computes"])), k.get("spills", 0)) for k in value["kernels"]),
+                tuple(map(str, value["calls"])),
+                None if value["peak_bytes"] is None else int(value["peak_bytes"]),
+                tuple(map(str, value["failures"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{where} holds no expectations of explorer's: {type(error).__name__}: {error}") from None
+
+
+def facts_of(trace: TraceData) -> Facts:
+    """Return the facts of a trace; ContractError, "not judged", if it does not say what became of the program's nodes."""
+    if why := why_no_lowering(trace):
+        check([not_judged("expectations", "what was compiled", why)])
+    peaks, unknown = peak_bytes(trace)
+    return Facts(
+        str(trace.meta.get("target", "")),
+        len(trace.find("dynamo")),
+        len({row["frame"] for row in table(trace, "recompile")}),
+        tuple(sorted(f"{row['reason']} at `{code_at(trace, row['file'], row['line'])}`" for row in graph_breaks(trace))),
+        tuple(_kernels(trace)),
+        tuple(_calls(trace)),
+        max(peaks.values()) if peaks and not unknown else None,
+        tuple(sorted({f"{f.stage}, {f.what}" for f in trace.failures})),
+    )
+
+
+Place = tuple[str, str, str]
+
+
+def nodes_by_key(trace: TraceData) -> dict[str, Node]:
+    """Map the key of each FX node that a kernel or a call computes to its row, in the order of the graphs."""
+    seen: Counter[str] = Counter()
+    nodes: dict[str, Node] = {}
+    for row in lowerings(trace):
+        if row["kernels"] or row["calls"]:
+            key = _key(row)
+            seen[key] += 1
+            nodes[key if seen[key] == 1 else f"{key} #{seen[key]}"] = row
+    return nodes
+
+
+def _key(row: Node) -> str:
+    graph = FORWARD.get(row["graph"], row["graph"])
+    within = f"{graph}: " if graph != "forward" else ""
+    return f"{within}{row['target']} of `{row['code']}`" if row["code"] else f"{within}{row['target']}"
+
+
+def keys_by_place(trace: TraceData) -> dict[Place, str]:
+    """Map the frame, graph and name of each FX node that something computes to its key."""
+    return {(row["frame"], row["graph"], row["node"]): key for key, row in nodes_by_key(trace).items()}
+
+
+def _kernels(trace: TraceData) -> Iterator[FusedNodes]:
+    """Yield what each group of the scheduler computes in its kernel."""
+    keys = keys_by_place(trace)
+    kernels = {(k.artifact.frame, k.artifact.graph, k.name): k for k in kernels_of(trace)}
+    for graph in fusion_of(trace).graphs:
+        where = (graph.artifact.frame, graph.artifact.graph)
+        for group in graph.groups():
+            computed = {(*where, node): keys[(*where, node)] for node in group["fx_nodes"] if (*where, node) in keys}
+            if group["kernels"] and computed:
+                in_order = sorted(computed.values(), key=list(keys.values()).index)
+                yield _fused(kernels.get((*where, group["kernels"][0])), group["kernels"][0], tuple(in_order))
+
+
+def _fused(kernel: KernelData | None, name: str, computes: tuple[str, ...]) -> FusedNodes:
+    resources = kernel.resources if kernel is not None else {}
+    spilled = [int(resources[what]) for what in SPILLS if resources.get(what) is not None]
+    mix = resources.get("mix")
+    instructions = sum(mix.values()) if mix else None
+    return FusedNodes(name, computes, sum(spilled) if spilled else None, resources.get("registers"), instructions)
+
+
+def _calls(trace: TraceData) -> Iterator[str]:
+    keys = keys_by_place(trace)
+    for row in called_nodes(trace):
+        yield keys[row["frame"], row["graph"], row["node"]]
+
+
+__all__ = ["Facts", "FusedNodes", "facts_of", "keys_by_place", "nodes_by_key"]

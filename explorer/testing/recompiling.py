@@ -1,0 +1,103 @@
+"""Whether one compiled function serves several calls: it is compiled and called with each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.gpus.figures import Target
+from explorer.questions.tables import functions
+from explorer.replay import names_of
+from explorer.testing.findings import check, not_judged
+from explorer.testing.rules import MOST, recompiles, user_line, why_nothing
+
+if TYPE_CHECKING:
+    from explorer.traced import Trace
+
+
+def assert_no_recompile(
+    fn: Callable[..., Any],
+    *calls: Sequence[Any],
+    at_most: int = 0,
+    target: str | Target = "auto",
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    backend: Any = "inductor",
+) -> Trace:
+    """Compile `fn`, call it with the arguments of each call, and assert that it was compiled once; return the trace.
+
+    Each call is the tuple of its arguments; it runs on copies, and what it changes is put back. `at_most` allows so many
+    recompiles: by default PyTorch compiles a second time when a size first changes, and makes it dynamic. `backend="eager"`
+    asks Dynamo alone, which is faster. ContractError names each recompile, with the guards that failed and the call.
+    """
+    __tracebackhide__ = True
+    _check_calls(calls)
+    settings = {"dynamic": dynamic, "mode": mode, "options": dict(options) if options else None}
+    trace, frames = _called(fn, calls, target, backend, settings)
+    expected = f"{len(calls)} calls with {f'at most {at_most} recompiles' if at_most else 'no recompile'}"
+    if nothing := why_nothing(trace):
+        check([not_judged("recompile", expected, nothing)])
+    found = list(recompiles(trace))
+    if len(found) > at_most:
+        lines = _defined_at(trace)
+        check(replace(each, expected=expected, actual=_of_call(each.actual, calls, frames), lines=lines) for each in found)
+    return trace
+
+
+def _check_calls(calls: Sequence[Any]) -> None:
+    if len(calls) < 2:
+        raise InputError(f"a recompile takes two calls or more, each a tuple of arguments: (x,), (y,); not {len(calls)}")
+    wrong = next((call for call in calls if not isinstance(call, (tuple, list))), None)
+    if wrong is not None:
+        raise InputError(f"a call is a tuple of arguments, such as (x,), not {type(wrong).__name__}")
+
+
+def _called(
+    fn: Callable[..., Any], calls: Sequence[Sequence[Any]], target: str | Target, backend: Any, settings: Mapping[str, Any]
+) -> tuple[Trace, list[set[str]]]:
+    """Record the calls of one compiled function: the trace, and the frames that each call compiled."""
+    from explorer.compilers import torch_compile as compiling
+    from explorer.live.call import Call
+    from explorer.live.outcome import on_copies
+    from explorer.observe.recompiles import CallsOfDynamo, SizesSeen, calls_of_dynamo
+    from explorer.recording.record import record
+
+    original = compiling.unwrapped(fn)
+    compiled_frames: list[set[str]] = []
+    name = str(getattr(original, "__name__", type(original).__name__))
+    # with sizes that earlier calls of the process had, Dynamo would make dynamic at once what recompiles in a fresh process
+    with record(target, name=name) as recording, SizesSeen().in_use():
+        compiled = compiling.compiled_apart(original, backend, settings)
+        for arguments in calls:
+            noted = CallsOfDynamo()
+            with calls_of_dynamo(noted), on_copies(Call(original, tuple(arguments), {})) as copied:
+                compiled(*copied.args)
+            compiled_frames.append({attempt.frame for attempt in noted.attempts})
+    names = names_of(recording.events)
+    return recording.trace, [{names.get(frame, frame) for frame in frames} for frames in compiled_frames]
+
+
+def _defined_at(trace: Trace) -> tuple[str, ...]:
+    """Where the functions stand that were compiled."""
+    rows = [row for row in functions(trace) if row["compiled"] and not row["resume"]]
+    return tuple(dict.fromkeys(f"{user_line(trace, row['file'], row['first_line'])}: {row['qualname']}" for row in rows))[:MOST]
+
+
+def _of_call(actual: str, calls: Sequence[Sequence[Any]], frames: Sequence[set[str]]) -> str:
+    """What happened, with the call in which it did: its number from 1, and the sizes of its tensors."""
+    for number, (arguments, compiled) in enumerate(zip(calls, frames, strict=True), 1):
+        if any(f"frame {frame} " in actual for frame in compiled):
+            given = ", ".join(_described(argument) for argument in arguments)
+            return f"{actual} in call {number} of {len(calls)}, of ({given})"
+    return actual
+
+
+def _described(argument: object) -> str:
+    """A tensor by its dtype and sizes, anything else by its repr."""
+    shape = getattr(argument, "shape", None)
+    if shape is None:
+        return repr(argument)[:60]
+    return f"{str(getattr(argument, 'dtype', '')).rpartition('.')[2]}[{', '.join(map(str, shape))}]"

@@ -1,0 +1,298 @@
+"""What breaks a contract in one trace: graph breaks, recompiles, fusions missed, spills, fallbacks, failures. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from explorer.advice.movement import fusions
+from explorer.advice.verdicts import Verdict
+from explorer.advice.whole import Whole
+from explorer.model.artifacts import CompileCall
+from explorer.model.records import typed
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Plain, text_lines
+from explorer.questions.cells import cells_of, place
+from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.lowering import lowerings
+from explorer.questions.memory import memory_of, readable
+from explorer.questions.missing import A_GPU, why_no_graph, why_no_kernel
+from explorer.questions.summary import first_line
+from explorer.questions.tables import graph_breaks, table
+from explorer.testing.findings import Finding, not_judged
+
+#: An FX node and how it was lowered, a row of `Trace.lowerings`.
+Node = Mapping[str, Plain]
+#: The kinds of lowerings for which Inductor calls a library or the operator itself.
+CALLED = ("extern call", "fallback", "template")
+#: What machine code says of spills, each with what one of it is: NVIDIA's in bytes, AMD's in registers.
+SPILLS = MappingProxyType(
+    {
+        "spill_stores": "bytes stored",
+        "spill_loads": "bytes loaded",
+        "spilled_registers": "registers",
+        "spilled_scalar_registers": "scalar registers",
+    }
+)
+#: A message quotes at most so many characters of another one.
+LONGEST = 300
+#: A message lists at most this many lines or names, and counts the others.
+MOST = 6
+
+
+# Names and lines -----------------------------------------------------------------------------------------------------------
+
+
+def user_line(trace: TraceData, file: str, line: int, code: str = "") -> str:
+    """A user line for people: the file or cell, its number and its code."""
+    return f"{place(cells_of(trace), file, line)}{f': {code}' if code else ''}"
+
+
+def lines_of(trace: TraceData, nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The user lines of some FX nodes, each once; at most `MOST`."""
+    lines = dict.fromkeys(user_line(trace, node["file"], node["line"], node["code"]) for node in nodes if node["file"])
+    return tuple(lines)[:MOST]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Some names in a row; those above `MOST` are counted."""
+    every = list(dict.fromkeys(names))
+    return ", ".join(every[:MOST]) + (f" and {len(every) - MOST} more" if len(every) > MOST else "")
+
+
+def nodes_of_kernel(trace: TraceData, kernel: KernelData) -> list[Node]:
+    """The FX nodes that a kernel computes, each with its user line."""
+    where = (kernel.artifact.frame, kernel.artifact.graph)
+    return [row for row in lowerings(trace) if (row["frame"], row["graph"]) == where and kernel.name in row["kernels"]]
+
+
+def why_nothing(trace: TraceData) -> str:
+    """Say why a trace has nothing to judge; "" if something was compiled."""
+    return first_line(why_no_graph(trace))
+
+
+def why_no_lowering(trace: TraceData) -> str:
+    """Say why a trace does not say what became of its FX nodes; "" if it does."""
+    if nothing := why_nothing(trace):
+        return nothing
+    if trace.find("lowering"):
+        return ""
+    return "the trace does not say how Inductor lowered its nodes: it is another compiler's, a log's, or a cache had the graph"
+
+
+# Rules -------------------------------------------------------------------------------------------------------------------
+
+
+def breaks(trace: TraceData) -> Iterator[Finding]:
+    """Yield each graph break."""
+    expected = "no graph break"
+    if nothing := why_nothing(trace):
+        yield not_judged("break", expected, nothing)
+    for row in graph_breaks(trace):
+        line = user_line(trace, row["file"], row["line"], code_at(trace, row["file"], row["line"]))
+        why = " ".join((row["explanation"], *row["hints"])).strip()
+        yield Finding("break", expected, f"a graph break: {row['reason']}", (line,), why, "t.graph_breaks")
+
+
+def code_at(trace: TraceData, file: str, line: int) -> str:
+    """The code of a user line, as a source of the trace has it; "" if none does."""
+    for source in trace.find("source"):
+        number = line - int(source.data.get("first_line", 0))
+        if source.data.get("file") == file and 0 <= number < len(source.lines):
+            return source.lines[number].strip()
+    return ""
+
+
+def recompiles(trace: TraceData) -> Iterator[Finding]:
+    """Yield each recompile, with the guards that failed."""
+    expected = "no recompile"
+    if nothing := why_nothing(trace):
+        yield not_judged("recompile", expected, nothing)
+    guards: dict[str, list[str]] = {}
+    for row in table(trace, "recompile"):
+        guards.setdefault(row["frame"], []).append(f"{row['guard']} (of {row['earlier']})")
+    calls = {a.frame: typed(CompileCall, a.data) for a in trace.find("compile_call")}
+    for frame, failed in guards.items():
+        call = calls.get(frame)
+        lines = (user_line(trace, call.called_file, call.called_line, call.called_code),) if call and call.called_file else ()
+        yield Finding(
+            "recompile",
+            expected,
+            f"frame {frame} was compiled again",
+            lines,
+            f"a guard failed: {listed(failed)}",
+            "t.recompiles; for a size that changes, dynamic=True or mark_dynamic",
+        )
+
+
+def unfused(trace: TraceData) -> Iterator[Finding]:
+    """Yield each fusion that would save bytes, and that the scheduler refused by a rule which a request can overrule.
+
+    They are those of `advise`, whatever they cost. What two traces fuse differently, `changes` says.
+    """
+    expected = "no fusion refused that would save bytes"
+    if nothing := why_no_lowering(trace):
+        yield not_judged("unfused", expected, nothing)
+        return
+    yield from (_missed(trace, expected, verdict) for verdict in fusions(Whole(trace)))
+
+
+def _missed(trace: TraceData, expected: str, verdict: Verdict) -> Finding:
+    lines = tuple(user_line(trace, line.file, line.number, line.code) for line in verdict.lines)
+    return Finding("unfused", expected, f"{verdict.title} ({verdict.cost})", lines[:MOST], verdict.evidence, verdict.remedy)
+
+
+def spills(trace: TraceData) -> Iterator[Finding]:
+    """Yield each kernel whose machine code spills registers, and each of which that is not known."""
+    expected = "no register spill"
+    kernels = kernels_of(trace)
+    if not kernels:
+        yield not_judged("spill", expected, first_line(why_no_kernel(trace)), A_GPU)
+    for kernel in kernels:
+        known = {what: int(kernel.resources[what]) for what in SPILLS if kernel.resources.get(what) is not None}
+        lines = lines_of(trace, nodes_of_kernel(trace, kernel))
+        if not known:
+            yield not_judged("spill", expected, _no_machine_code(trace, kernel), A_GPU)
+        elif any(known.values()):
+            amounts = ", ".join(f"{n} {SPILLS[what]}" for what, n in known.items() if n)
+            registers = kernel.resources.get("registers")
+            why = f"it has {registers} registers a thread" if registers is not None else ""
+            look = f"the SASS of {kernel.name}; fewer elements a thread, or more warps: t.kernels[…].tune()"
+            yield Finding("spill", expected, f"{kernel.name} spills {amounts} a thread", lines, why, look)
+
+
+def _no_machine_code(trace: TraceData, kernel: KernelData) -> str:
+    if kernel.language != "triton":
+        return f"{kernel.name} is {'C++' if kernel.language == 'cpp' else kernel.language}, whose compiler does not say"
+    failed = next((f.message for f in trace.failures if f.kernel == kernel.name), "")
+    return first_line(failed) or f"the trace has no machine code of {kernel.name}"
+
+
+def fallbacks(trace: TraceData, allowed: Iterable[str] = (), *, library: bool = False) -> Iterator[Finding]:
+    """Yield each operator for which Inductor calls the operator itself, and with `library` those of which it calls a library's.
+
+    An operator is allowed by its name ("aten.mm.default"), or without its overload ("aten.mm").
+    """
+    names = tuple(allowed)
+    what = "library call or fallback" if library else "fallback"
+    expected = f"no {what}{f' but of {listed(names)}' if names else ''}"
+    if nothing := why_no_lowering(trace):
+        yield not_judged("fallback", expected, nothing)
+        return
+    for row in called_nodes(trace):
+        if (library or "fallback" in row["kinds"]) and not _is_allowed(row["target"], names):
+            look = f"t.lowering({row['node']!r})"
+            is_called = f"{row['target']} is {called_by(row)}"
+            yield Finding("fallback", expected, is_called, lines_of(trace, [row]), why_called(row), look)
+
+
+def called_nodes(trace: TraceData) -> list[Node]:
+    """The FX nodes that a library or the operator itself computes."""
+    return [row for row in lowerings(trace) if row["calls"] and not row["kernels"] and set(row["kinds"]) & set(CALLED)]
+
+
+def called_by(row: Node) -> str:
+    """Say what computes an operator that is called: a library, or the operator itself."""
+    kind = "a fallback" if "fallback" in row["kinds"] else "a library call"
+    return f"{kind}, {listed(row['calls'])}"
+
+
+def why_called(row: Node) -> str:
+    """Say why an operator is called and not generated; "" where nothing says it."""
+    return row["why"] or ("Inductor writes no code for it" if "fallback" in row["kinds"] else "")
+
+
+def _is_allowed(target: str, allowed: Iterable[str]) -> bool:
+    return any(target == name or target.startswith(f"{name}.") for name in allowed)
+
+
+def failures(trace: TraceData, allowed: Iterable[str] = ()) -> Iterator[Finding]:
+    """Yield each failure that is not among the allowed: these are parts of the texts of failures."""
+    parts = tuple(allowed)
+    if not trace.artifacts and not trace.failures:
+        yield not_judged("failure", "no failure", why_nothing(trace))
+    for failure in trace.failures:
+        if not any(part in str(failure) for part in parts):
+            head, _, rest = str(failure).strip().partition("\n")
+            why = " ".join(line.strip() for line in text_lines(rest) if line.strip())[:LONGEST]
+            yield Finding("failure", "no failure", head, why=why, look="t.failures")
+
+
+def over_peak(trace: TraceData, under: float) -> Iterator[Finding]:
+    """Yield each graph whose peak memory is not under a limit in bytes, and each of which that is not known."""
+    expected = f"peak memory under {readable(int(under))}"
+    peaks, unknown = peak_bytes(trace)
+    if not peaks and not unknown:
+        yield not_judged("peak memory", expected, why_nothing(trace) or "the trace has no output code of Inductor's")
+    for where, why in unknown.items():
+        yield not_judged("peak memory", expected, f"{where}: {why}", "t.memory")
+    for (frame, graph), peak in peaks.items():
+        if peak >= under:
+            yield _over(trace, expected, frame, graph, peak)
+
+
+def _over(trace: TraceData, expected: str, frame: str, graph: str, peak: int) -> Finding:
+    largest = memory_of(trace).peak(frame, graph)[:3]
+    parts = [f"{readable(row['bytes'] or 0)} of {row['kind']} {listed(row['inputs'] or row['names'])}" for row in largest]
+    places = dict.fromkeys(line for row in largest for line in row["lines"])
+    lines = tuple(_line_at(trace, place) for place in places)[:MOST]
+    why = f"the largest at the peak: {', '.join(parts)}"
+    return Finding("peak memory", expected, f"{readable(peak)} in frame {frame} graph {graph}", lines, why, "t.memory.peak()")
+
+
+def _line_at(trace: TraceData, at: str) -> str:
+    """The user line at "file:line"."""
+    file, _, line = at.rpartition(":")
+    return user_line(trace, file, int(line), code_at(trace, file, int(line))) if line.isdigit() else at
+
+
+def peak_bytes(trace: TraceData) -> tuple[Mapping[tuple[str, str], int], Mapping[str, str]]:
+    """The peak of each graph in bytes, and of each whose peak is not known why not."""
+    memory = memory_of(trace)
+    unknown = {f"frame {row['frame']} graph {row['graph']}": str(row["why"]) for row in memory.unread()}
+    for row in memory.table():
+        if row["bytes"] is None:
+            unknown[f"frame {row['frame']} graph {row['graph']}"] = f"the size of {listed(row['names'])} is known when it runs"
+    peaks: Counter[tuple[str, str]] = Counter()
+    for row in memory.peak():
+        peaks[row["frame"], row["graph"]] += row["bytes"] or 0
+    return {where: n for where, n in peaks.items() if f"frame {where[0]} graph {where[1]}" not in unknown}, unknown
+
+
+#: What `explorer trace --fail-on` takes, each with what it finds in one trace.
+RULES: Mapping[str, Callable[[Any], Iterator[Finding]]] = MappingProxyType(
+    {
+        "break": breaks,
+        "recompile": recompiles,
+        "unfused": unfused,
+        "spill": spills,
+        "fallback": fallbacks,
+        "failure": failures,
+    }
+)
+
+__all__ = [
+    "MOST",
+    "RULES",
+    "Node",
+    "breaks",
+    "called_by",
+    "called_nodes",
+    "code_at",
+    "failures",
+    "fallbacks",
+    "lines_of",
+    "listed",
+    "nodes_of_kernel",
+    "over_peak",
+    "peak_bytes",
+    "recompiles",
+    "spills",
+    "unfused",
+    "user_line",
+    "why_called",
+    "why_no_lowering",
+    "why_nothing",
+]

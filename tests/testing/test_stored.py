@@ -1,0 +1,156 @@
+"""Stored expectations: what is the same, what differs, and what cannot be judged, without a run of pytest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from explorer.errors import FileError
+from explorer.files.trace_file import load_events
+from explorer.model.trace_data import TraceData
+from explorer.testing import ContractError
+from explorer.testing.changes import changes, matched_keys
+from explorer.testing.facts import Facts, facts_of
+from explorer.testing.stored import compare, file_of, update
+from explorer.traced import Trace
+
+DATA = Path(__file__).parents[1] / "data"
+RECORDED = tuple(f"views/{name}" for name in ("layers-torch2.13-h100", "tuned_mm-torch2.13-h100", "tuned_bmm-torch2.13-cpu"))
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Callable[[str], Trace]:
+    """The trace of recorded events, by the name of the file."""
+    traces: dict[str, Trace] = {}
+
+    def trace(name: str) -> Trace:
+        if name not in traces:
+            traces[name] = Trace.of_events(*load_events((DATA / f"{name}.events.json.gz").read_bytes()))
+        return traces[name]
+
+    return trace
+
+
+def said(path: Path, trace: Trace) -> str:
+    with pytest.raises(ContractError) as raised:
+        compare(path, trace)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_is_stored_is_equal_to_itself(name: str, recorded: Callable[[str], Trace], tmp_path: Path) -> None:
+    """Facts pass through the file; the same trace has no differences, and storing it again changes no byte."""
+    path = file_of(tmp_path / "test_x.py", name)
+    assert update(path, recorded(name))
+    compare(path, recorded(name))
+    assert not update(path, recorded(name))
+    entry = next(iter(json.loads(path.read_text(encoding="utf-8"))["torch"].values()))
+    assert len(Facts.from_json(entry, "here").kernels) == len(facts_of(recorded(name)).kernels) > 0
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_node_that_a_kernel_computes_is_stored_once_a_kernel(name: str, recorded: Callable[[str], Trace]) -> None:
+    """The kernels are those of the output code, and their nodes those that the lowerings give to them."""
+    facts, trace = facts_of(recorded(name)), recorded(name)
+    assert set(facts.kernel_names) <= {kernel.name for kernel in trace.kernels}
+    for kernel in facts.kernels:
+        assert len(set(kernel.computes)) == len(kernel.computes) > 0
+
+
+def test_each_change_is_found_and_named(recorded: Callable[[str], Trace]) -> None:
+    """Facts changed by hand, one at a time, are one finding each, worse or better as the change is."""
+    trace = recorded("views/layers-torch2.13-h100")
+    facts = facts_of(trace)
+    assert list(changes(facts, trace)) == []
+    peak = facts.peak_bytes
+    assert peak is not None
+    first, second, *rest = facts.kernels
+    one = replace(first, computes=(*first.computes, *second.computes))
+    assert len(facts.calls) > 1
+    for old, rule, is_gain in (
+        (replace(facts, peak_bytes=peak - 4), "peak memory", False),
+        (replace(facts, peak_bytes=peak + 4), "peak memory", True),
+        (replace(facts, recompiles=1), "recompile", True),
+        (replace(facts, graph_breaks=("a reason at `f(x)`",)), "break", True),
+        (replace(facts, failures=("compile, error",)), "failure", True),
+        (replace(facts, calls=facts.calls[1:]), "fallback", False),
+        (replace(facts, calls=(*facts.calls, "aten.nothing of `f(x)`")), "fallback", True),
+        (replace(facts, kernels=(one, *rest)), "fused", False),
+        (replace(facts, kernels=(replace(first, spills=8), second, *rest)), "spill", True),
+    ):
+        found = list(changes(old, trace))
+        assert [(f.rule, f.is_gain) for f in found] == [(rule, is_gain)], (rule, found)
+    (lost,) = changes(replace(facts, kernels=(one, *rest)), trace)
+    assert "fusion lost" in lost.actual and first.kernel in lost.actual and second.kernel in lost.actual and lost.why
+    halves = (replace(first, computes=first.computes[:1]), replace(first, computes=first.computes[1:]))
+    assert len(first.computes) > 1
+    (gained,) = changes(replace(facts, kernels=(*halves, second, *rest)), trace)
+    assert gained.is_gain and "fusion gained" in gained.actual
+
+
+def test_nodes_are_matched_when_their_lines_are_edited() -> None:
+    """A node with the same operator and code is the same; else those of one operator are matched in their order."""
+    before = ["aten.mul of `a * 2`", "aten.mul of `b * 2`", "aten.sum of `c`", "aten.exp of `d`"]
+    now = ["aten.mul of `b * 2`", "aten.mul of `a * 3`", "aten.sum of `c.contiguous()`", "aten.sin of `d`"]
+    assert matched_keys(before, now) == {
+        "aten.mul of `b * 2`": "aten.mul of `b * 2`",
+        "aten.mul of `a * 2`": "aten.mul of `a * 3`",
+        "aten.sum of `c`": "aten.sum of `c.contiguous()`",
+    }
+
+
+# What cannot be judged ---------------------------------------------------------------------------------------------------
+
+
+def test_without_expectations_nothing_passes(recorded: Callable[[str], Trace], tmp_path: Path) -> None:
+    """No file, one of another torch, and one of another target fail, and say what to do."""
+    path, trace = tmp_path / "x.json", recorded("views/layers-torch2.13-h100")
+    text = said(path, trace)
+    assert "not judged" in text and "there is no file" in text and "pytest --explorer-update" in text
+    update(path, Trace.of(replace(TraceData(trace.meta, trace.artifacts), meta={**trace.meta, "torch": "2.11.0+cu128"})))
+    text = said(path, trace)
+    assert "not judged" in text and "has those of torch 2.11, and this is torch 2.13" in text
+    update(path, trace)
+    assert list(json.loads(path.read_text(encoding="utf-8"))["torch"]) == ["2.11", "2.13"]
+    text = said(path, recorded("views/tuned_bmm-torch2.13-cpu"))
+    assert "not judged" in text and "for h100, and this was compiled for cpu" in text
+
+
+def test_a_trace_without_lowerings_is_neither_stored_nor_judged(tmp_path: Path) -> None:
+    """A trace of another compiler, or of nothing, does not say what became of the nodes."""
+    for trace in (
+        Trace({"name": "f", "torch": "2.13"}),
+        Trace.of_events(*load_events((DATA / "tvm_linear-torch2.13-cpu.events.json.gz").read_bytes())),
+    ):
+        with pytest.raises(ContractError, match="not judged"):
+            update(tmp_path / "x.json", trace)
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "no expectations"),
+        ('{"explorer": "expectations", "format": 2, "torch": {}}', "format 2"),
+        ('{"explorer": "expectations", "format": 1, "torch": {"2.13": {"target": "h100"}}}', "KeyError"),
+    ],
+)
+def test_a_damaged_file_says_so(text: str, wrong: str, recorded: Callable[[str], Trace], tmp_path: Path) -> None:
+    """A file that is none of explorer's, or of a newer format, is refused with its name."""
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FileError, match=wrong) as raised:
+        compare(path, recorded("views/layers-torch2.13-h100"))
+    assert str(path) in str(raised.value)
+
+
+def test_each_test_has_a_file_of_its_own() -> None:
+    """Names that no file can have are made safe, and stay apart."""
+    names = [file_of(Path("t/test_a.py"), name).name for name in ("f", "f[a/b]", "f[a-b]", "f[a:b]", "C.f", "f" * 300)]
+    assert len(set(names)) == len(names) and all("/" not in name and len(name) < 160 for name in names)
+    assert file_of(Path("t/test_a.py"), "f", "second") == Path("t/__explorer__/test_a.f.second.json")
