@@ -6,6 +6,7 @@ mesh of GPUs is made one of the CPU, since the program's tensors are there: Indu
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -91,10 +92,10 @@ class Cluster:
 
     def _link(self) -> Mapping[str, Plain] | None:
         if self.interconnect is not None:
-            return {"title": "as given", "bandwidth": float(self.interconnect), "source": "the caller"}
+            return {"title": "as given", "bandwidth": float(self.interconnect), "source": "the caller", "peers": 0}
         name = self.target.name if isinstance(self.target, Target) else self.target
         known = INTERCONNECTS.get(name)
-        return {"title": known.title, "bandwidth": known.bandwidth, "source": known.source} if known else None
+        return dataclasses.asdict(known) if known else None
 
 
 def cluster_of(target: object, world: int | None, rank: int) -> Cluster | None:

@@ -21,11 +21,19 @@ FORMULA = "https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md (
 
 @dataclass(frozen=True)
 class Interconnect:
-    """What a GPU sends to the others of its host: bytes/s in one direction, over all of its links."""
+    """What a GPU sends to the others of its host: bytes/s in one direction, over all of its links.
+
+    `peers` are the others of a mesh, to each of which a part of the links leads; 0 where a switch gives each pair all of them.
+    """
 
     title: str
     bandwidth: float
     source: str
+    peers: int = 0
+
+    def rate(self, size: int) -> float:
+        """Bytes/s that a rank of a group of `size` can send: in a mesh, the links that lead to the others of the group."""
+        return self.bandwidth * min(1.0, (size - 1) / self.peers) if self.peers and size > 1 else self.bandwidth
 
 
 #: By the name of the GPU. Those that have PCI Express alone are not here: what a host gives them differs.
@@ -36,8 +44,8 @@ INTERCONNECTS: Mapping[str, Interconnect] = MappingProxyType(
         "h100": Interconnect("NVLink 4", 450 * GIGA, _NVLINK),
         "h200": Interconnect("NVLink 4", 450 * GIGA, _NVLINK),
         "b200": Interconnect("NVLink 5", 900 * GIGA, _NVLINK),
-        "mi300x": Interconnect("Infinity Fabric, a mesh of 8", 448 * GIGA, _MI300X),
-        "mi355x": Interconnect("Infinity Fabric, a mesh of 8", 535 * GIGA, _MI355X),
+        "mi300x": Interconnect("Infinity Fabric, a mesh of 8", 448 * GIGA, _MI300X, 7),
+        "mi355x": Interconnect("Infinity Fabric, a mesh of 8", 535 * GIGA, _MI355X, 7),
     }
 )
 

@@ -52,14 +52,14 @@ def interconnect_of(trace: TraceData) -> Interconnect | None:
     """Find what connects the GPUs that a trace was made for: as the cluster states it, else that of the named GPU."""
     stated = trace.meta.get("interconnect")
     if stated:
-        return Interconnect(stated["title"], stated["bandwidth"], stated["source"])
+        return Interconnect(stated["title"], stated["bandwidth"], stated["source"], stated["peers"])
     return INTERCONNECTS.get(str(trace.meta.get("target")))
 
 
 def _priced(trace: TraceData, row: CollectiveRow, costs: Mapping[tuple[str, str, str, int], float | None]) -> PricedRow:
     link, size, bytes = interconnect_of(trace), row["size"], row["bytes"]
     sent = sent_by_each(row["operator"], size, bytes) if size and bytes is not None else None
-    seconds = sent / link.bandwidth if sent is not None and link is not None else None
+    seconds = sent / link.rate(size) if sent is not None and link is not None and size else None
     meanwhile = _meanwhile(trace, row, costs)
     exposed = max(0.0, seconds - meanwhile) if seconds is not None and meanwhile is not None else None
     known = _source(trace, row, link, sent)
@@ -74,7 +74,7 @@ def _source(trace: TraceData, row: CollectiveRow, link: Interconnect | None, sen
         return NO_FORMULA.format(operator=row["operator"])
     if link is None:
         return NO_LINK.format(target=trace.meta.get("target"))
-    return ESTIMATED.format(title=link.title, rate=link.bandwidth / 1e9, source=link.source, formula=FORMULA)
+    return ESTIMATED.format(title=link.title, rate=link.rate(row["size"]) / 1e9, source=link.source, formula=FORMULA)
 
 
 def _costs(trace: TraceData) -> dict[tuple[str, str, str, int], float | None]:

@@ -23,3 +23,10 @@ def test_a_ring_sends_what_its_steps_add_up_to(size: int) -> None:
     assert sent_by_each("reduce_scatter_tensor", size, bytes) == steps
     assert sent_by_each("all_reduce", size, bytes) == 2 * steps
     assert sent_by_each("fused_all_gather_matmul", size, bytes) is None
+
+
+def test_a_pair_in_a_mesh_has_one_link_and_a_pair_at_a_switch_all() -> None:
+    """Of 8 MI300X each pair is joined by one link of 64 GB/s; NVSwitch gives two H100 the rate that eight have."""
+    assert INTERCONNECTS["mi300x"].rate(2) == pytest.approx(64e9)
+    assert INTERCONNECTS["mi300x"].rate(8) == INTERCONNECTS["mi300x"].bandwidth
+    assert INTERCONNECTS["h100"].rate(2) == INTERCONNECTS["h100"].rate(8) == 450e9
