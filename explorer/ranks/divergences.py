@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypedDict
@@ -43,7 +43,10 @@ class DivergenceRow(TypedDict):
 
 
 class MissingRow(TypedDict):
-    """What of a rank was not compared, because its trace lacks what those of `others` have."""
+    """What of a rank was not compared, because its trace lacks what those of `others` have.
+
+    `stage` is "" for a rank that has no graph at all, also where none of the others has one.
+    """
 
     rank: int
     frame: str
@@ -65,17 +68,20 @@ class Compared:
 def compared(parts: Mapping[int, RankParts]) -> Compared:
     """Compare what ranks compute."""
     compiles = {rank: own.compiles for rank, own in parts.items()}
+    compiled = {rank: any(one.parts or one.failed for one in own) for rank, own in compiles.items()}
     walk = _Walk(compiles, [], [], [])
     if compiles:
         walk.compare(tuple(rank for rank, own in compiles.items() if own))
     rows, missing = walk.rows, walk.missing
     rows += _of_collectives({rank: own for rank, own in parts.items() if own.compiles})
     missing += [
-        {"rank": rank, "frame": "", "stage": "all", "graph": "", "others": tuple(r for r in compiles if compiles[r])}
-        for rank, own in compiles.items()
-        if not own
+        {"rank": rank, "frame": "", "stage": "", "graph": "", "others": tuple(r for r in compiles if compiled[r])}
+        for rank in compiles
+        if not compiled[rank]
     ]
-    return Compared(_groups(compiles, rows, missing), tuple(rows), tuple(missing), tuple(walk.by_rank))
+    return Compared(
+        _groups([rank for rank in compiles if compiled[rank]], rows, missing), tuple(rows), tuple(missing), tuple(walk.by_rank)
+    )
 
 
 @dataclass(frozen=True)
@@ -110,11 +116,9 @@ class _Walk:
             yield tuple(alike)
 
 
-def _groups(
-    compiles: Mapping[int, Sequence[Compile]], rows: Sequence[DivergenceRow], missing: Sequence[MissingRow]
-) -> tuple[Ranks, ...]:
+def _groups(ranks: Sequence[int], rows: Sequence[DivergenceRow], missing: Sequence[MissingRow]) -> tuple[Ranks, ...]:
     """The ranks that no divergence and nothing that is missing tells apart; a rank that compiled nothing is in none."""
-    told: dict[int, list[tuple[object, ...]]] = {rank: [] for rank, own in compiles.items() if own}
+    told: dict[int, list[tuple[object, ...]]] = {rank: [] for rank in ranks}
     for number, row in enumerate(rows):
         for rank in row["ranks"]:
             if rank in told:
@@ -247,9 +251,11 @@ def without_rank_numbers(
     replaced: list[Mapping[str, Plain]] = []
     if len({len(own) for own in keys.values()}) != 1 or len({tuple(own) for own in keys.values()}) == 1:
         return {rank: tuple(own) for rank, own in keys.items()}, replaced
-    for number in range(len(next(iter(keys.values())))):
-        here = {rank: own[number] for rank, own in items.items()}
-        common = _common_key({rank: item.key for rank, item in here.items()})
+    columns = [{rank: own[number] for rank, own in items.items()} for number in range(len(next(iter(keys.values()))))]
+    texts = [{rank: item.key for rank, item in here.items()} for here in columns]
+    steps = {step for column in texts for step in _steps(column)}
+    for number, here in enumerate(columns):
+        common = _common_key(texts[number], steps)
         if common is not None and len({item.size for item in here.values()}) == 1:
             first = next(iter(here.values()))
             replaced.append({"here": {str(rank): item.label for rank, item in here.items()}, **_place_of(first)})
@@ -262,23 +268,32 @@ def _place_of(item: Item) -> Mapping[str, Plain]:
     return {"file": item.place.file, "line": item.place.line, "code": item.place.code}
 
 
-def _common_key(keys: Mapping[int, str]) -> str | None:
-    """The key that ranks have in common when numbers that are n × rank are replaced; None where there is none, or no need."""
-    texts = {_NUMBER.sub("#", key) for key in keys.values()}
-    if len(set(keys.values())) == 1 or len(texts) != 1 or len(keys) < 2:
+def _common_key(keys: Mapping[int, str], steps: Set[int]) -> str | None:
+    """The key that ranks have in common when numbers that follow the rank are replaced; None where there is none, or no need.
+
+    Such a number is n × rank, or n × (rank + 1), the end of a rank's part, for one of the `steps` n by which parts begin.
+    """
+    if len(set(keys.values())) == 1 or not (rows := _numbers(keys)):
         return None
-    columns = zip(*([int(number) for number in _NUMBER.findall(key)] for key in keys.values()), strict=True)
-    steps: set[int] = set()
-    ends: list[Sequence[int]] = []
-    for column in columns:
-        step = _step(tuple(keys), column)
-        if len(set(column)) > 1 and step is None:
-            ends.append(column)
-        elif len(set(column)) > 1 and step is not None:
-            steps.add(step)
-    if not steps or any(_step(tuple(rank + 1 for rank in keys), column) not in steps for column in ends):
-        return None
-    return texts.pop()
+    after = tuple(rank + 1 for rank in keys)
+    for row in rows:
+        if len(set(row)) > 1 and not {_step(tuple(keys), row), _step(after, row)} & steps:
+            return None
+    return _NUMBER.sub("#", next(iter(keys.values())))
+
+
+def _steps(keys: Mapping[int, str]) -> Iterator[int]:
+    """The n for which some number in a key is n × rank on every rank."""
+    for row in _numbers(keys):
+        if len(set(row)) > 1 and (step := _step(tuple(keys), row)) is not None:
+            yield step
+
+
+def _numbers(keys: Mapping[int, str]) -> list[tuple[int, ...]]:
+    """Each number of keys that are alike but for their numbers, as the ranks have it; [] for others."""
+    if len({_NUMBER.sub("#", key) for key in keys.values()}) != 1 or len(keys) < 2:
+        return []
+    return list(zip(*([int(number) for number in _NUMBER.findall(key)] for key in keys.values()), strict=True))
 
 
 def _step(ranks: Sequence[int], numbers: Sequence[int]) -> int | None:

@@ -7,6 +7,7 @@ without what differs between ranks that compute the same: addresses, device indi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from explorer.stages.fx_graph import StackPlace, outer_nodes, places_of, stack_o
 GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": "graph", "post_grad": "graph"}
 #: What a log says in the trace's meta: calls of collectives as Inductor schedules them, and compile ids as their graphs run.
 LOGGED = ("collective_schedule", "graph_execution")
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b|\b\d{9,}\b")
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b|\d{12,}")
 #: The last argument of a guard on an object's identity: the number differs from process to process.
 _IDENTITY = re.compile(r"(check_(?:obj|type)_id\(.*, )\d+")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
@@ -111,13 +112,17 @@ def _failure(trace: TraceData, frame: str) -> str:
 
 
 def _parts(trace: TraceData, frame: str) -> Iterator[Part]:
-    """The parts of a compile; the last text of a graph that was compiled again counts."""
+    """The parts of a compile; the second graph of a name, as DDPOptimizer makes one for each bucket, is "forward 2"."""
     for stage, kind in GRAPHS.items():
-        for graph, artifact in {a.graph: a for a in trace.find(stage, frame)}.items():
-            yield Part(kind, stage, graph, tuple(_nodes(trace, artifact)))
+        counts: Counter[str] = Counter()
+        for artifact in trace.find(stage, frame):
+            counts[artifact.graph] += 1
+            number = counts[artifact.graph]
+            name = f"{artifact.graph} {number}".strip() if number > 1 else artifact.graph
+            yield Part(kind, stage, name, tuple(_nodes(trace, artifact)))
     guards = trace.find("guards", frame)
     if guards:
-        yield Part("guards", "guards", "", tuple(sorted(_guards(guards), key=lambda item: item.key)))
+        yield Part("guards", "guards", "", tuple(sorted(_guards(trace, guards), key=lambda item: item.key)))
     wrappers = {a.graph: a for a in trace.find("output_code", frame)}
     for graph in wrappers:
         kernels = trace.find("kernel", frame, graph)
@@ -144,7 +149,8 @@ def _nodes(trace: TraceData, artifact: Artifact) -> Iterator[Item]:
         arguments = re.sub(r"[A-Za-z_]\w*", lambda match: number.get(match[0], match[0]), arguments)
         tensors = [(node.shape, node.stride, node.dtype), *((o.shape, o.stride, o.dtype) for o in node.outputs or ())]
         size = "; ".join(_tensor(*tensor) for tensor in tensors if tensor[0] is not None)
-        label = f"{node.name} = {node.target}" + (f" {size}" if size else "")
+        written = node.args if node.op.startswith("call") else ""
+        label = f"{node.name} = {node.target}{written}" + (f" {size}" if size else "")
         yield Item(neutral(f"{node.op} {node.target} {arguments}"), label, place_of_node(trace, artifact, node), size)
 
 
@@ -181,12 +187,15 @@ def place_of_node(trace: TraceData, artifact: Artifact, node: FxNode) -> Place:
 # Guards and kernels ------------------------------------------------------------------------------------------------------
 
 
-def _guards(artifacts: Sequence[Artifact]) -> Iterator[Item]:
+def _guards(trace: TraceData, artifacts: Sequence[Artifact]) -> Iterator[Item]:
+    """The guards, each with its line where that is one of the program and not of torch."""
     for artifact in artifacts:
         held = typed(Guards, artifact.data)
         for row in held.rows:
             key = neutral(f"{row.kind} {row.source} {row.expression}")
-            yield Item(key, row.expression or f"{row.kind} {row.source}", Place(row.file, row.line, row.code))
+            own = row.file and trace.source_line(row.file, row.line, frame=artifact.frame)
+            place = Place(row.file, row.line, row.code) if own else Place()
+            yield Item(key, row.expression or f"{row.kind} {row.source}", place)
         if not held.rows:
             yield from (Item(neutral(line), line.strip()) for line in text_lines(held.tree or artifact.text))
 

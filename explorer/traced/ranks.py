@@ -150,7 +150,8 @@ class Ranks(Mapping[int, Trace]):
         lines += [f"cannot be read: rank {rank}: {why}" for rank, why in self.unreadable.items()]
         lines += [f"compute the same: rank {_list(group)}" for group in self.groups if len(group) > 1]
         lines += [f"alone: rank {group[0]}" for group in self.groups if len(group) == 1]
-        lines += _of_first(self.first, len(self.divergences)) if len(self) > 1 else ["one rank has nothing to compare with"]
+        several = sum(map(len, self.groups)) > 1
+        lines += _of_first(self.first, len(self.divergences)) if several else ["fewer than two ranks have a graph to compare"]
         lines += _of_missing(self.missing)
         if self.by_rank:
             lines.append(f"{len(self.by_rank)} places differ by a number that is n × rank, counted as equal: .by_rank")
@@ -176,8 +177,11 @@ def _of_missing(missing: Rows) -> list[str]:
     """Say what was not compared, the stages of each rank in a line."""
     stages: dict[int, dict[str, None]] = {}
     for row in missing:
-        stages.setdefault(row["rank"], {})[row["stage"]] = None
-    return [f"not compared: rank {rank} has no {', '.join(names)}, which others have" for rank, names in stages.items()]
+        if row["stage"]:
+            stages.setdefault(row["rank"], {})[row["stage"]] = None
+    nothing = tuple(row["rank"] for row in missing if not row["stage"])
+    said = [f"not compared: rank {_list(nothing)} compiled no graph; the failures of its trace may say why"] if nothing else []
+    return said + [f"not compared: rank {rank} has no {', '.join(names)}, which others have" for rank, names in stages.items()]
 
 
 def _list(ranks: tuple[int, ...]) -> str:

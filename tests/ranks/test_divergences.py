@@ -77,12 +77,21 @@ def test_nothing_compared_is_not_equal(small: explorer.Trace, tmp_path: Path) ->
     (tmp_path / "trace.rank4.json.gz").write_bytes(b"\x1f\x8b")
     ranks = ranks_of(tmp_path, [small, small, without, empty])
     assert ranks.groups == ((0, 1), (2,)) and not ranks.divergences
-    assert [(row["rank"], row["stage"]) for row in ranks.missing] == [(2, "guards"), (3, "all")]
+    assert [(row["rank"], row["stage"]) for row in ranks.missing] == [(2, "guards"), (3, "")]
     assert ranks.absent == (5,) and list(ranks.unreadable) == [4]
-    for said in ("no file: rank 5", "rank 4: ", "rank 2 has no guards", "rank 3 has no all"):
+    for said in ("no file: rank 5", "rank 4: ", "rank 2 has no guards", "rank 3 compiled no graph"):
         assert said in str(ranks)
     with pytest.raises(explorer.FileError, match="rank 4 cannot be read"):
         ranks[4]
+
+
+def test_ranks_whose_frame_dynamo_skipped_are_not_called_equal(small: explorer.Trace, tmp_path: Path) -> None:
+    """Their compiles began and made no graph, so there is nothing in which they are equal."""
+    kept = tuple(a for a in small.artifacts if a.stage in ("source", "compile_call", "phase"))
+    ranks = ranks_of(tmp_path, [replace(small, artifacts=kept)] * 2)
+    assert ranks.groups == () and ranks.first is None
+    assert [(row["rank"], row["stage"]) for row in ranks.missing] == [(0, ""), (1, "")]
+    assert "rank 0-1 compiled no graph" in str(ranks) and "no divergence" not in str(ranks)
 
 
 def test_one_file_of_all_ranks_gives_the_same(small: explorer.Trace, tmp_path: Path) -> None:
@@ -106,18 +115,28 @@ def test_two_files_of_one_rank_are_refused(small: explorer.Trace, tmp_path: Path
         ranks_of(tmp_path, [small, small])
 
 
+def test_the_end_of_a_ranks_part_may_stand_in_another_node() -> None:
+    """As in a sharded embedding, x < 64 × rank and x >= 64 × (rank + 1) on two ranks."""
+    starts, ends = ("lt(x, 0)", "lt(x, 64)"), ("ge(x, 64)", "ge(x, 128)")
+    items = {rank: [Item(text, text) for text in (starts[rank], ends[rank])] for rank in (0, 1)}
+    keys, replaced = without_rank_numbers(items)
+    assert keys[0] == keys[1] and len(replaced) == 2
+
+
 def test_addresses_devices_and_folders_are_no_difference() -> None:
     """What torch prints of a device, an object or a file on each rank is not what it computes; a size is."""
     ones = (
         "check_obj_id(L['fn'].__code__, 10805696)",
         "Tensor, device=0, size=[8]",
         "tensor on cuda:0 at 0x7f00",
+        "__dtensor_spec_139623729968960",
         '#include "/tmp/a/b/x.h"',
     )
     others = (
         "check_obj_id(L['fn'].__code__, 10805760)",
         "Tensor, device=1, size=[8]",
         "tensor on cuda:1 at 0x7f10",
+        "__dtensor_spec_140004624029056",
         '#include "/tmp/c/x.h"',
     )
     assert list(map(neutral, ones)) == list(map(neutral, others))
