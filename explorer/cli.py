@@ -3,6 +3,7 @@
     explorer trace SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
     explorer show FILE [--stage NAME] [-o OUT]...
     explorer compare FILE FILE... [-o OUT]
+    explorer diff BEFORE AFTER [--markdown | --json] [--fail-on RULES]
     explorer merge FOLDER -o FILE
     explorer targets
     explorer backends [NAME...]
@@ -49,6 +50,11 @@ MISUSE = 2
 #: The exit status of a program that Ctrl-C ended, by the convention of shells: 128 + SIGINT.
 INTERRUPTED = 130
 
+#: The exit status where `--fail-on` finds something.
+BROKEN = 3
+#: What `--fail-on` takes: of one trace, and of the difference of two.
+RULES = ("break", "recompile", "unfused", "spill", "fallback", "failure")
+RULES_OF_DIFF = ("break", "recompile", "unfused", "spill", "fallback", "failure", "kernels", "memory")
 #: Seconds in which `explorer backends` tries all backends.
 TRIALS_LIMIT = 600.0
 USE_CACHES = (
@@ -90,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     _add_show(commands)
     _add_compare(commands)
+    _add_diff(commands)
     merge_command = _add(commands, "merge", merge, "join the traces or logs of a job's ranks into one file, and compare them")
     merge_command.add_argument("folder", metavar="FOLDER", type=Path, help="a folder with a trace or TORCH_TRACE log per rank")
     merge_command.add_argument("-o", "--output", metavar="FILE", required=True, type=Path, help="the file, for explorer.load")
@@ -122,11 +129,12 @@ def _add(commands: Any, name: str, run: Run, help: str, **settings: Any) -> argp
 
 
 def _add_trace(commands: Any) -> None:
-    usage = "explorer trace [-h] (SCRIPT | -m MODULE) [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]..."
+    usage = "explorer trace [-h] (SCRIPT | -m MODULE) [ARGS...] [--target T] [--ranks all|0,3] [--fail-on RULES] [-o OUT]..."
     command = _add(commands, "trace", trace, "run an unchanged program and record every torch.compile in it", usage=usage)
     command.add_argument("--target", default="auto", metavar="T", help="a name that `explorer targets` lists (default: auto)")
     command.add_argument("--use-caches", action="store_true", help=USE_CACHES)
     command.add_argument("--ranks", default="all", metavar="R", help=WHICH_RANKS)
+    _add_fail_on(command, RULES)
     _add_output(command)
     command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="MODULE [ARGS...]: run a module, as python -m does")
     command.add_argument(
@@ -151,6 +159,26 @@ def _add_compare(commands: Any) -> None:
     command.add_argument("--name", action="append", default=[], metavar="NAME", help="what to call a trace: one for each FILE")
     what = "write a page with two or three traces side by side; OUT ends in .html; repeat for several"
     command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
+
+
+def _add_diff(commands: Any) -> None:
+    command = _add(commands, "diff", diff, "print what one trace compiled otherwise than another, with the reasons")
+    command.add_argument("files", metavar="FILE", nargs=2, help="the traces before and after")
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print it for a pull request")
+    form.add_argument("--json", action="store_true", help="print it as JSON: figures and findings")
+    _add_fail_on(command, RULES_OF_DIFF)
+
+
+def _add_fail_on(command: argparse.ArgumentParser, rules: Sequence[str]) -> None:
+    def chosen(text: str) -> list[str]:
+        names = text.split(",")
+        if wrong := [name for name in names if name not in rules]:
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is no rule: {', '.join(rules)}")
+        return names
+
+    what = f"exit with {BROKEN} if there is one of these, or if it cannot be judged: {','.join(rules)}"
+    command.add_argument("--fail-on", type=chosen, default=[], metavar="RULES", help=what)
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
@@ -192,7 +220,19 @@ def trace(options: argparse.Namespace) -> int:
         written = _write(recording.trace, [path_of_rank(path, own_rank) for path in options.output])
     advice = _advice(recording.trace, vars(sys.modules["__main__"]), program.name)
     print(recording.trace, *advice, *written, sep="\n", file=sys.stderr)
-    return outcome.status
+    return outcome.status or _broken_rules(recording.trace, options.fail_on)
+
+
+def _broken_rules(recorded: Any, names: Sequence[str]) -> int:
+    """Print to stderr what breaks the rules of `--fail-on`, and return the exit status."""
+    if not names:
+        return 0
+    from explorer.testing.rules import RULES as FINDERS
+
+    found = [finding for name in names for finding in FINDERS[name](recorded)]
+    for finding in found:
+        print(f"explorer: {finding}", file=sys.stderr)
+    return BROKEN if found else 0
 
 
 def _advice(recorded: Any, names: Mapping[str, Any], program: str) -> list[str]:
@@ -261,6 +301,19 @@ def merge(options: argparse.Namespace) -> int:
     print(ranks)
     print(f"explorer: wrote {options.output} ({options.output.stat().st_size / 1e3:,.0f} kB)", file=sys.stderr)
     return 0
+
+
+def diff(options: argparse.Namespace) -> int:
+    """Print what the second trace compiled otherwise than the first; the status is `BROKEN` for what `--fail-on` names."""
+    from explorer import load
+    from explorer.testing.report import difference
+
+    found = difference(*map(load, options.files))
+    shown = json.dumps(found.plain(), indent=2) if options.json else found.markdown if options.markdown else found
+    print(shown)
+    names = {{"unfused": "fused", "memory": "peak memory"}.get(name, name) for name in options.fail_on}
+    worse = [finding for finding in found.findings if not finding.is_gain]
+    return BROKEN if any(finding.rule in names or (names and not finding.judged) for finding in worse) else 0
 
 
 def targets(options: argparse.Namespace) -> int:

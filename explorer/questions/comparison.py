@@ -294,14 +294,14 @@ class Comparison:
         """Return the figures as fixed-width text."""
         lines = [("", *self.names)]
         for row in self.figures():
-            lines.append((row["figure"], *(_shown(row["figure"], row[name]) for name in self.names)))
+            lines.append((row["figure"], *(shown(row["figure"], row[name]) for name in self.names)))
         widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
         return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
 
     def _repr_html_(self) -> str:
         rows = self.figures()
-        shown = Rows({"figure": r["figure"], **{n: _shown(r["figure"], r[n]) for n in self.names}} for r in rows)
-        figures = shown._repr_html_()
+        table = Rows({"figure": r["figure"], **{n: shown(r["figure"], r[n]) for n in self.names}} for r in rows)
+        figures = table._repr_html_()
         joined = Rows({**row, **{name: ", ".join(row[name]) for name in self.names}} for row in self.lines())
         return f"{figures}{joined._repr_html_()}" if self._several_compilers() else figures
 
@@ -313,7 +313,7 @@ def _is_asked_for(which: int | str, first: UserLine, *forms: Iterable[UserLine])
     return any(which in line.code for lines in forms for line in lines)
 
 
-def _shown(figure: str, value: Any) -> str:
+def shown(figure: str, value: Any) -> str:
     """Format a figure for people; "" if it is unknown."""
     if value is None:
         return ""
@@ -517,4 +517,4 @@ def _called_names(text: str) -> Iterator[str]:
                 yield ast.unparse(node.value.func)
 
 
-__all__ = ["Comparison", "compare", "figures", "launches", "ops"]
+__all__ = ["Comparison", "compare", "figures", "launches", "ops", "shown"]

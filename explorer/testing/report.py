@@ -1,0 +1,77 @@
+"""What two traces compiled differently, as text, as Markdown for a pull request, and as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.model.trace_data import TraceData
+from explorer.questions.comparison import Comparison, shown
+from explorer.testing.changes import changes
+from explorer.testing.facts import facts_of
+from explorer.testing.findings import Finding
+
+#: What the traces are called.
+NAMES = ("before", "after")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two traces: the figures of both, and what is otherwise, the worse first."""
+
+    figures: tuple[tuple[str, str, str], ...]
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        widths = [max(len(row[n]) for row in (("", *NAMES), *self.figures)) for n in range(3)]
+        rows = (("", *NAMES), *self.figures)
+        table = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows]
+        return "\n".join([*table, "", *(map(_with_sign, self.findings) if self.findings else ["compiled alike"])])
+
+    @property
+    def markdown(self) -> str:
+        """The same for a pull request: a table of the figures that differ, and a section for what is worse and what is better."""
+        rows = [f"| {name} | {before} | {after} |" for name, before, after in self.figures if before != after]
+        table = ["| | before | after |", "|---|---:|---:|", *rows] if rows else []
+        worse = [f for f in self.findings if not f.is_gain]
+        better = [f for f in self.findings if f.is_gain]
+        parts = [*table, *_section("Worse, or to look at", worse), *_section("Better", better)]
+        return "\n".join(["## What torch.compile makes of it", "", *(parts or ["Compiled alike."])])
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON: `figures`, each with `figure`, `before` and `after` as shown, and `findings`."""
+        figures = [{"figure": name, "before": before, "after": after} for name, before, after in self.figures]
+        return {"figures": figures, "findings": [finding.plain() for finding in self.findings]}
+
+
+def difference(before: TraceData, after: TraceData) -> Difference:
+    """Compare two traces; ContractError, "not judged", for one that does not say what became of the program's nodes."""
+    rows = Comparison((before, after), NAMES).figures()
+    figures = ((row["figure"], shown(row["figure"], row["before"]), shown(row["figure"], row["after"])) for row in rows)
+    found = sorted(changes(facts_of(before), after), key=lambda finding: finding.is_gain)
+    return Difference(tuple(figures), tuple(found))
+
+
+def _with_sign(finding: Finding) -> str:
+    return f"{'+' if finding.is_gain else '-'} {finding}"
+
+
+def _section(title: str, findings: Iterable[Finding]) -> list[str]:
+    lines = [line for finding in findings for line in _item(finding)]
+    return ["", f"### {title}", "", *lines] if lines else []
+
+
+def _item(finding: Finding) -> list[str]:
+    """A finding as an item of a list; code of the user's is between backticks, so that it is no Markdown."""
+    unjudged = "" if finding.judged else "not judged: "
+    parts = [("expected", finding.expected), ("why", finding.why)]
+    quoted = [f"  - ``{line}``" for line in finding.lines]
+    return [
+        f"- **{finding.rule}**: {unjudged}{finding.actual}",
+        *(f"  - {name}: {text}" for name, text in parts if text),
+        *quoted,
+    ]
+
+
+__all__ = ["Difference", "difference"]

@@ -1,0 +1,72 @@
+"""`explorer diff` and `--fail-on`: what two traces compiled differently, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from explorer import cli
+from explorer.files.trace_file import load_events
+from explorer.testing.facts import facts_of
+from explorer.testing.report import difference
+from explorer.testing.rules import RULES
+from explorer.traced import Trace
+
+DATA = Path(__file__).parents[1] / "data" / "views"
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    """A trace for an absent H100, from recorded events."""
+    return Trace.of_events(*load_events((DATA / "layers-torch2.13-h100.events.json.gz").read_bytes()))
+
+
+def test_equal_traces_are_compiled_alike(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace and itself have no difference in any form, and the status is 0 whatever is asked for."""
+    file = tmp_path / "t.json.gz"
+    trace.save(file)
+    for form, said in (((), "compiled alike"), (("--markdown",), "Compiled alike."), (("--json",), '"findings": []')):
+        assert cli.main(["diff", str(file), str(file), *form, "--fail-on", ",".join(cli.RULES_OF_DIFF)]) == 0
+        assert said in capsys.readouterr().out
+
+
+def test_a_lost_fusion_is_a_finding_of_diff(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text, Markdown and JSON name the operators, the kernels and the reason; only a rule that was asked for is a failure."""
+    facts = facts_of(trace)
+    first, second, *rest = facts.kernels
+    one = replace(first, computes=(*first.computes, *second.computes))
+    monkeypatch.setattr("explorer.testing.report.facts_of", lambda trace: replace(facts, kernels=(one, *rest)))
+    file = tmp_path / "t.json.gz"
+    trace.save(file)
+    (finding,) = difference(trace, trace).findings
+    for form in ((), ("--markdown",), ("--json",)):
+        assert cli.main(["diff", str(file), str(file), *form, "--fail-on", "unfused"]) == cli.BROKEN
+        text = capsys.readouterr().out
+        shown = json.loads(text)["findings"][0]["actual"] if form == ("--json",) else text
+        assert finding.actual in shown and "fusion lost" in shown
+        assert cli.main(["diff", str(file), str(file), *form, "--fail-on", "spill,break"]) == 0
+        assert finding.why in text or form == ("--json",)
+        capsys.readouterr()
+
+
+def test_the_rules_of_the_command_are_those_of_the_room() -> None:
+    """The command names its rules without an import of theirs, and refuses others."""
+    assert tuple(RULES) == cli.RULES
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["trace", "--fail-on", "fusion", "x.py"])
+    assert ended.value.code == cli.MISUSE
+
+
+def test_fail_on_exits_with_a_status_of_its_own(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is found is printed, and so is what cannot be judged; without a rule nothing is judged."""
+    assert cli._broken_rules(trace, []) == 0
+    assert cli._broken_rules(trace, ["break", "recompile", "failure"]) == 0
+    assert cli._broken_rules(Trace({"name": "f"}), ["break"]) == cli.BROKEN
+    assert "not judged" in capsys.readouterr().err
