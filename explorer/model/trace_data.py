@@ -53,8 +53,9 @@ class TraceData:
 
     def find(self, stage: str, frame: str | None = None, graph: str | None = None) -> tuple[Artifact, ...]:
         """All artifacts of a stage, in order, of one frame and graph where given."""
-        of_stage = self._by_stage.get(stage, ())
-        return tuple(a for a in of_stage if frame in (None, a.frame) and graph in (None, a.graph))
+        if frame is None:
+            return tuple(a for a in self._by_stage.get(stage, ()) if graph in (None, a.graph))
+        return tuple(a for a in self._by_place.get((stage, frame), ()) if graph in (None, a.graph))
 
     @cached_property
     def _by_id(self) -> Mapping[str, Artifact]:
@@ -67,7 +68,15 @@ class TraceData:
             by_stage.setdefault(artifact.stage, []).append(artifact)
         return by_stage
 
-    @property
+    @cached_property
+    def _by_place(self) -> Mapping[tuple[str, str], Sequence[Artifact]]:
+        """By stage and frame: a recording of a thousand compiles is asked for one of them a thousand times."""
+        by_place: dict[tuple[str, str], list[Artifact]] = {}
+        for artifact in self.artifacts:
+            by_place.setdefault((artifact.stage, artifact.frame), []).append(artifact)
+        return by_place
+
+    @cached_property
     def frames(self) -> tuple[str, ...]:
         """The compile ids of the trace: "0/0" is the first frame, "0/1" its recompile, "1/-" a function not compiled."""
         return tuple(sorted({a.frame for a in self.artifacts if a.frame}, key=_frame_order))

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -241,11 +242,24 @@ class Comparison:
             components.append(component)
         return components
 
+    @cached_property
+    def _by_group(self) -> list[dict[tuple[str, str, str], list[Op]]]:
+        """The nodes of each trace by the group that computes them."""
+        by_group: list[dict[tuple[str, str, str], list[Op]]] = [{} for _ in self._ops]
+        for groups, ops in zip(by_group, self._ops, strict=True):
+            for op in ops:
+                groups.setdefault(op.group, []).append(op)
+        return by_group
+
+    @cached_property
+    def _order(self) -> dict[Key, int]:
+        """Which value comes before which: as in the first trace that has it."""
+        return {key: number for number, key in enumerate(dict.fromkeys(op.key for ops in self._ops for op in ops))}
+
     def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
-        ops_of = [[op for op in ops if op.group in groups] for ops, groups in zip(self._ops, component, strict=True)]
-        keys = [{op.key for op in ops} for ops in ops_of]
+        ops_of = [[op for g in groups for op in by[g]] for by, groups in zip(self._by_group, component, strict=True)]
         values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
-        every = list(dict.fromkeys(op.key for ops in self._ops for op in ops if any(op.key in in_one for in_one in keys)))
+        every = sorted({op.key for ops in ops_of for op in ops}, key=self._order.__getitem__)
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
         return {"graph": every[0].graph, "what": self._what(component, values), "values": len(every), **columns, "lines": lines}

@@ -48,8 +48,11 @@ class Traffic:
 def traffic(trace: TraceData) -> list[tuple[CompiledKernel, Traffic]]:
     """List the kernels of a trace with the bytes that each reads and writes."""
     found = []
+    by_graph: dict[tuple[str, str], list[CompiledKernel]] = {}
+    for kernel in compiled_kernels(trace):
+        by_graph.setdefault((kernel.artifact.frame, kernel.artifact.graph), []).append(kernel)
     for artifact in (*trace.find("forward"), *trace.find("backward")):
-        kernels = [k for k in compiled_kernels(trace) if (k.artifact.frame, k.artifact.graph) == (artifact.frame, artifact.graph)]
+        kernels = by_graph.get((artifact.frame, artifact.graph), [])
         members = [_members(trace, kernel, artifact) for kernel in kernels]
         graph = _Graph(artifact, members)
         for kernel, nodes in zip(kernels, members, strict=True):

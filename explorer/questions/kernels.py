@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from explorer.model.artifacts import FORMS, Kernel, KernelForm, OutputCode
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.stages.fx_graph import input_names
 
 _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
@@ -94,8 +94,16 @@ class KernelData:
 
 def texts_of_kernel(trace: TraceData, kernel: Artifact) -> tuple[Artifact, ...]:
     """List the texts of a kernel in every stage, its source among them."""
-    place = (kernel.kernel, kernel.frame, kernel.graph)
-    return tuple(a for a in trace.artifacts if (a.kernel, a.frame, a.graph) == place)
+    return tuple(_texts_by_kernel(trace).get((kernel.kernel, kernel.frame, kernel.graph), ()))
+
+
+@once
+def _texts_by_kernel(trace: TraceData) -> dict[tuple[str, str, str], list[Artifact]]:
+    """The texts of each name, frame and graph of a kernel."""
+    texts: dict[tuple[str, str, str], list[Artifact]] = {}
+    for artifact in trace.artifacts:
+        texts.setdefault((artifact.kernel, artifact.frame, artifact.graph), []).append(artifact)
+    return texts
 
 
 def triton_forms(trace: TraceData, kernel: Artifact) -> tuple[KernelForm, ...]:
