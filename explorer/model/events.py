@@ -106,6 +106,13 @@ class PhaseMark(Record):
 
 
 @record
+class ProcessGroups(Record):
+    """The process groups of torch.distributed when a graph was compiled: the ranks of each, by its name."""
+
+    groups: Mapping[str, tuple[int, ...]]
+
+
+@record
 class FoundFiles(Record):
     """Files that were written or found at once."""
 
@@ -448,6 +455,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "phase": PhaseMark,
         "cache": CacheLookup,
         "compilation_metrics": CompilationMetrics,
+        "process_groups": ProcessGroups,
         "written_file": FoundFiles,
         "compile_error": CompileError,
         "compile_swallowed": CompileSwallowed,

@@ -33,7 +33,7 @@ def groups_at_compiles(emit: Emit) -> Iterator[None]:
         groups = process_groups()
         if groups and groups != last:
             last.update(groups)
-            emit("process_groups", lambda: groups)
+            emit("process_groups", lambda: {"groups": groups})
 
     def started(metadata: Mapping[str, Any], payload: str) -> None:
         note()

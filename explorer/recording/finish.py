@@ -42,7 +42,7 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
 def job_of(environment: Mapping[str, str], events: Sequence[Event]) -> Mapping[str, Plain]:
     """What the trace of a rank says of its job: `rank`, `world` and the ranks of its `process_groups`; {} without one."""
     place = rank_and_world(environment)
-    groups = [*(event.data for event in events if event.kind == "process_groups"), process_groups()]
+    groups = [*(event.data["groups"] for event in events if event.kind == "process_groups"), process_groups()]
     merged = {name: tuple(ranks) for group in groups for name, ranks in group.items()}
     return {
         **({"rank": place[0], "world": place[1]} if place else {}),

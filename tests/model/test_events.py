@@ -31,6 +31,7 @@ ELSEWHERE = {
     "choice": "tests/test_autotuning_view.py, made when asked for",
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
     "written_file": "tests/observe/test_metrics.py",
+    "process_groups": "tests/absent/test_cluster.py, tests/ranks: where there are process groups",
     "compiled_fn": "tests/compilers/test_own.py",
     "profile": "tests/timing, made when a profile is read in",
     "symbolic_steps": "tests/stepping/test_symbolic.py, made when asked for",
