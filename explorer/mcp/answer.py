@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.errors import InputError
 from explorer.model.values import jsonable, plain
 
 #: The most characters of an answer as JSON, of its text, and of one cell of its rows: an agent reads all of it.
@@ -24,7 +25,12 @@ class Answer:
     columns: tuple[str, ...] = field(default=(), compare=False)
 
     def sent(self) -> dict[str, Any]:
-        """Return it as JSON's values, within `MOST` characters; `left_out` says how many rows and characters are not in it."""
+        """Return it as JSON's values, within `MOST` characters; `left_out` says how many rows and characters are not in it.
+
+        InputError for an offset that no row has.
+        """
+        if not 0 <= self.offset <= len(self.rows):
+            raise InputError(f"there are {len(self.rows)} rows, so an offset is from 0 to {len(self.rows)}, not {self.offset}")
         cut = len(self.text) - MOST_TEXT
         whole: dict[str, Any] = {
             "answer": self.text if cut <= 0 else self.text[:MOST_TEXT],

@@ -16,10 +16,15 @@ from typing import Any
 
 from explorer.errors import InputError, LiveError, unknown_name
 from explorer.mcp import questions, verbs
-from explorer.traced.trace import Trace, load
+from explorer.mcp.answer import Answer
+from explorer.traced.ranks import load
+from explorer.traced.trace import Trace
+from explorer.traced.trace import load as load_trace
 
 #: The seconds after which a process that gives no answer is ended.
 PATIENCE = 900.0
+#: How what is offered begins that a trace from a file cannot do.
+NEEDS_PROCESS = (*(f"{verb}(" for verb in verbs.__all__), "t.what_if(")
 #: The characters of what a process printed that an error quotes.
 QUOTED = 1500
 
@@ -54,6 +59,8 @@ class Worker:
 
     def _send(self, request: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
+        if self._process.stdin.closed:
+            raise LiveError("the process of this trace was ended, because it gave no answer in time; trace the program again")
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
@@ -126,12 +133,19 @@ class Desk:
             self._count += 1
             return f"t{self._count}"
 
-    def open(self, path: str, target: str | None = None) -> tuple[str, dict[str, Any]]:
-        """Open a trace file or a log; its name and its stages."""
-        trace = load(path, target=target)
+    def open(self, path: str) -> tuple[str, dict[str, Any]]:
+        """Open a trace file or a log; its name and its stages. Of several ranks each is a trace."""
+        loaded = load(path)
+        if not isinstance(loaded, Mapping):
+            return self._held_as(loaded, path), questions.stages(loaded).sent()
+        names = {rank: self._held_as(trace, f"rank {rank} of {path}") for rank, trace in loaded.items()}
+        rows = [{"trace": name, "rank": rank} for rank, name in names.items()]
+        return next(iter(names.values())), Answer(repr(loaded), rows, ("compare(traces) of two ranks",)).sent()
+
+    def _held_as(self, trace: Trace, of: str) -> str:
         name = self._named()
-        self._held[name], self._said[name] = trace, path
-        return name, questions.stages(trace).sent()
+        self._held[name], self._said[name] = trace, of
+        return name
 
     def trace(self, code: str, path: str, call: str, seconds: float, **settings: Any) -> tuple[str, dict[str, Any]]:
         """Trace a call of a program, given as text or by its file, in a process of its own; its name and its stages."""
@@ -160,7 +174,7 @@ class Desk:
             needs = f"{trace} was read from a file, and {question} needs the process that compiled it"
             raise LiveError(f"{needs}: trace the program with trace_program")
         answer: dict[str, Any] = getattr(questions, question)(held, **arguments).sent()
-        return answer
+        return {**answer, "next": [asking for asking in answer["next"] if not asking.startswith(NEEDS_PROCESS)]}
 
     def what_if(self, trace: str, seconds: float = PATIENCE, **arguments: Any) -> tuple[str, dict[str, Any]]:
         """Trace a call with something changed; the new trace's name, and what changed."""
@@ -184,7 +198,7 @@ class Desk:
             return held
         path = Path(self._folder.name) / f"{name}.trace"
         held.ask("save", name, {"path": str(path)})
-        return load(path)
+        return load_trace(path)
 
     def _known(self, name: str) -> Trace | Worker:
         if name not in self._held:

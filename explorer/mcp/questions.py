@@ -163,8 +163,6 @@ def table(trace: Trace, name: str, offset: int = 0) -> Answer:
         raise unknown_name("table", name, [*TABLES, "fusion", *dict.fromkeys(a.stage for a in trace.artifacts)])
     if not isinstance(rows, Rows):
         raise InputError(f"{name} is no table: ask text(trace, {name!r})")
-    if not 0 <= offset <= len(rows):
-        raise InputError(f"{name} has {len(rows)} rows, so an offset is from 0 to {len(rows)}, not {offset}")
     return Answer(f"{name}: {len(rows)} rows of {', '.join(rows.columns)}", rows, offset=offset)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -203,8 +204,14 @@ def _running(desk: Desk) -> tuple[Tool, ...]:
     return trace_program, what_if, check, bisect, edit, reset
 
 
+def _end(number: int, frame: object) -> None:
+    """End as at the end of stdin, so that the processes of the traces end too."""
+    raise SystemExit(128 + number)
+
+
 def serve(paths: Sequence[str], *, runs_code: bool = True) -> None:
     """Serve over stdin and stdout until the client ends it, with traces of these paths open from the beginning."""
+    signal.signal(signal.SIGTERM, _end)
     with Desk() as desk:
         for path in paths:
             desk.open(path)

@@ -1,14 +1,19 @@
 """A process of its own that traces one program and answers about it: `python -m explorer.mcp.worker`, a line of JSON each way.
 
-What the program prints goes to stderr, because stdout is the answers'. It ends when its stdin does.
+What the program prints goes to stderr, because stdout is the answers'. It ends when its stdin does, whatever the program is at:
+a server that is killed leaves nobody who would end it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from typing import Any
+from collections.abc import Iterator
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Any
 
 from explorer.errors import ExplorerError
 from explorer.mcp import program, questions, verbs
@@ -39,14 +44,29 @@ class Asked:
         return answered.sent()
 
 
+def _requests(asked: IO[str]) -> Iterator[dict[str, Any]]:
+    """Yield what is asked, one after the other; the end of stdin ends the process and what it started."""
+    waiting: SimpleQueue[str] = SimpleQueue()
+
+    def read() -> None:
+        for line in asked:
+            waiting.put(line)
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(0)
+
+    Thread(target=read, name="explorer-mcp", daemon=True).start()
+    while True:
+        yield json.loads(waiting.get())
+
+
 def main() -> None:
     """Answer until stdin ends."""
     asked, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     keeper = Asked()
-    for line in asked:
-        request = json.loads(line)
+    for request in _requests(asked):
         try:
             answer: dict[str, Any] = {"answer": keeper.answer(request["question"], request["trace"], request["arguments"])}
         except ExplorerError as error:

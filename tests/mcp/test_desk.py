@@ -1,0 +1,82 @@
+"""The open traces and their processes: one that hangs is ended and says so ever after, and none outlives its server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import explorer
+from explorer.errors import InputError, LiveError
+from explorer.mcp.desk import Desk
+from explorer.model.values import plain
+from explorer.traced import Trace
+
+HANGS = "import time\n\nwhile True:\n    time.sleep(1)\n"
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return explorer.trace(lambda x: x.sin() + 1, torch.ones(64), target="h100")
+
+
+def test_a_process_that_gave_no_answer_says_so_to_every_question(trace: Trace) -> None:
+    """It was ended with the question that it did not answer; the trace is named, and what to do."""
+    with Desk() as desk:
+        name, _ = desk.trace("import torch\n\ndef f(x): return x + 1\n\nx = torch.ones(4)\n", "", "f(x)", 120, target="h100")
+        with pytest.raises(LiveError, match=r"no answer in 0\.0001 s"):
+            desk.ask(name, "check", seconds=0.0001)
+        with pytest.raises(LiveError, match="trace the program again"):
+            desk.ask(name, "stages")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a group of processes is Unix's")
+def test_a_process_ends_with_its_server_whatever_it_is_at(tmp_path: Path) -> None:
+    """Its program never returns; once the server's end of the pipe is closed, as when it is killed, the process is gone."""
+    program = tmp_path / "hangs.py"
+    program.write_text(f"from pathlib import Path\nPath({str(tmp_path / 'began')!r}).touch()\n{HANGS}")
+    worker = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "explorer.mcp.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=dict(os.environ),
+    )
+    request = {"question": "trace", "trace": "t1", "arguments": {"path": str(program), "call": "f()"}}
+    assert worker.stdin is not None
+    worker.stdin.write(json.dumps(request).encode() + b"\n")
+    worker.stdin.flush()
+    while not (tmp_path / "began").exists():
+        assert worker.poll() is None
+    worker.stdin.close()
+    assert worker.wait(60) != 0
+
+
+def test_each_rank_of_a_job_is_a_trace(trace: Trace, tmp_path: Path) -> None:
+    """A folder of several ranks opens as several traces, which compare like others."""
+    for rank in (0, 1):
+        given = replace(trace, meta=plain({**trace.meta, "rank": rank, "world": 2}))
+        given.save(tmp_path / f"trace.rank{rank}.json.gz")
+    with Desk() as desk:
+        name, answer = desk.open(str(tmp_path))
+        assert name == "t1" and [row["trace"] for row in answer["evidence"]] == ["t1", "t2"]
+        assert "rank 0-1" in answer["answer"] and "no divergence" in answer["answer"]
+        assert desk.compare(["t1", "t2"])["answer"].startswith("0 figures differ")
+
+
+def test_what_a_file_cannot_be_asked_is_not_offered(trace: Trace, tmp_path: Path) -> None:
+    """Of a trace from a file no question is named that needs the process which compiled it."""
+    trace.save(tmp_path / "f.json.gz")
+    with Desk() as desk:
+        name, _ = desk.open(str(tmp_path / "f.json.gz"))
+        offered = desk.ask(name, "why", first="sin", second="add")["next"]
+        assert offered and not [asking for asking in offered if asking.startswith("what_if")]
+        with pytest.raises(InputError, match="an offset is from 0 to"):
+            desk.ask(name, "stages", offset=-1)
