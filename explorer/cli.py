@@ -54,7 +54,7 @@ INTERRUPTED = 130
 BROKEN = 3
 #: What `--fail-on` takes: of one trace, and of the difference of two.
 RULES = ("break", "recompile", "unfused", "spill", "fallback", "failure")
-RULES_OF_DIFF = ("break", "recompile", "unfused", "spill", "fallback", "failure", "kernels", "memory")
+RULES_OF_DIFF = ("break", "recompile", "unfused", "spill", "fallback", "failure", "graphs", "kernels", "memory")
 #: Seconds in which `explorer backends` tries all backends.
 TRIALS_LIMIT = 600.0
 USE_CACHES = (
@@ -172,13 +172,13 @@ def _add_diff(commands: Any) -> None:
 
 def _add_fail_on(command: argparse.ArgumentParser, rules: Sequence[str]) -> None:
     def chosen(text: str) -> list[str]:
-        names = text.split(",")
+        names = [name.strip() for name in text.split(",")]
         if wrong := [name for name in names if name not in rules]:
             raise argparse.ArgumentTypeError(f"{wrong[0]!r} is no rule: {', '.join(rules)}")
         return names
 
     what = f"exit with {BROKEN} if there is one of these, or if it cannot be judged: {','.join(rules)}"
-    command.add_argument("--fail-on", type=chosen, default=[], metavar="RULES", help=what)
+    command.add_argument("--fail-on", action="extend", type=chosen, default=[], metavar="RULES", help=what)
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
@@ -220,7 +220,8 @@ def trace(options: argparse.Namespace) -> int:
         written = _write(recording.trace, [path_of_rank(path, own_rank) for path in options.output])
     advice = _advice(recording.trace, vars(sys.modules["__main__"]), program.name)
     print(recording.trace, *advice, *written, sep="\n", file=sys.stderr)
-    return outcome.status or _broken_rules(recording.trace, options.fail_on)
+    broken = _broken_rules(recording.trace, options.fail_on)  # printed even where the program's own status is returned
+    return outcome.status or broken
 
 
 def _broken_rules(recorded: Any, names: Sequence[str]) -> int:
@@ -229,7 +230,7 @@ def _broken_rules(recorded: Any, names: Sequence[str]) -> int:
         return 0
     from explorer.testing.rules import RULES as FINDERS
 
-    found = [finding for name in names for finding in FINDERS[name](recorded)]
+    found = [finding for name in dict.fromkeys(names) for finding in FINDERS[name](recorded)]
     for finding in found:
         print(f"explorer: {finding}", file=sys.stderr)
     return BROKEN if found else 0
@@ -263,15 +264,20 @@ def show(options: argparse.Namespace) -> int:
     loaded = load(options.file, target=options.target)
     _check_folders(options.output)
     if options.stage:
-        if isinstance(loaded, Mapping):
-            raise InputError(f"{options.file} has several ranks: show one rank's file, or load it in Python and index it by rank")
-        print(loaded.text(options.stage))
+        print(_of_one_rank(loaded, options.file, "show").text(options.stage))
     elif not options.output:
         print(loaded)
     sys.stdout.flush()
     for line in _write(loaded, options.output):
         print(line, file=sys.stderr)
     return 0
+
+
+def _of_one_rank(loaded: Any, file: str, verb: str) -> Any:
+    """What was loaded of a file; InputError if it has several ranks."""
+    if isinstance(loaded, Mapping):
+        raise InputError(f"{file} has several ranks: {verb} one rank's file, or load it in Python and index it by rank")
+    return loaded
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -308,7 +314,7 @@ def diff(options: argparse.Namespace) -> int:
     from explorer import load
     from explorer.testing.report import difference
 
-    found = difference(*map(load, options.files))
+    found = difference(*(_of_one_rank(load(file), file, "diff") for file in options.files))
     shown = json.dumps(found.plain(), indent=2) if options.json else found.markdown if options.markdown else found
     print(shown)
     names = {{"unfused": "fused", "memory": "peak memory"}.get(name, name) for name in options.fail_on}
@@ -436,13 +442,15 @@ def _with_trailing(options: argparse.Namespace) -> argparse.Namespace:
     trailing = argparse.ArgumentParser(prog="explorer trace", allow_abbrev=False, add_help=False)
     trailing.add_argument("--target")
     trailing.add_argument("--ranks")
+    _add_fail_on(trailing, RULES)
     _add_output(trailing)
     at = len(given)
-    while given[:1] != ["--"] and at >= 3 and (given[at - 2] in ("-o", "--output", "--target", "--ranks")):
+    while given[:1] != ["--"] and at >= 3 and (given[at - 2] in ("-o", "--output", "--target", "--ranks", "--fail-on")):
         at -= 2
     parsed = trailing.parse_args(given[at:])
     options.target = parsed.target or options.target
     options.ranks = parsed.ranks or options.ranks
+    options.fail_on = [*options.fail_on, *parsed.fail_on]
     options.output = [*options.output, *parsed.output]
     del given[at:]
     return options

@@ -352,3 +352,38 @@ def test_a_program_that_compiles_is_told_nothing(command: Command, tmp_path: Pat
     (tmp_path / "program.py").write_text(COMPILES)
     _, _, err = command("trace", "program.py")
     assert "explorer: " not in err
+
+
+BREAKS = """
+import torch
+
+@torch.compile(backend="eager")
+def f(x):
+    torch._dynamo.graph_break()
+    return x + 1
+
+f(torch.ones(2))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("b.py", "--target", "h100", "--fail-on", "break", "-o", "t.json.gz"),
+        ("--fail-on", "break", "b.py", "a", "--fail-on", "failure", "--target", "h100", "-o", "t.json.gz"),
+        ("--fail-on", "break", "--fail-on", "failure, recompile", "--target", "h100", "-o", "t.json.gz", "b.py"),
+    ],
+)
+def test_rules_are_held_wherever_they_stand(command: Command, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """`--fail-on` before the script, after it and given twice: all rules count, and no option beside it is lost."""
+    (tmp_path / "b.py").write_text(BREAKS)
+    status, _, err = command("trace", *arguments)
+    assert status == cli.BROKEN and "explorer: break: a graph break" in err
+    assert explorer.load(tmp_path / "t.json.gz").meta["target"] == "h100"
+
+
+def test_findings_are_printed_though_the_program_fails(command: Command, tmp_path: Path) -> None:
+    """The status is the program's own, and what breaks a rule is said beside its error."""
+    (tmp_path / "b.py").write_text(BREAKS + "raise SystemExit(7)")
+    status, _, err = command("trace", "b.py", "--fail-on", "break")
+    assert status == 7 and "explorer: break: a graph break" in err

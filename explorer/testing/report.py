@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.model.trace_data import TraceData
 from explorer.questions.comparison import Comparison, shown
 from explorer.testing.changes import changes
 from explorer.testing.facts import facts_of
-from explorer.testing.findings import Finding
+from explorer.testing.findings import ContractError, Finding, not_judged
 
 #: What the traces are called.
 NAMES = ("before", "after")
@@ -46,11 +46,27 @@ class Difference:
 
 
 def difference(before: TraceData, after: TraceData) -> Difference:
-    """Compare two traces; ContractError, "not judged", for one that does not say what became of the program's nodes."""
+    """Compare two traces; of one that does not say what became of the program's nodes, that is the finding, "not judged"."""
     rows = Comparison((before, after), NAMES).figures()
     figures = ((row["figure"], shown(row["figure"], row["before"]), shown(row["figure"], row["after"])) for row in rows)
-    found = sorted(changes(facts_of(before), after), key=lambda finding: finding.is_gain)
+    found = _not_comparable(before, after) or sorted(changes(facts_of(before), after), key=lambda finding: finding.is_gain)
     return Difference(tuple(figures), tuple(found))
+
+
+def _not_comparable(*traces: TraceData) -> list[Finding]:
+    """Say of each trace why it cannot be compared, or of both that they are of two targets."""
+    found = [finding for name, trace in zip(NAMES, traces, strict=True) for finding in _unjudged(name, trace)]
+    compiled = [f"{name} is for {trace.meta.get('target') or 'no target'}" for name, trace in zip(NAMES, traces, strict=True)]
+    if not found and len({trace.meta.get("target", "") for trace in traces}) > 1:
+        return [not_judged("target", "two traces for one target", ", ".join(compiled), "explorer trace --target")]
+    return found
+
+
+def _unjudged(name: str, trace: TraceData) -> Iterator[Finding]:
+    try:
+        facts_of(trace)
+    except ContractError as error:
+        yield from (replace(finding, actual=f"{name}: {finding.actual}") for finding in error.findings)
 
 
 def _with_sign(finding: Finding) -> str:

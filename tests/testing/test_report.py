@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import explorer
 from explorer import cli
 from explorer.files.trace_file import load_events
 from explorer.testing.facts import facts_of
@@ -52,6 +53,31 @@ def test_a_lost_fusion_is_a_finding_of_diff(
         assert cli.main(["diff", str(file), str(file), *form, "--fail-on", "spill,break"]) == 0
         assert finding.why in text or form == ("--json",)
         capsys.readouterr()
+
+
+def test_what_cannot_be_compared_is_not_judged(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace without lowerings, and one for another target, are said which they are; the figures are printed all the same."""
+    cpu = Trace.of_events(*load_events((DATA / "tuned_bmm-torch2.13-cpu.events.json.gz").read_bytes()))
+    cases = (Trace({"name": "f", "target": "h100"}), "after: nothing was compiled"), (cpu, "before is for h100, after is for cpu")
+    trace.save(tmp_path / "t.json.gz")
+    for other, said in cases:
+        other.save(tmp_path / "other.json.gz")
+        files = [str(tmp_path / "t.json.gz"), str(tmp_path / "other.json.gz")]
+        assert cli.main(["diff", *files, "--fail-on", "break"]) == cli.BROKEN
+        text = capsys.readouterr().out
+        assert f"not judged: {said}" in text and "before" in text.splitlines()[0]
+        assert cli.main(["diff", *files]) == 0
+        capsys.readouterr()
+
+
+def test_a_file_of_several_ranks_is_refused(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that `explorer merge` wrote has no one trace to compare."""
+    (tmp_path / "ranks").mkdir()
+    for number in range(2):
+        trace.save(tmp_path / "ranks" / f"t.rank{number}.json.gz")
+    explorer.load(tmp_path / "ranks").save(tmp_path / "merged.json.gz")
+    assert cli.main(["diff", str(tmp_path / "merged.json.gz"), str(tmp_path / "ranks" / "t.rank0.json.gz")]) == cli.MISUSE
+    assert "merged.json.gz has several ranks: diff one rank's file" in capsys.readouterr().err
 
 
 def test_the_rules_of_the_command_are_those_of_the_room() -> None:
