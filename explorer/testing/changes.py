@@ -9,8 +9,9 @@ from itertools import pairwise
 from explorer.model.trace_data import TraceData
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.memory import readable
+from explorer.questions.tables import graph_breaks
 from explorer.testing import rules
-from explorer.testing.facts import Facts, FusedNodes, facts_of, nodes_by_key
+from explorer.testing.facts import Facts, FusedNodes, break_key, facts_of, nodes_by_key
 from explorer.testing.findings import Finding, not_judged
 from explorer.testing.fused import why_apart, why_in_several_graphs
 from explorer.testing.rules import Node, lines_of, listed
@@ -25,6 +26,8 @@ def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
         return
     yield from _breaks(before, now, trace)
     yield from _counted("recompile", "recompiles", before.recompiles, now.recompiles, "t.recompiles")
+    yield from _counted("graphs", "graphs", before.graphs, now.graphs, "t.functions")
+    yield from _counted("kernels", "kernels", before.kernel_count, now.kernel_count, "t.kernels.table()")
     yield from _fusions(before, now, trace)
     yield from _calls(before, now, trace)
     yield from _spills(before, now, trace)
@@ -40,10 +43,11 @@ def _counted(rule: str, what: str, before: int, now: int, look: str) -> Iterator
 def _breaks(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
     """Yield the graph breaks that are new, and those that are gone."""
     new = Counter(now.graph_breaks) - Counter(before.graph_breaks)
-    for finding in rules.breaks(trace):
-        name = next((one for one in new if finding.actual == f"a graph break: {one.rpartition(' at `')[0]}"), None)
-        if name is not None and new[name]:
-            new[name] -= 1
+    found = (finding for finding in rules.breaks(trace) if finding.judged)
+    for row, finding in zip(graph_breaks(trace), found, strict=True):
+        key = break_key(trace, row)
+        if new[key] > 0:
+            new[key] -= 1
             yield finding
     for gone in (Counter(before.graph_breaks) - Counter(now.graph_breaks)).elements():
         yield Finding("break", gone, "this graph break is gone", is_gain=True)
@@ -155,12 +159,19 @@ def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
 
 
 def _spills(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
-    """Yield the kernels that spill more than those did that computed the same nodes, and those that spill less."""
+    """Yield the kernels that spill more than those did that computed the same nodes, and those that spill less.
+
+    It is a finding too where that was known, and is not known any more.
+    """
     match = matched_keys(_keys(before), _keys(now))
     for kernel in now.kernels:
-        old = [one.spills or 0 for one in before.kernels if {match.get(key) for key in one.computes} & set(kernel.computes)]
+        same = [one for one in before.kernels if {match.get(key) for key in one.computes} & set(kernel.computes)]
+        old = [one.spills for one in same if one.spills is not None]
         spilled = max(old, default=0)
-        if kernel.spills is not None and kernel.spills != spilled:
+        if kernel.spills is None and old:
+            why = f"the trace has no machine code of {kernel.kernel}"
+            yield not_judged("spill", f"{spilled} spilled a thread", why, "t.failures")
+        elif kernel.spills is not None and kernel.spills != spilled:
             actual = f"{kernel.kernel} spills {kernel.spills} a thread"
             lines, look = _lines(trace, kernel.computes), "t.kernels.table()"
             yield Finding("spill", f"{spilled} spilled a thread", actual, lines, look=look, is_gain=kernel.spills < spilled)
@@ -183,9 +194,13 @@ def _peak(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
 
 def _failures(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
     """Yield the failures that are new, and those that are gone."""
-    new = set(now.failures) - set(before.failures)
-    yield from (f for f in rules.failures(trace) if any(f.actual.startswith(one) for one in new))
-    for gone in sorted(set(before.failures) - set(now.failures)):
+    new = Counter(now.failures) - Counter(before.failures)
+    for failure in trace.failures:
+        key = f"{failure.stage}, {failure.what}"
+        if new[key] > 0:
+            new[key] -= 1
+            yield rules.failed(failure)
+    for gone in (Counter(before.failures) - Counter(now.failures)).elements():
         yield Finding("failure", gone, "this failure is gone", is_gain=True)
 
 

@@ -38,7 +38,10 @@ class FusedNodes:
 
 @dataclass(frozen=True)
 class Facts:
-    """What was compiled: graphs, graph breaks, recompiles, kernels, calls, the peak memory of a graph in bytes, failures."""
+    """What was compiled: graphs, graph breaks, recompiles, kernels, calls, the peak memory of a graph in bytes, failures.
+
+    `kernel_count` counts kernels as `assert_kernels` does; `kernels` has one of them a loop nest.
+    """
 
     target: str
     graphs: int
@@ -48,6 +51,7 @@ class Facts:
     calls: tuple[str, ...]
     peak_bytes: int | None
     failures: tuple[str, ...]
+    kernel_count: int
 
     @property
     def kernel_names(self) -> tuple[str, ...]:
@@ -55,14 +59,15 @@ class Facts:
         return tuple(dict.fromkeys(kernel.kernel for kernel in self.kernels))
 
     def to_json(self) -> dict[str, Any]:
-        """The facts as JSON; what is unknown, and spills of 0, are left out."""
+        """The facts as JSON; what is unknown is null, and spills of 0 are left out."""
         return {
             "target": self.target,
             "graphs": self.graphs,
             "recompiles": self.recompiles,
             "graph_breaks": list(self.graph_breaks),
+            "kernel_count": self.kernel_count,
             "kernels": [
-                {"kernel": k.kernel, "computes": list(k.computes), **({"spills": k.spills} if k.spills else {})}
+                {"kernel": k.kernel, "computes": list(k.computes), **({} if k.spills == 0 else {"spills": k.spills})}
                 for k in self.kernels
             ],
             "calls": list(self.calls),
@@ -83,6 +88,7 @@ class Facts:
                 tuple(map(str, value["calls"])),
                 None if value["peak_bytes"] is None else int(value["peak_bytes"]),
                 tuple(map(str, value["failures"])),
+                int(value["kernel_count"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FileError(f"{where} holds no expectations of explorer's: {type(error).__name__}: {error}") from None
@@ -97,12 +103,18 @@ def facts_of(trace: TraceData) -> Facts:
         str(trace.meta.get("target", "")),
         len(trace.find("dynamo")),
         len({row["frame"] for row in table(trace, "recompile")}),
-        tuple(sorted(f"{row['reason']} at `{code_at(trace, row['file'], row['line'])}`" for row in graph_breaks(trace))),
+        tuple(sorted(break_key(trace, row) for row in graph_breaks(trace))),
         tuple(_kernels(trace)),
         tuple(_calls(trace)),
         max(peaks.values()) if peaks and not unknown else None,
-        tuple(sorted({f"{f.stage}, {f.what}" for f in trace.failures})),
+        tuple(sorted(f"{f.stage}, {f.what}" for f in trace.failures)),
+        len(kernels_of(trace)),
     )
+
+
+def break_key(trace: TraceData, row: Mapping[str, Any]) -> str:
+    """What a graph break, a row of `Trace.graph_breaks`, is known by: its reason and the user's code."""
+    return f"{row['reason']} at `{code_at(trace, row['file'], row['line'])}`"
 
 
 Place = tuple[str, str, str]
@@ -158,4 +170,4 @@ def _calls(trace: TraceData) -> Iterator[str]:
         yield keys[row["frame"], row["graph"], row["node"]]
 
 
-__all__ = ["Facts", "FusedNodes", "facts_of", "keys_by_place", "nodes_by_key"]
+__all__ = ["Facts", "FusedNodes", "break_key", "facts_of", "keys_by_place", "nodes_by_key"]

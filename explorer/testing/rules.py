@@ -13,7 +13,7 @@ from explorer.advice.whole import Whole
 from explorer.model.artifacts import CompileCall
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Plain, text_lines
+from explorer.model.values import Failure, Plain, text_lines
 from explorer.questions.cells import cells_of, place
 from explorer.questions.kernels import KernelData, kernels_of
 from explorer.questions.lowering import lowerings
@@ -189,8 +189,8 @@ def fallbacks(trace: TraceData, allowed: Iterable[str] = (), *, library: bool = 
 
 
 def called_nodes(trace: TraceData) -> list[Node]:
-    """The FX nodes that a library or the operator itself computes."""
-    return [row for row in lowerings(trace) if row["calls"] and not row["kernels"] and set(row["kinds"]) & set(CALLED)]
+    """The FX nodes that a library or the operator itself computes, kernels beside it or not, as for a convolution's bias."""
+    return [row for row in lowerings(trace) if row["calls"] and set(row["kinds"]) & set(CALLED)]
 
 
 def called_by(row: Node) -> str:
@@ -215,9 +215,14 @@ def failures(trace: TraceData, allowed: Iterable[str] = ()) -> Iterator[Finding]
         yield not_judged("failure", "no failure", why_nothing(trace))
     for failure in trace.failures:
         if not any(part in str(failure) for part in parts):
-            head, _, rest = str(failure).strip().partition("\n")
-            why = " ".join(line.strip() for line in text_lines(rest) if line.strip())[:LONGEST]
-            yield Finding("failure", "no failure", head, why=why, look="t.failures")
+            yield failed(failure)
+
+
+def failed(failure: Failure) -> Finding:
+    """The finding of one failure."""
+    head, _, rest = str(failure).strip().partition("\n")
+    why = " ".join(line.strip() for line in text_lines(rest) if line.strip())[:LONGEST]
+    return Finding("failure", "no failure", head, why=why, look="t.failures")
 
 
 def over_peak(trace: TraceData, under: float) -> Iterator[Finding]:
@@ -281,6 +286,7 @@ __all__ = [
     "called_by",
     "called_nodes",
     "code_at",
+    "failed",
     "failures",
     "fallbacks",
     "lines_of",

@@ -13,6 +13,7 @@ import explorer
 from explorer import testing
 from explorer.errors import InputError
 from explorer.files.trace_file import load_events
+from explorer.testing.facts import facts_of
 from explorer.traced import Trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the assertions are tried on compiles")
@@ -209,6 +210,18 @@ def test_a_fallback_is_found_without_library_calls() -> None:
     t = explorer.trace(f, torch.eye(8), target="h100")
     assert "torch.ops.aten.linalg_inv_ex.default" in t.text("output_code")
     assert "aten.linalg_inv_ex.default is a fallback" in message(testing.assert_no_new_fallback, t, library=False)
+
+
+def test_a_call_with_a_kernel_beside_it_is_a_call() -> None:
+    """A call is found where a kernel also computes something of the node, as the copy that a scatter writes into."""
+
+    def f(x: Any, at: Any) -> Any:
+        return torch.scatter_reduce(x, 0, at, x, "prod") + 1
+
+    t = explorer.trace(f, torch.ones(8), torch.zeros(8, dtype=torch.long), target="h100")
+    assert "scatter_reduce" in t.text("output_code").partition("def call")[2]
+    text = message(testing.assert_no_new_fallback, t, library=False)
+    assert "aten.scatter_reduce.two is a fallback" in text and "aten.scatter_reduce" in str(facts_of(t).calls)
 
 
 def test_failures_are_those_that_are_not_allowed(traced: Callable[[Any], Trace]) -> None:

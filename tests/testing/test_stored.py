@@ -11,7 +11,9 @@ import pytest
 
 from explorer.errors import FileError
 from explorer.files.trace_file import load_events
+from explorer.model.artifacts import GraphBreak
 from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Failure
 from explorer.testing import ContractError
 from explorer.testing.changes import changes, matched_keys
 from explorer.testing.facts import Facts, facts_of
@@ -81,6 +83,10 @@ def test_each_change_is_found_and_named(recorded: Callable[[str], Trace]) -> Non
         (replace(facts, calls=(*facts.calls, "aten.nothing of `f(x)`")), "fallback", True),
         (replace(facts, kernels=(one, *rest)), "fused", False),
         (replace(facts, kernels=(replace(first, spills=8), second, *rest)), "spill", True),
+        (replace(facts, graphs=facts.graphs - 1), "graphs", False),
+        (replace(facts, graphs=facts.graphs + 1), "graphs", True),
+        (replace(facts, kernel_count=facts.kernel_count - 1), "kernels", False),
+        (replace(facts, kernel_count=facts.kernel_count + 1), "kernels", True),
     ):
         found = list(changes(old, trace))
         assert [(f.rule, f.is_gain) for f in found] == [(rule, is_gain)], (rule, found)
@@ -90,6 +96,56 @@ def test_each_change_is_found_and_named(recorded: Callable[[str], Trace]) -> Non
     assert len(first.computes) > 1
     (gained,) = changes(replace(facts, kernels=(*halves, second, *rest)), trace)
     assert gained.is_gain and "fusion gained" in gained.actual
+
+
+def longest_source(trace: TraceData) -> Artifact:
+    return max(trace.find("source"), key=lambda source: len(source.lines))
+
+
+def with_breaks(trace: TraceData, *lines: int) -> TraceData:
+    """The trace with a graph break at each of these lines of its longest source, all for one reason."""
+    source = longest_source(trace)
+    file, first = str(source.data["file"]), int(source.data["first_line"])
+    breaks = [GraphBreak(reason="a call of print", explanation="", hints=(), file=file, line=first + line) for line in lines]
+    added = [Artifact(f"{n}", "graph_break", source.frame, "", "", "", "", data=data) for n, data in enumerate(breaks)]
+    return TraceData(trace.meta, (*trace.artifacts, *added), trace.links)
+
+
+def test_the_graph_breaks_that_are_new_are_named(recorded: Callable[[str], Trace]) -> None:
+    """Of breaks for one reason, that of the line that was there before is no finding, and each new one is."""
+    trace = recorded("views/rotary-torch2.13-h100")
+    lines = [line.strip() for line in longest_source(trace).lines]
+    assert len(set(lines[1:4])) == 3
+    found = list(changes(facts_of(with_breaks(trace, 1)), with_breaks(trace, 1, 2, 3)))
+    assert [(f.rule, f.is_gain, f.lines[0].endswith(line)) for f, line in zip(found, lines[2:], strict=False)] == [
+        ("break", False, True)
+    ] * 2
+    assert [f.is_gain for f in changes(facts_of(with_breaks(trace, 1, 2)), with_breaks(trace, 1))] == [True]
+
+
+def test_failures_are_counted(recorded: Callable[[str], Trace]) -> None:
+    """Of two failures of one kind that were one before, one is a finding."""
+    trace = recorded("views/layers-torch2.13-h100")
+    twice = TraceData(trace.meta, trace.artifacts, failures=(Failure("sass", "read", "first"), Failure("sass", "read", "second")))
+    once = TraceData(trace.meta, trace.artifacts, failures=(Failure("sass", "read", "first"),))
+    (found,) = changes(facts_of(once), twice)
+    assert found.rule == "failure" and not found.is_gain
+    assert not list(changes(facts_of(twice), twice))
+
+
+def test_spills_that_are_not_known_any_more_are_not_judged(recorded: Callable[[str], Trace]) -> None:
+    """A kernel whose machine code was known and is not now passes nothing, and the file tells unknown from none."""
+    trace = recorded("views/layers-torch2.13-h100")
+    facts = facts_of(trace)
+    for spills, judged in ((0, False), (None, True)):
+        known = replace(facts, kernels=tuple(replace(kernel, spills=spills) for kernel in facts.kernels))
+        stored = Facts.from_json(known.to_json(), "here")
+        assert {kernel.spills for kernel in stored.kernels} == {spills}
+        with pytest.MonkeyPatch.context() as patch:
+            unknown = replace(facts, kernels=tuple(replace(kernel, spills=None) for kernel in facts.kernels))
+            patch.setattr("explorer.testing.changes.facts_of", lambda trace, unknown=unknown: unknown)
+            found = list(changes(stored, trace))
+        assert bool(found) is not judged and not any(finding.judged for finding in found)
 
 
 def test_nodes_are_matched_when_their_lines_are_edited() -> None:
