@@ -103,6 +103,8 @@ def cluster_of(target: object, world: int | None, rank: int) -> Cluster | None:
     if isinstance(target, Cluster):
         if world is not None:
             raise InputError(f"the cluster has {target.world} ranks: give no world= beside target=Cluster(…)")
+        if rank:
+            raise InputError(f"the cluster is rank {target.rank}: give Cluster(…, rank={rank}) and no rank= beside it")
         return target
     if world is not None:
         if not isinstance(target, (str, Target)) or target in ("auto", "cpu", "cuda"):
@@ -135,10 +137,16 @@ def _as_rank(rank: int, world: int) -> Iterator[None]:
 def _on_the_cpu(original: Any) -> Any:
     """Make a mesh of GPUs one of the CPU: `distribute_tensor` moves tensors to the mesh's device, which is not here."""
 
-    def init(mesh: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
-        original(mesh, "cpu" if device_type in ("cuda", "xpu") else device_type, *args, **kwargs)
+    def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        if "device_type" in kwargs:
+            kwargs["device_type"] = _here(kwargs["device_type"])
+        original(self, *map(_here, args[:1]), *args[1:], **kwargs)
 
     return init
+
+
+def _here(device_type: str) -> str:
+    return "cpu" if device_type in ("cuda", "xpu") else device_type
 
 
 __all__ = ["Cluster", "cluster_of"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from explorer.gpus.interconnect import FORMULA, INTERCONNECTS, Interconnect, sent_by_each
+from explorer.gpus.interconnect import FORMULA, HOST, INTERCONNECTS, Interconnect, sent_by_each
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Rows
 from explorer.questions.collectives import CollectiveRow, collective_rows, is_collective, is_wait
@@ -23,6 +23,10 @@ NO_LINK = (
     "no estimate: what connects GPUs of {target!r} is not known here; explorer.Cluster(…, interconnect=…) states it in bytes/s"
 )
 NO_SIZE = "no estimate: the bytes or the number of ranks are not known before the run"
+TOO_MANY = (
+    "no estimate: a group of {size} is larger than the {gpus} GPUs that {title} connects in a host ({host}), and what connects "
+    "hosts is not known here; explorer.Cluster(…, interconnect=…) states it in bytes/s"
+)
 NO_FORMULA = "no estimate: {operator} has no formula here"
 
 
@@ -52,14 +56,16 @@ def interconnect_of(trace: TraceData) -> Interconnect | None:
     """Find what connects the GPUs that a trace was made for: as the cluster states it, else that of the named GPU."""
     stated = trace.meta.get("interconnect")
     if stated:
-        return Interconnect(stated["title"], stated["bandwidth"], stated["source"], stated["peers"])
+        known = INTERCONNECTS.get(str(trace.meta.get("target")))
+        gpus = known.gpus if known and known.source == stated["source"] else 0
+        return Interconnect(stated["title"], stated["bandwidth"], stated["source"], stated["peers"], gpus)
     return INTERCONNECTS.get(str(trace.meta.get("target")))
 
 
 def _priced(trace: TraceData, row: CollectiveRow, costs: Mapping[tuple[str, str, str, int], float | None]) -> PricedRow:
     link, size, bytes = interconnect_of(trace), row["size"], row["bytes"]
     sent = sent_by_each(row["operator"], size, bytes) if size and bytes is not None else None
-    seconds = sent / link.rate(size) if sent is not None and link is not None and size else None
+    seconds = sent / link.rate(size) if sent is not None and link and size and link.connects(size) else None
     meanwhile = _meanwhile(trace, row, costs)
     exposed = max(0.0, seconds - meanwhile) if seconds is not None and meanwhile is not None else None
     known = _source(trace, row, link, sent)
@@ -74,6 +80,8 @@ def _source(trace: TraceData, row: CollectiveRow, link: Interconnect | None, sen
         return NO_FORMULA.format(operator=row["operator"])
     if link is None:
         return NO_LINK.format(target=trace.meta.get("target"))
+    if not link.connects(row["size"]):
+        return TOO_MANY.format(size=row["size"], gpus=link.gpus, title=link.title, host=HOST)
     return ESTIMATED.format(title=link.title, rate=link.rate(row["size"]) / 1e9, source=link.source, formula=FORMULA)
 
 

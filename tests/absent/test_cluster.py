@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import _random
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -76,6 +76,24 @@ def test_a_ring_prices_the_collective(traced: Trace) -> None:
     assert row["seconds"] == pytest.approx(2 * (WORLD - 1) / WORLD * row["bytes"] / 450e9)
     assert "estimated" in row["seconds_known"]
     assert row["exposed"] <= row["seconds"]
+
+
+def test_a_group_larger_than_a_host_has_no_price() -> None:
+    """NVLink connects eight H100; of 64 the seconds are unknown, unless the program states what connects them."""
+    unknown, stated = (
+        explorer.trace(gathered, torch.ones(64), target=Cluster("h100", 64, interconnect=given)).collectives[0]
+        for given in (None, 50e9)
+    )
+    assert unknown["seconds"] is None and "larger than the 8 GPUs" in unknown["seconds_known"]
+    assert stated["seconds"] == pytest.approx(2 * 63 / 64 * 256 / 50e9)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_mesh_is_made_by_its_own_class(named: bool) -> None:
+    """`DeviceMesh` with `mesh=`, as torch's own documentation writes it, is one of the CPU too."""
+    with Cluster("h100", 4):
+        mesh = DeviceMesh(device_type="cuda", mesh=[0, 1, 2, 3]) if named else DeviceMesh("cuda", mesh=[0, 1, 2, 3])
+        assert (mesh.device_type, mesh.size()) == ("cpu", 4)
 
 
 def test_the_program_states_the_interconnect() -> None:
@@ -184,6 +202,7 @@ def test_another_process_group_is_refused() -> None:
         ({"target": "auto", "world": 8}, "name one"),
         ({"target": "h100", "rank": 1}, "of how many"),
         ({"target": "h1000", "world": 8}, "h1000"),
+        ({"target": Cluster("h100", 8), "rank": 1}, "no rank= beside"),
     ],
 )
 def test_what_is_no_cluster_is_refused(arguments: dict[str, object], message: str) -> None:
