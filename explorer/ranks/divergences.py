@@ -1,7 +1,7 @@
 """Where ranks compute something else: the first difference of each part of each compile, against most ranks. Pure.
 
 Numbers that follow the rank, n × rank on every rank, such as where a rank's part of an embedding begins, are no divergence:
-`by_rank` lists them.
+`by_rank` lists them. Of two ranks, whose numbers always fit some n where the first is 0, n has to be the length of a dimension.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ranks = tuple[int, ...]
 
 
 class DivergenceRow(TypedDict):
-    """A divergence: what `ranks` compute otherwise than `others`, which most ranks compute.
+    """A divergence: what `ranks` compute otherwise than `others`, which are more, or as many and have the lowest rank.
 
     `kind` is "function", "number of compiles", "failed compile", "graph", "guards", "kernels", "collective order",
     "collective size", "number of collectives" or "order of graphs"; `stage` and `graph` say in which text, `frame` in which
@@ -68,11 +68,12 @@ class Compared:
 def compared(parts: Mapping[int, RankParts]) -> Compared:
     """Compare what ranks compute."""
     compiles = {rank: own.compiles for rank, own in parts.items()}
-    compiled = {rank: any(one.parts or one.failed for one in own) for rank, own in compiles.items()}
+    compiled = {rank: any(map(_says_something, own)) for rank, own in compiles.items()}
     walk = _Walk(compiles, [], [], [])
     if compiles:
         walk.compare(tuple(rank for rank, own in compiles.items() if own))
     rows, missing = walk.rows, walk.missing
+    rows += _stopped({rank: own.failed for rank, own in parts.items()})
     rows += _of_collectives({rank: own for rank, own in parts.items() if own.compiles})
     missing += [
         {"rank": rank, "frame": "", "stage": "", "graph": "", "others": tuple(r for r in compiles if compiled[r])}
@@ -82,6 +83,10 @@ def compared(parts: Mapping[int, RankParts]) -> Compared:
     return Compared(
         _groups([rank for rank in compiles if compiled[rank]], rows, missing), tuple(rows), tuple(missing), tuple(walk.by_rank)
     )
+
+
+def _says_something(compile: Compile) -> bool:
+    return bool(compile.failed) or any(not part.unread for part in compile.parts)
 
 
 @dataclass(frozen=True)
@@ -192,6 +197,16 @@ def _failed(alike: Mapping[int, Compile]) -> Iterator[DivergenceRow]:
             yield _row("failed compile", own.frame, ("", ""), ranks, here, most, there)
 
 
+def _stopped(failed: Mapping[int, str]) -> Iterator[DivergenceRow]:
+    """The ranks whose compiles an error stopped otherwise than those of most."""
+    most = _majority(failed)
+    for why in dict.fromkeys(failed.values()):
+        ranks = tuple(rank for rank in failed if failed[rank] == why)
+        if ranks[0] not in most:
+            here, there = (Item("", text or "compiled") for text in (why, failed[most[0]]))
+            yield _row("failed compile", "", ("", ""), ranks, here, most, there)
+
+
 # Parts -------------------------------------------------------------------------------------------------------------------
 
 
@@ -200,15 +215,20 @@ def _of_parts(
 ) -> Iterator[DivergenceRow]:
     """The first difference of each part of one compile; what some ranks lack is added to `missing`."""
     parts = {rank: {(part.stage, part.graph): part for part in compile.parts} for rank, compile in alike.items()}
+    lengths = frozenset[int].intersection(*(_lengths(compile) for compile in alike.values()))
     for key in dict.fromkeys(key for own in parts.values() for key in own):
-        having = {rank: own[key] for rank, own in parts.items() if key in own}
-        frame = alike[next(iter(having))].frame
+        having = {rank: own[key] for rank, own in parts.items() if key in own and not own[key].unread}
+        frame = next(iter(alike.values())).frame
         for rank in alike:
             if rank not in having:
                 missing.append({"rank": rank, "frame": frame, "stage": key[0], "graph": key[1], "others": tuple(having)})
-        neutral, found = without_rank_numbers({rank: part.items for rank, part in having.items()})
+        neutral, found = without_rank_numbers({rank: part.items for rank, part in having.items()}, lengths)
         by_rank += [{"frame": frame, "stage": key[0], "graph": key[1], **row} for row in found]
         yield from _of_part(having, neutral, frame)
+
+
+def _lengths(compile: Compile) -> frozenset[int]:
+    return frozenset[int]().union(*(part.lengths for part in compile.parts))
 
 
 def _of_part(having: Mapping[int, Part], keys: Mapping[int, tuple[object, ...]], frame: str) -> Iterator[DivergenceRow]:
@@ -242,10 +262,12 @@ def _at(items: Sequence[Item], number: int) -> Item | None:
 
 def without_rank_numbers(
     items: Mapping[int, Sequence[Item]],
+    lengths: Set[int] = frozenset(),
 ) -> tuple[dict[int, tuple[object, ...]], list[Mapping[str, Plain]]]:
     """The keys of each rank's items, with numbers that are n × rank on every rank replaced, and what was replaced.
 
-    Sizes are never replaced: a rank that is given another shape computes something else.
+    Sizes are never replaced: a rank that is given another shape computes something else. Of fewer than three ranks n is one of
+    `lengths`, those of dimensions that all of them have, and not 1: any two numbers of which the first is 0 are n × rank.
     """
     keys: dict[int, list[object]] = {rank: [(item.key, item.size) for item in own] for rank, own in items.items()}
     replaced: list[Mapping[str, Plain]] = []
@@ -254,6 +276,8 @@ def without_rank_numbers(
     columns = [{rank: own[number] for rank, own in items.items()} for number in range(len(next(iter(keys.values()))))]
     texts = [{rank: item.key for rank, item in here.items()} for here in columns]
     steps = {step for column in texts for step in _steps(column)}
+    if len(items) < 3:
+        steps &= lengths - {1}
     for number, here in enumerate(columns):
         common = _common_key(texts[number], steps)
         if common is not None and len({item.size for item in here.values()}) == 1:

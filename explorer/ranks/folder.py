@@ -17,6 +17,7 @@ from explorer.errors import FileError
 from explorer.files import trace_file
 from explorer.logs import read as logs
 from explorer.model.trace_data import TraceData
+from explorer.process.ranks import IN_FOLDER
 from explorer.replay import replay
 
 #: The rank in the name of a file: trace.rank0.json.gz, dedicated_log_torch_trace_rank_0_a74od7a1.log.
@@ -54,6 +55,15 @@ def _in_folder(folder: Path) -> dict[int, Read]:
             )
         files[number] = file
     return {number: _reader(files[number]) for number in sorted(files)}
+
+
+def trace_in(path: str | PathLike[str]) -> Path | None:
+    """The only trace file of a folder, as a single process or the one rank that is asked for leaves it; None without one."""
+    whole = Path(path)
+    if not whole.is_dir() or logs.kind_of(whole):
+        return None
+    named = [file for file in whole.glob("*.json.gz") if file.name == IN_FOLDER or _RANK.search(file.name)]
+    return named[0] if len(named) == 1 else None
 
 
 def _reader(file: Path) -> Read:

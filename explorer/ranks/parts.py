@@ -19,17 +19,18 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, text_lines
 from explorer.questions.collectives import CollectiveRow, collective_rows, is_collective
 from explorer.questions.provenance import origins
-from explorer.stages.fx_graph import StackPlace, outer_nodes, places_of, stack_of
+from explorer.stages.fx_graph import StackPlace, all_fx_nodes, places_of, stack_of
 
 #: The graphs that are compared, in the compiler's order, and what a divergence in each is called.
 GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": "graph", "post_grad": "graph"}
 #: What a log says in the trace's meta: calls of collectives as Inductor schedules them, and compile ids as their graphs run.
 LOGGED = ("collective_schedule", "graph_execution")
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b|\d{12,}")
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b|(?<=__dtensor_spec_)\d+|(?<=__builtins_dict___)\d+")
 #: The last argument of a guard on an object's identity: the number differs from process to process.
 _IDENTITY = re.compile(r"(check_(?:obj|type)_id\(.*, )\d+")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
 _FOLDER = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-]+)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OF_TORCH = re.compile(r"[/\\]torch[/\\](?:distributed|_\w+|nn|utils|autograd|fx)\b")
 
@@ -55,12 +56,21 @@ class Item:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a compile: `kind` is what a divergence in it is called, `stage` where it is read."""
+    """One part of a compile: `kind` is what a divergence in it is called, `stage` where it is read.
+
+    `lengths` are those of the dimensions of a graph's tensors.
+    """
 
     kind: str
     stage: str
     graph: str
     items: tuple[Item, ...]
+    lengths: frozenset[int] = frozenset()
+
+    @property
+    def unread(self) -> bool:
+        """Whether it is a graph of which no node was recorded, as one from Inductor's cache: it has at least an output."""
+        return self.stage in GRAPHS and not self.items
 
 
 @dataclass(frozen=True)
@@ -79,17 +89,20 @@ class RankParts:
     """All that is compared of a rank: its compiles, its collectives by group, and what only logs have.
 
     That is the schedule of collectives that Inductor states, and the order in which graphs ran; None for another trace.
+    `failed` says what stopped a compile, "" where nothing did.
     """
 
     compiles: tuple[Compile, ...]
     collectives: Mapping[tuple[int, ...] | str, tuple[Item, ...]]
     schedule: tuple[Item, ...] | None
     executed: tuple[Item, ...] | None
+    failed: str = ""
 
 
 def parts_of(trace: TraceData) -> RankParts:
     """What is compared of a rank."""
-    return RankParts(compiles_of(trace), collectives_by_group(trace), *map(partial(_logged, trace), LOGGED))
+    schedule, executed = map(partial(_logged, trace), LOGGED)
+    return RankParts(compiles_of(trace), collectives_by_group(trace), schedule, executed, _stopped(trace))
 
 
 def compiles_of(trace: TraceData) -> tuple[Compile, ...]:
@@ -111,6 +124,12 @@ def _failure(trace: TraceData, frame: str) -> str:
     return neutral(said[0].partition("\n")[0]) if said else ""
 
 
+def _stopped(trace: TraceData) -> str:
+    """What stopped compiles: the first line of each error."""
+    said = [f"{f.step}: {f.message.partition(chr(10))[0]}" for f in trace.failures if f.fatal and f.step != "compile"]
+    return neutral("; ".join(dict.fromkeys(said)))
+
+
 def _parts(trace: TraceData, frame: str) -> Iterator[Part]:
     """The parts of a compile; the second graph of a name, as DDPOptimizer makes one for each bucket, is "forward 2"."""
     for stage, kind in GRAPHS.items():
@@ -119,7 +138,7 @@ def _parts(trace: TraceData, frame: str) -> Iterator[Part]:
             counts[artifact.graph] += 1
             number = counts[artifact.graph]
             name = f"{artifact.graph} {number}".strip() if number > 1 else artifact.graph
-            yield Part(kind, stage, name, tuple(_nodes(trace, artifact)))
+            yield Part(kind, stage, name, tuple(_nodes(trace, artifact)), _lengths(artifact))
     guards = trace.find("guards", frame)
     if guards:
         yield Part("guards", "guards", "", tuple(sorted(_guards(trace, guards), key=lambda item: item.key)))
@@ -139,19 +158,36 @@ def neutral(text: str) -> str:
 
 
 def _nodes(trace: TraceData, artifact: Artifact) -> Iterator[Item]:
-    """The nodes of a graph: operator, arguments with the nodes by number, shape, stride, dtype."""
-    nodes = outer_nodes(artifact)
-    number = {node.name: f"%{n}" for n, node in enumerate(nodes)}
+    """The nodes of a graph and of those inside it: operator, arguments with the nodes by number, shape, stride, dtype.
+
+    A node is %n7, so that its number is not taken for one of the program.
+    """
+    nodes = all_fx_nodes(artifact)
+    number = {node.name: f"%n{n}" for n, node in enumerate(nodes)}
     for node in nodes:
         arguments = f"{node.args} {node.kwargs}"
         if is_collective(node.target):
             arguments = _group_neutral(trace, arguments)
-        arguments = re.sub(r"[A-Za-z_]\w*", lambda match: number.get(match[0], match[0]), arguments)
+        inside = node.name.rpartition(".")[0]  # the path of the graph inside, whose arguments are without it
+        arguments = _NAME.sub(partial(_numbered, number, f"{inside}." if inside else ""), arguments)
         tensors = [(node.shape, node.stride, node.dtype), *((o.shape, o.stride, o.dtype) for o in node.outputs or ())]
         size = "; ".join(_tensor(*tensor) for tensor in tensors if tensor[0] is not None)
-        written = node.args if node.op.startswith("call") else ""
+        written = f"{node.args}{_keywords(node)}" if node.op.startswith("call") else ""
         label = f"{node.name} = {node.target}{written}" + (f" {size}" if size else "")
         yield Item(neutral(f"{node.op} {node.target} {arguments}"), label, place_of_node(trace, artifact, node), size)
+
+
+def _numbered(number: Mapping[str, str], inside: str, match: re.Match[str]) -> str:
+    return number.get(inside + match[0], match[0])
+
+
+def _keywords(node: FxNode) -> str:
+    return f" {node.kwargs}" if node.kwargs not in ("", "{}") else ""
+
+
+def _lengths(artifact: Artifact) -> frozenset[int]:
+    """The lengths of the dimensions of a graph's tensors."""
+    return frozenset(int(length) for node in all_fx_nodes(artifact) for length in node.shape or () if length.isdigit())
 
 
 def _tensor(shape: Sequence[str] | None, stride: Sequence[str] | None, dtype: str | None) -> str:

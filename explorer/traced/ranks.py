@@ -148,9 +148,10 @@ class Ranks(Mapping[int, Trace]):
         if self.absent:
             lines.append(f"no file: rank {_list(self.absent)}")
         lines += [f"cannot be read: rank {rank}: {why}" for rank, why in self.unreadable.items()]
-        lines += [f"compute the same: rank {_list(group)}" for group in self.groups if len(group) > 1]
+        lines += [f"compute the same{self._but(group)}: rank {_list(group)}" for group in self.groups if len(group) > 1]
         lines += [f"alone: rank {group[0]}" for group in self.groups if len(group) == 1]
         several = sum(map(len, self.groups)) > 1
+        lines += _of_failures({rank: own.failed for rank, own in self._parts.items() if own.failed})
         lines += _of_first(self.first, len(self.divergences)) if several else ["fewer than two ranks have a graph to compare"]
         lines += _of_missing(self.missing)
         if self.by_rank:
@@ -158,6 +159,18 @@ class Ranks(Mapping[int, Trace]):
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _but(self, group: tuple[int, ...]) -> str:
+        """Say that some of what a group computes follows the rank."""
+        members = {str(rank) for rank in group}
+        number = sum(len(members & row["here"].keys()) > 1 for row in self.by_rank)
+        return f", but for a number that is n × rank in {number} {'place' if number == 1 else 'places'}" if number else ""
+
+
+def _of_failures(failed: Mapping[int, str]) -> list[str]:
+    """Say on which ranks an error stopped a compile."""
+    ranks = {why: tuple(rank for rank in failed if failed[rank] == why) for why in failed.values()}
+    return [f"a compile failed: rank {_list(those)}: {why[:_WIDTH]}" for why, those in ranks.items()]
 
 
 def _of_first(first: DivergenceRow | None, number: int) -> list[str]:
@@ -181,7 +194,11 @@ def _of_missing(missing: Rows) -> list[str]:
             stages.setdefault(row["rank"], {})[row["stage"]] = None
     nothing = tuple(row["rank"] for row in missing if not row["stage"])
     said = [f"not compared: rank {_list(nothing)} compiled no graph; the failures of its trace may say why"] if nothing else []
-    return said + [f"not compared: rank {rank} has no {', '.join(names)}, which others have" for rank, names in stages.items()]
+    none = {row["stage"] for row in missing if row["stage"] and not row["others"]}
+    for rank, names in stages.items():
+        own = [name for name in names if name not in none]
+        said += [f"not compared: rank {rank} has no {', '.join(own)}, which others have"] if own else []
+    return said + [f"not compared: no rank has the nodes of {name}, as of a graph from a cache" for name in sorted(none)]
 
 
 def _list(ranks: tuple[int, ...]) -> str:
@@ -214,7 +231,7 @@ def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: 
         if target is not None:
             raise InputError(f"{path} has several ranks: target= compiles the kernels of one log, so load that rank's file")
         return Ranks(readers, str(path), limit)
-    return load_trace(path, limit=limit, target=target)
+    return load_trace(folder.trace_in(path) or path, limit=limit, target=target)
 
 
 def load_ranks(path: str | PathLike[str], *, limit: float = trace_file.LIMIT) -> Ranks:

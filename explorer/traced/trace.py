@@ -618,11 +618,16 @@ class Trace(TraceData):
         In a folder the file is trace.json.gz, and trace.rank0.json.gz … of a rank of a distributed job; `explorer.load` of the
         folder gives all ranks. A UserWarning says where another path does not tell ranks apart.
         """
-        whole = path_in_folder(trace_file.checked(path), rank(os.environ))
+        whole = path_in_folder(trace_file.checked(path), self._rank())
         if whole != Path(path):
             make_folder(whole.parent)
         trace_file.save(self, whole)
         warn_if_it_overwrites(whole)
+
+    def _rank(self) -> int | None:
+        """The rank that this is the trace of, as a cluster or else the environment says it; None for a single process."""
+        of_cluster = (self.meta.get("world") or 1) > 1 and self.meta.get("rank") is not None
+        return int(self.meta["rank"]) if of_cluster else rank(os.environ)
 
     def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
         """Write the files of TORCH_COMPILE_DEBUG=1 under the same names, one folder a graph, and return their paths.

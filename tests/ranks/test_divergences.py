@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.model.values import Failure
 from explorer.ranks.divergences import without_rank_numbers
 from explorer.ranks.parts import Item, neutral
 from explorer.traced.ranks import Ranks
@@ -119,8 +120,156 @@ def test_the_end_of_a_ranks_part_may_stand_in_another_node() -> None:
     """As in a sharded embedding, x < 64 × rank and x >= 64 × (rank + 1) on two ranks."""
     starts, ends = ("lt(x, 0)", "lt(x, 64)"), ("ge(x, 64)", "ge(x, 128)")
     items = {rank: [Item(text, text) for text in (starts[rank], ends[rank])] for rank in (0, 1)}
-    keys, replaced = without_rank_numbers(items)
+    keys, replaced = without_rank_numbers(items, {64})
     assert keys[0] == keys[1] and len(replaced) == 2
+
+
+def test_two_ranks_need_the_length_of_a_dimension() -> None:
+    """Any two numbers of which the first is 0 are n × rank, so of two ranks n is a part's length, or they differ."""
+    items = {rank: [Item(text, text)] for rank, text in enumerate(("sub(x, 0)", "sub(x, 64)"))}
+    for lengths in (set[int](), {32}):
+        keys, replaced = without_rank_numbers(items, lengths)
+        assert keys[0] != keys[1] and not replaced
+    ones = {rank: [Item(text, text)] for rank, text in enumerate(("cumsum(x, 0)", "cumsum(x, 1)"))}
+    keys, replaced = without_rank_numbers(ones, {1})
+    assert keys[0] != keys[1] and not replaced
+
+
+def along_rows(x: torch.Tensor) -> torch.Tensor:
+    """Add up along the first dimension, or along the second on another rank."""
+    return torch.cumsum(x, DIMENSION)
+
+
+DIMENSION = 0
+
+
+def test_another_argument_on_two_ranks_is_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cumsum along 0 on rank 0 and along 1 on rank 1 is no part of a whole."""
+    traces = []
+    for rank in (0, 1):
+        monkeypatch.setitem(globals(), "DIMENSION", rank)
+        traces.append(explorer.trace(along_rows, torch.ones(4, 4), backend="eager"))
+    ranks = ranks_of(tmp_path, traces)
+    assert {"graph", "guards"} <= {row["kind"] for row in ranks.divergences}
+    assert ranks.groups == ((0,), (1,))
+
+
+def by_first(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """One of two products, by which the ranks differ."""
+    return torch.mm(x, x if DIMENSION == 0 else y) + y
+
+
+def test_another_operand_is_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mm(x, x) and mm(x, y) differ by a node, which is no number of the program."""
+    traces = []
+    for rank in (0, 1, 2):
+        monkeypatch.setitem(globals(), "DIMENSION", rank)
+        traces.append(explorer.trace(by_first, torch.ones(4, 4), torch.ones(4, 4), backend="eager"))
+    first = ranks_of(tmp_path, [replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "guards")) for t in traces]).first
+    assert first is not None and (first["kind"], first["ranks"]) == ("graph", (0,))
+    assert "mm" in first["here"]
+
+
+SCALE = 1 / 3
+
+
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    """Multiply by a number with many digits."""
+    return x * SCALE
+
+
+def test_long_numbers_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1/3 and 1/7, and long integers, are what the program says and no addresses."""
+    traces = []
+    for scale in (1 / 3, 1 / 7):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        traces.append(trace(scaled, 4))
+    assert "graph" in {row["kind"] for row in ranks_of(tmp_path, traces).divergences}
+    assert neutral("seed=123456789012345") != neutral("seed=123456789012346")
+    assert neutral("G['__builtins_dict___16']") == neutral("G['__builtins_dict___4']")
+
+
+def branching(x: torch.Tensor) -> torch.Tensor:
+    """A branch whose graph has the number by which the ranks differ."""
+    return torch.cond(x.sum() > 0, lambda a: a * SCALE, lambda a: a.sin(), (x,))  # type: ignore[no-any-return]
+
+
+def test_graphs_inside_a_graph_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The branches of torch.cond are graphs of their own, with the line of the program."""
+    traces = []
+    for scale in (0.5, 0.25):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        traces.append(trace(branching, 4))
+    (row,) = ranks_of(tmp_path, traces).divergences.where(kind="graph")
+    assert "0.5" in row["there"] and "0.25" in row["here"]
+
+
+def test_a_graph_without_nodes_is_missing(small: explorer.Trace, tmp_path: Path) -> None:
+    """A graph from a cache has no node to compare: of one rank or of all it is named, and never equal."""
+    empty = replace(
+        small,
+        artifacts=tuple(
+            replace(a, data={**a.data, "nodes": ()}) if a.stage == "dynamo" else a for a in small.artifacts if a.stage != "guards"
+        ),
+    )
+    (tmp_path / "all").mkdir()
+    (tmp_path / "one").mkdir()
+    everywhere = ranks_of(tmp_path / "all", [empty, empty])
+    assert everywhere.groups == () and not everywhere.divergences
+    assert "no rank has the nodes of dynamo" in str(everywhere)
+    one = ranks_of(tmp_path / "one", [small, small, replace(empty, artifacts=(*empty.artifacts, *small.find("guards")))])
+    assert [(row["rank"], row["stage"]) for row in one.missing] == [(2, "dynamo")]
+    assert one.groups == ((0, 1), (2,))
+
+
+def test_places_that_follow_the_rank_are_said_with_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks are not called equal without a word where numbers follow the rank."""
+    traces = []
+    for scale in (0, 4):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        traces.append(trace(scaled, 4))
+    ranks = ranks_of(tmp_path, [replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "guards")) for t in traces])
+    assert ranks.groups == ((0, 1),)
+    assert "compute the same, but for a number that is n × rank in 1 place: rank 0-1" in str(ranks)
+
+
+@pytest.mark.parametrize("failing", [(1,), (0, 1)])
+def test_a_failed_compile_is_named(small: explorer.Trace, tmp_path: Path, failing: Sequence[int]) -> None:
+    """Where some ranks failed it is a divergence; where all did, it is said all the same."""
+    failed = replace(small, failures=(Failure("compile", "TorchRuntimeError", "no such operator\nmore", fatal=True),))
+    ranks = ranks_of(tmp_path, [failed if rank in failing else small for rank in (0, 1)])
+    assert [(row["kind"], row["ranks"]) for row in ranks.divergences] == [("failed compile", (1,))] * (len(failing) == 1)
+    assert f"a compile failed: rank {'1' if len(failing) == 1 else '0-1'}: TorchRuntimeError: no such operator" in str(ranks)
+
+
+def test_labels_have_keyword_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only a keyword differs the two labels differ."""
+    traces = []
+    for scale in (0.5, 0.25):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        traces.append(trace(with_keyword, 4))
+    (row,) = ranks_of(tmp_path, traces).divergences.where(kind="graph")
+    assert "0.5" in row["there"] and "0.25" in row["here"]
+
+
+def with_keyword(x: torch.Tensor) -> torch.Tensor:
+    """Add with a keyword argument."""
+    return torch.add(x, x, alpha=SCALE)
+
+
+@pytest.mark.parametrize("name", ["trace.json.gz", "trace.rank0.json.gz"])
+def test_a_folder_with_one_trace_is_that_trace(small: explorer.Trace, tmp_path: Path, name: str) -> None:
+    """A single process, or the one rank that was asked for, leaves one file."""
+    small.save(tmp_path / name)
+    assert explorer.load(tmp_path) == explorer.load(tmp_path / name)
+
+
+def test_each_rank_of_a_cluster_has_its_file(small: explorer.Trace, tmp_path: Path) -> None:
+    """Two ranks traced in one process are saved into one folder, and loaded as ranks."""
+    for rank in (0, 1):
+        replace(small, meta={**small.meta, "world": 2, "rank": rank}).save(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["trace.rank0.json.gz", "trace.rank1.json.gz"]
+    assert list(explorer.load(tmp_path)) == [0, 1]
 
 
 def test_addresses_devices_and_folders_are_no_difference() -> None:
