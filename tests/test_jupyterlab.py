@@ -45,8 +45,10 @@ SERVERS = {
     "notebook": ("notebook", ("--JupyterNotebookApp.expose_app_in_browser=True", "--allow-root"), "notebooks/first.ipynb"),
     "voila": ("voila", ("--Voila.log_level=INFO",), "voila/render/first.ipynb"),
 }
-#: Said or asked for by a server's own pages, with no widget in them: server → parts of the text.
-ITS_OWN = {"notebook": ("reading 'schema'",), "voila": ("cdn.jsdelivr.net/npm/@fortawesome",)}
+#: In the error of a box of ipywidgets that is taken off while its children are made: Lumino has let go of its layout.
+BOX = "at get widgets ("
+#: Said or asked for by a server's own pages, not by explorer's view: server → parts of the text.
+ITS_OWN = {"lab": (BOX,), "notebook": ("reading 'schema'", BOX), "voila": ("cdn.jsdelivr.net/npm/@fortawesome",)}
 
 
 def free_port() -> int:
@@ -127,7 +129,7 @@ def shown(browser: Any, name: str, home: Path) -> Iterator[Any]:
     with served(name, home) as address, browser.new_context(viewport={"width": 1500, "height": 1000}) as context:
         tab = context.new_page()
         tab.on("request", lambda request: asked.append(request.url))
-        tab.on("pageerror", lambda error: raised.append(str(error)))
+        tab.on("pageerror", lambda error: raised.append(error.stack or str(error)))
         tab.goto(address, wait_until="commit", timeout=180_000)
         yield tab
     own = ITS_OWN.get(name, ())
