@@ -26,7 +26,7 @@ def assert_kernels(trace: TraceData, at_most: int) -> None:
     __tracebackhide__ = True
     kernels = kernels_of(_trace(trace))
     expected = f"at most {_number(at_most)} generated kernels"
-    if nothing := rules.why_nothing(trace):
+    if nothing := rules.why_no_code(trace):
         check([not_judged("kernels", expected, nothing)])
     if len(kernels) > at_most:
         lines = [f"{kernel.name} of {'; '.join(_lines(trace, kernel)) or 'no user line'}" for kernel in kernels]
@@ -52,7 +52,7 @@ def assert_graphs(trace: TraceData, at_most: int) -> None:
     __tracebackhide__ = True
     graphs = _trace(trace).find("dynamo")
     expected = f"at most {_number(at_most)} graphs"
-    if nothing := rules.why_nothing(trace):
+    if nothing := rules.why_no_record(trace):
         check([not_judged("graphs", expected, nothing)])
     if len(graphs) > at_most:
         causes = [*rules.breaks(trace), *rules.recompiles(trace)]

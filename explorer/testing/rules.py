@@ -69,17 +69,48 @@ def nodes_of_kernel(trace: TraceData, kernel: KernelData) -> list[Node]:
 
 
 def why_nothing(trace: TraceData) -> str:
-    """Say why a trace has nothing to judge; "" if something was compiled."""
-    return first_line(why_no_graph(trace))
+    """Say why a trace has nothing to judge, or not the whole program; "" if all that was to be compiled was."""
+    if nothing := why_no_graph(trace):
+        return first_line(nothing)
+    stopped = next((f for f in trace.failures if (f.fatal and f.stage != "kernel") or f.step == "compile"), None)
+    return f"not all was compiled: {first_line(stopped.message)}" if stopped else ""
+
+
+def why_no_record(trace: TraceData) -> str:
+    """Say why a trace does not say what Dynamo did, such as its graph breaks; "" if it does."""
+    if nothing := why_nothing(trace):
+        return nothing
+    log = trace.meta.get("log")
+    if log and (log != "TORCH_TRACE" or not trace.find("dynamo")):
+        return f"a {log} log has no graph breaks, recompiles and failures; `explorer trace` records them"
+    return ""
 
 
 def why_no_lowering(trace: TraceData) -> str:
-    """Say why a trace does not say what became of its FX nodes; "" if it does."""
+    """Say why a trace does not say what became of its FX nodes, or not those of all frames; "" if it does."""
     if nothing := why_nothing(trace):
         return nothing
-    if trace.find("lowering"):
-        return ""
-    return "the trace does not say how Inductor lowered its nodes: it is another compiler's, a log's, or a cache had the graph"
+    if not trace.find("lowering"):
+        return "the trace does not say how Inductor lowered its nodes: they are another compiler's, a log's, or a cache's"
+    if unseen := _frames_without(trace, "lowering"):
+        return f"the trace does not say how Inductor lowered frame {unseen}: it is another compiler's, or a cache had the graph"
+    return ""
+
+
+def why_no_code(trace: TraceData) -> str:
+    """Say why a trace does not have the kernels of all frames; "" if it does, and for a compiler other than Inductor."""
+    if nothing := why_nothing(trace):
+        return nothing
+    unseen = _frames_without(trace, "output_code", "kernel")
+    if unseen and trace.meta.get("backend") in (None, "", "inductor"):
+        return f"the trace has no output code of frame {unseen}: it is another compiler's, or a cache had the graph"
+    return ""
+
+
+def _frames_without(trace: TraceData, *stages: str) -> str:
+    """The frames of which Dynamo made a graph, and the trace has none of these stages."""
+    seen = {artifact.frame for stage in stages for artifact in trace.find(stage)}
+    return listed(artifact.frame for artifact in trace.find("dynamo") if artifact.frame not in seen)
 
 
 # Rules -------------------------------------------------------------------------------------------------------------------
@@ -88,7 +119,7 @@ def why_no_lowering(trace: TraceData) -> str:
 def breaks(trace: TraceData) -> Iterator[Finding]:
     """Yield each graph break."""
     expected = "no graph break"
-    if nothing := why_nothing(trace):
+    if nothing := why_no_record(trace):
         yield not_judged("break", expected, nothing)
     for row in graph_breaks(trace):
         line = user_line(trace, row["file"], row["line"], code_at(trace, row["file"], row["line"]))
@@ -108,7 +139,7 @@ def code_at(trace: TraceData, file: str, line: int) -> str:
 def recompiles(trace: TraceData) -> Iterator[Finding]:
     """Yield each recompile, with the guards that failed."""
     expected = "no recompile"
-    if nothing := why_nothing(trace):
+    if nothing := why_no_record(trace):
         yield not_judged("recompile", expected, nothing)
     guards: dict[str, list[str]] = {}
     for row in table(trace, "recompile"):
@@ -150,6 +181,8 @@ def spills(trace: TraceData) -> Iterator[Finding]:
     kernels = kernels_of(trace)
     if not kernels:
         yield not_judged("spill", expected, first_line(why_no_kernel(trace)), A_GPU)
+    elif unseen := why_no_code(trace):
+        yield not_judged("spill", expected, unseen)
     for kernel in kernels:
         known = {what: int(kernel.resources[what]) for what in SPILLS if kernel.resources.get(what) is not None}
         lines = lines_of(trace, nodes_of_kernel(trace, kernel))
@@ -211,10 +244,11 @@ def _is_allowed(target: str, allowed: Iterable[str]) -> bool:
 def failures(trace: TraceData, allowed: Iterable[str] = ()) -> Iterator[Finding]:
     """Yield each failure that is not among the allowed: these are parts of the texts of failures."""
     parts = tuple(allowed)
-    if not trace.artifacts and not trace.failures:
-        yield not_judged("failure", "no failure", why_nothing(trace))
+    if not trace.failures and (nothing := why_no_record(trace)):
+        yield not_judged("failure", "no failure", nothing)
     for failure in trace.failures:
-        if not any(part in str(failure) for part in parts):
+        is_explorers = (failure.stage, failure.step) == ("log", "not shown")
+        if not is_explorers and not any(part in str(failure) for part in parts):
             yield failed(failure)
 
 
@@ -229,8 +263,10 @@ def over_peak(trace: TraceData, under: float) -> Iterator[Finding]:
     """Yield each graph whose peak memory is not under a limit in bytes, and each of which that is not known."""
     expected = f"peak memory under {readable(int(under))}"
     peaks, unknown = peak_bytes(trace)
-    if not peaks and not unknown:
-        yield not_judged("peak memory", expected, why_nothing(trace) or "the trace has no output code of Inductor's")
+    if unseen := why_no_code(trace):
+        yield not_judged("peak memory", expected, unseen)
+    elif not peaks and not unknown:
+        yield not_judged("peak memory", expected, "the trace has no output code of Inductor's")
     for where, why in unknown.items():
         yield not_judged("peak memory", expected, f"{where}: {why}", "t.memory")
     for (frame, graph), peak in peaks.items():
@@ -299,6 +335,8 @@ __all__ = [
     "unfused",
     "user_line",
     "why_called",
+    "why_no_code",
     "why_no_lowering",
+    "why_no_record",
     "why_nothing",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import explorer
 from explorer import testing
 from explorer.errors import InputError
 from explorer.files.trace_file import load_events
+from explorer.model.trace_data import TraceData
 from explorer.testing.facts import facts_of
+from explorer.testing.rules import RULES
 from explorer.traced import Trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the assertions are tried on compiles")
@@ -260,6 +263,65 @@ def test_an_empty_trace_passes_no_assertion(ask: Callable[[Trace], None]) -> Non
         ask(NOTHING)
     assert not any(finding.judged for finding in raised.value.findings)
     assert isinstance(raised.value, AssertionError)
+
+
+UNSEEN = {
+    "break": testing.assert_no_graph_break,
+    "graphs": lambda t: testing.assert_graphs(t, 99),
+    "kernels": lambda t: testing.assert_kernels(t, 99),
+    "fallback": lambda t: testing.assert_no_new_fallback(t, ["aten"]),
+    "peak memory": lambda t: testing.assert_peak_memory(t, 1e15),
+    "fused": lambda t: testing.assert_fused(t, "mul", "sum"),
+}
+
+
+def unjudged(trace: Trace) -> dict[str, str]:
+    """Which of the assertions are not judged of a trace, and why; all pass otherwise."""
+    why = {}
+    for name, ask in UNSEEN.items():
+        try:
+            ask(trace)
+        except testing.ContractError as error:
+            assert not error.findings[0].judged
+            why[name] = error.findings[0].actual
+    return why
+
+
+def test_a_frame_that_a_cache_had_is_not_judged(traced: Callable[[Any], Trace]) -> None:
+    """Where one frame was compiled and another's graph came from a cache, what became of that one is not known."""
+    t = traced(block)
+    assert not unjudged(t)
+    cached = replace(t.find("dynamo")[0], id="1/0:dynamo", frame="1/0")
+    why = unjudged(Trace.of(TraceData(t.meta, (*t.artifacts, cached), t.links)))
+    assert set(why) == {"kernels", "fallback", "peak memory", "fused"} and all("frame 1/0" in text for text in why.values())
+
+
+def test_a_program_that_was_compiled_in_part_is_not_judged() -> None:
+    """With suppress_errors a function that fails runs in Python: nothing that it would break is said to hold."""
+
+    def compiler(graph: Any, example: Any) -> Any:
+        raise ValueError("no such thing")
+
+    with torch._dynamo.config.patch(suppress_errors=True), explorer.record("cpu") as recording:
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+        torch.compile(lambda x: x + 2, backend=compiler)(torch.ones(2))
+    why = unjudged(recording.trace)
+    assert set(why) == set(UNSEEN) and "could not be compiled" in why["break"]
+
+
+def test_a_log_passes_only_what_it_records(traced: Callable[[Any], Trace], tmp_path: Path) -> None:
+    """A folder of TORCH_COMPILE_DEBUG has no graph breaks, a TORCH_TRACE log has; what is not shown of it is no failure."""
+    traced(block).save_debug_dir(tmp_path)
+    folder = explorer.load(tmp_path)
+    assert isinstance(folder, Trace)
+    why = unjudged(folder)
+    assert set(why) == {"break", "graphs", "fallback", "fused"} and "TORCH_COMPILE_DEBUG" in why["break"]
+    for name in ("recompile", "failure"):
+        assert [finding.judged for finding in RULES[name](folder)] == [False]
+    log = explorer.load(DATA / "logs" / "artifacts.log.gz")
+    assert isinstance(log, Trace) and [failure.step for failure in log.failures] == ["not shown"]
+    testing.assert_no_graph_break(log)
+    testing.assert_no_new_failure(log)
 
 
 def test_spills_of_a_cpp_kernel_are_not_judged(on_cpu: Trace) -> None:
