@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from explorer.errors import InputError
@@ -119,4 +120,6 @@ def _trace(trace: object) -> TraceData:
 def _number(given: float) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise InputError(f"a limit is a number, not {given!r}")
+    if not math.isfinite(given):
+        raise InputError(f"a limit is a finite number, not {given!r}: nothing could break it, or nothing keep it")
     return given

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from explorer.errors import InputError
+from explorer.errors import InputError, unknown_name
 from explorer.model.trace_data import TraceData
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.lowering import lowerings
@@ -35,11 +35,18 @@ def unfused_parts(trace: TraceData, parts: Sequence[Part], graph: str | None = N
     """
     if len(parts) < 2:
         raise InputError(f"a fusion is of two parts or more: operators, lines of code or nodes, not {listed(map(repr, parts))}")
+    if len(set(parts)) < len(parts):
+        raise InputError(
+            f"a fusion is of different parts, not {listed(map(repr, parts))}: name two nodes, such as 'sum_1', 'sum_2'"
+        )
     expected = f"{' and '.join(map(str, parts))} in one kernel"
     if nothing := why_no_lowering(trace) or _no_verdicts(trace):
         yield not_judged("fused", expected, nothing)
         return
-    graphs = [g for g in fusion_of(trace).graphs if graph in (None, g.artifact.graph)]
+    every = fusion_of(trace).graphs
+    graphs = [g for g in every if graph in (None, g.artifact.graph)]
+    if not graphs:
+        raise unknown_name("graph of this trace", graph, {g.artifact.graph for g in every})
     places = {part: list(_places(trace, graphs, part)) for part in parts}
     for part, homes in places.items():
         if not homes:

@@ -10,8 +10,11 @@ from explorer.errors import InputError
 from explorer.gpus.figures import Target
 from explorer.questions.tables import functions
 from explorer.replay import names_of
-from explorer.testing.findings import check, not_judged
+from explorer.testing.findings import Finding, check, not_judged
 from explorer.testing.rules import MOST, recompiles, user_line, why_nothing
+
+#: The steps of failures that say that torch has compiled a function as often as its settings allow.
+LIMITS = ("recompile_limit", "accumulated_recompile_limit")
 
 if TYPE_CHECKING:
     from explorer.traced import Trace
@@ -40,11 +43,22 @@ def assert_no_recompile(
     expected = f"{len(calls)} calls with {f'at most {at_most} recompiles' if at_most else 'no recompile'}"
     if nothing := why_nothing(trace):
         check([not_judged("recompile", expected, nothing)])
-    found = list(recompiles(trace))
-    if len(found) > at_most:
+    found, stopped = list(recompiles(trace)), _at_the_limit(trace, expected)
+    if len(found) > at_most or stopped:
         lines = _defined_at(trace)
-        check(replace(each, expected=expected, actual=_of_call(each.actual, calls, frames), lines=lines) for each in found)
+        again = [replace(each, expected=expected, actual=_of_call(each.actual, calls, frames), lines=lines) for each in found]
+        check([*stopped, *again])
     return trace
+
+
+def _at_the_limit(trace: Trace, expected: str) -> list[Finding]:
+    """A finding for each function that torch compiles no more: what further calls would recompile is not seen."""
+    why = "torch stopped compiling it, and what calls fit no compile of it run in Python"
+    return [
+        Finding("recompile", expected, f"the limit on recompiles is reached: {head}", _defined_at(trace), why, "t.failures")
+        for failure in trace.failures
+        if failure.step in LIMITS and (head := failure.message.partition(": ")[0])
+    ]
 
 
 def _check_calls(calls: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,8 @@ from explorer.testing.findings import ContractError, Finding, not_judged
 
 #: What the traces are called.
 NAMES = ("before", "after")
+#: The figures that differ between two runs of one program.
+OF_THE_RUN = ("compile seconds",)
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,14 @@ class Difference:
     @property
     def markdown(self) -> str:
         """The same for a pull request: a table of the figures that differ, and a section for what is worse and what is better."""
-        rows = [f"| {name} | {before} | {after} |" for name, before, after in self.figures if before != after]
+        differing = [row for row in self.figures if row[1] != row[2] and row[0] not in OF_THE_RUN]
+        rows = [f"| {name} | {before} | {after} |" for name, before, after in differing]
         table = ["| | before | after |", "|---|---:|---:|", *rows] if rows else []
         worse = [f for f in self.findings if not f.is_gain]
         better = [f for f in self.findings if f.is_gain]
-        parts = [*table, *_section("Worse, or to look at", worse), *_section("Better", better)]
-        return "\n".join(["## What torch.compile makes of it", "", *(parts or ["Compiled alike."])])
+        alike = [] if self.findings else [*([""] if table else []), "Compiled alike."]
+        parts = [*table, *alike, *_section("Worse, or to look at", worse), *_section("Better", better)]
+        return "\n".join(["## What torch.compile makes of it", "", *parts])
 
     def plain(self) -> dict[str, Any]:
         """The same as JSON: `figures`, each with `figure`, `before` and `after` as shown, and `findings`."""
@@ -82,12 +87,18 @@ def _item(finding: Finding) -> list[str]:
     """A finding as an item of a list; code of the user's is between backticks, so that it is no Markdown."""
     unjudged = "" if finding.judged else "not judged: "
     parts = [("expected", finding.expected), ("why", finding.why)]
-    quoted = [f"  - ``{line}``" for line in finding.lines]
+    quoted = [f"  - {_quoted(line)}" for line in finding.lines]
     return [
         f"- **{finding.rule}**: {unjudged}{finding.actual}",
         *(f"  - {name}: {text}" for name, text in parts if text),
         *quoted,
     ]
+
+
+def _quoted(code: str) -> str:
+    """Code between more backticks than it has in a row."""
+    fence = "`" * max(2, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence} {code} {fence}" if "`" in code else f"{fence}{code}{fence}"
 
 
 __all__ = ["Difference", "difference"]

@@ -143,7 +143,7 @@ def recompiles(trace: TraceData) -> Iterator[Finding]:
         yield not_judged("recompile", expected, nothing)
     guards: dict[str, list[str]] = {}
     for row in table(trace, "recompile"):
-        guards.setdefault(row["frame"], []).append(f"{row['guard']} (of {row['earlier']})")
+        guards.setdefault(row["frame"], []).append(f"{first_line(str(row['guard']))} (of {row['earlier']})")
     calls = {a.frame: typed(CompileCall, a.data) for a in trace.find("compile_call")}
     for frame, failed in guards.items():
         call = calls.get(frame)

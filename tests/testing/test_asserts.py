@@ -340,3 +340,10 @@ def test_wrong_arguments_say_what_to_give(traced: Callable[[Any], Trace]) -> Non
         testing.assert_fused(traced(block), "sum")
     with pytest.raises(InputError, match="a number"):
         testing.assert_peak_memory(traced(block), "1 GB")  # type: ignore[arg-type]
+    for limit in (float("inf"), float("nan")):
+        with pytest.raises(InputError, match="a finite number"):
+            testing.assert_peak_memory(traced(block), limit)
+    with pytest.raises(InputError, match="different parts"):
+        testing.assert_fused(traced(block), "sum", "sum")
+    with pytest.raises(InputError, match="inference"):
+        testing.assert_fused(traced(block), "mul", "sum", graph="forward")

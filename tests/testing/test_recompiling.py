@@ -53,6 +53,15 @@ def test_a_recompile_names_the_call_and_the_guard() -> None:
     assert re.search(r"at: +test_recompiling\.py:\d+: double", text)
 
 
+def test_where_torch_stops_compiling_is_a_finding() -> None:
+    """At the limit of torch's settings calls run in Python and recompile nothing more, which does not pass."""
+    calls = [(torch.ones(size),) for size in (4, 8, 16, 32)]
+    with torch._dynamo.config.patch(recompile_limit=2), pytest.raises(testing.ContractError) as raised:
+        testing.assert_no_recompile(double, *calls, at_most=3, backend="eager", dynamic=False)
+    assert "the limit on recompiles is reached" in str(raised.value) and "double" in str(raised.value)
+    torch._dynamo.reset()
+
+
 def test_the_program_is_left_alone() -> None:
     """What a call changes is put back, and the function's own compiles stay with it."""
     torch._dynamo.reset()

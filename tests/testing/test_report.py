@@ -12,7 +12,8 @@ import explorer
 from explorer import cli
 from explorer.files.trace_file import load_events
 from explorer.testing.facts import facts_of
-from explorer.testing.report import difference
+from explorer.testing.findings import Finding
+from explorer.testing.report import Difference, difference
 from explorer.testing.rules import RULES
 from explorer.traced import Trace
 
@@ -53,6 +54,16 @@ def test_a_lost_fusion_is_a_finding_of_diff(
         assert cli.main(["diff", str(file), str(file), *form, "--fail-on", "spill,break"]) == 0
         assert finding.why in text or form == ("--json",)
         capsys.readouterr()
+
+
+def test_markdown_says_what_is_alike_and_quotes_any_code() -> None:
+    """Only the time to compile is no difference; other figures are, without a finding too; backticks do not end a quotation."""
+    head = "## What torch.compile makes of it\n\n"
+    assert Difference((("compile seconds", "1.2 s", "1.3 s"),), ()).markdown == f"{head}Compiled alike."
+    text = Difference((("compile seconds", "1.2 s", "1.3 s"), ("launches", "2", "3")), ()).markdown
+    assert "| launches | 2 | 3 |\n\nCompiled alike." in text and "seconds" not in text
+    code = "f('``x``')"
+    assert f"  - ``` {code} ```" in Difference((), (Finding("break", "none", "one", (code,)),)).markdown
 
 
 def test_what_cannot_be_compared_is_not_judged(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
