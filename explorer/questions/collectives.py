@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypedDict
 
 from explorer.model.integers import evaluated
@@ -101,11 +102,26 @@ def is_wait(target: str) -> bool:
 
 
 def _graphs(trace: TraceData) -> Iterator[Artifact]:
-    """The last graph of each frame and name: Inductor's after its passes, or AOTAutograd's."""
-    graphs: dict[tuple[str, str], Artifact] = {}
+    """The graphs of each frame and name: Inductor's after its passes, or AOTAutograd's.
+
+    They are several of one name where DDPOptimizer makes one for each bucket. One without nodes, as from Inductor's cache, is
+    that of AOTAutograd.
+    """
+    graphs: dict[tuple[str, str], list[Artifact]] = {}
     for stage in ("forward", "backward", "post_grad"):
-        graphs.update({(a.frame, a.graph): a for a in trace.find(stage)})
-    yield from graphs.values()
+        for (frame, name), found in _by_name(trace.find(stage)).items():
+            before = graphs.get((frame, name), [])
+            same = len(before) == len(found)
+            graphs[frame, name] = [a if a.nodes or not same else before[n] for n, a in enumerate(found)]
+    for several in graphs.values():
+        yield from several
+
+
+def _by_name(artifacts: Sequence[Artifact]) -> dict[tuple[str, str], list[Artifact]]:
+    found: dict[tuple[str, str], list[Artifact]] = {}
+    for artifact in artifacts:
+        found.setdefault((artifact.frame, artifact.graph), []).append(artifact)
+    return found
 
 
 def _rows(trace: TraceData, artifact: Artifact) -> list[CollectiveRow]:
@@ -118,7 +134,13 @@ def _rows(trace: TraceData, artifact: Artifact) -> list[CollectiveRow]:
     where = wrapper.id if wrapper and spans else ""
     spans = spans or _spans_in_graph(artifact, nodes)
     rows = [_row(trace, artifact, node, where, spans.get(node.name, Span())) for node in found]
-    return sorted(rows, key=lambda row: math.inf if row["started"] is None else row["started"])
+    return in_order(rows)
+
+
+def in_order(rows: Sequence[CollectiveRow]) -> list[CollectiveRow]:
+    """Sort the rows of a graph by their start; one without stays behind the one that the graph has before it."""
+    lines = list(accumulate((row["started"] for row in rows), lambda last, line: last if line is None else line, initial=0))
+    return [row for _, row in sorted(zip(lines[1:], rows, strict=True), key=lambda pair: pair[0] or 0)]
 
 
 def _row(trace: TraceData, artifact: Artifact, node: FxNode, wrapper: str, span: Span) -> CollectiveRow:
@@ -255,9 +277,14 @@ def _exchanges(target: str) -> bool:
 
 
 def _wrapper(trace: TraceData, artifact: Artifact) -> Artifact | None:
-    """The wrapper in Python that was made of a graph; None without one."""
+    """The wrapper in Python that was made of a graph, of several graphs of a name by number; None without one."""
     wrappers = [a for a in trace.find("output_code", artifact.frame, artifact.graph) if a.language != "cpp"]
-    return wrappers[-1] if wrappers and artifact.stage == "post_grad" else None
+    graphs = [a.id for a in trace.find("post_grad", artifact.frame, artifact.graph)]
+    if artifact.id not in graphs or not wrappers:
+        return None
+    if len(graphs) == 1:
+        return wrappers[-1]
+    return wrappers[graphs.index(artifact.id)] if len(graphs) == len(wrappers) else None
 
 
 def _spans_in_wrapper(trace: TraceData, graph: Artifact, found: Sequence[FxNode], wrapper: Artifact) -> dict[str, Span]:
@@ -274,7 +301,7 @@ def _nodes_of_sites(
 ) -> dict[str, Site]:
     """The call of the wrapper that each collective of the graph became: by links, the others by operator and order."""
     by_line = {line: name for name, line in node_lines(graph).items()}
-    targets = {node.name: node.target for node in found}
+    targets = {node.name: short_name(node.target) for node in found}
     linked: dict[int, list[str]] = {}
     for link in trace.links:
         if link.source == wrapper.id and link.target == graph.id and link.how == EXTERN:
@@ -295,7 +322,8 @@ def _nodes_of_sites(
 
 
 def _target(site: Site) -> str:
-    return site.name.removeprefix("torch.ops.")
+    """The operator that a wrapper calls, in place or not, as `short_name` has it: Inductor may have chosen the other."""
+    return short_name(site.name)
 
 
 def _waits(calls: Sequence[Site]) -> dict[int, int]:
@@ -327,4 +355,4 @@ def _span(calls: Sequence[Site], site: Site, end: int | None) -> Span:
     return Span(site.line, end, tuple(one.name for one in inside))
 
 
-__all__ = ["CollectiveRow", "collective_rows", "collectives", "is_collective", "is_wait", "short_name"]
+__all__ = ["CollectiveRow", "collective_rows", "collectives", "in_order", "is_collective", "is_wait", "short_name"]

@@ -27,7 +27,7 @@ GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": 
 LOGGED = ("collective_schedule", "graph_execution")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b|(?<=__dtensor_spec_)\d+|(?<=__builtins_dict___)\d+")
 #: The last argument of a guard on an object's identity: the number differs from process to process.
-_IDENTITY = re.compile(r"(check_(?:obj|type)_id\(.*, )\d+")
+_IDENTITY = re.compile(r"(check_(?:\w+_id|fake_script_type)\(.*, )\d+")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
 _FOLDER = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-]+)")
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch import distributed
+from torch import distributed, nn
 from torch.distributed import _functional_collectives as functional
 from torch.distributed.tensor.debug import CommDebugMode
+from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import explorer
-from explorer.questions.collectives import collectives, is_collective, short_name
+from explorer.questions.collectives import collectives, in_order, is_collective, short_name
 from explorer.traced import Trace
 
 WORLD = 8
@@ -122,3 +124,56 @@ def test_a_saved_trace_has_the_same_collectives(traced: Trace, tmp_path: Any) ->
     """The table needs nothing of the process: a loaded trace has the same rows."""
     traced.save(tmp_path / "t.json.gz")
     assert list(collectives(explorer.load(tmp_path / "t.json.gz"))) == list(collectives(traced))
+
+
+def of_an_input(x: torch.Tensor) -> torch.Tensor:
+    """A collective of what the caller keeps, so that Inductor copies it first."""
+    return functional.all_reduce(x, "sum", "0") + x
+
+
+def test_a_call_in_place_is_that_of_the_graphs_operator(group: None) -> None:
+    """The graph has all_reduce and the wrapper all_reduce_ on a copy: the lines are the wrapper's."""
+    trace = explorer.trace(of_an_input, torch.ones(64, 64), target="h100")
+    (row,) = collectives(trace)
+    lines = trace.text("output_code").splitlines()
+    assert row["call"] == "_c10d_functional.all_reduce.default" and row["wrapper"]
+    assert "all_reduce_.default(" in lines[row["started"] - 1] and "wait_tensor" in lines[row["waited"] - 1]
+
+
+def test_a_graph_without_nodes_gives_way_to_that_before_it(traced: Trace) -> None:
+    """Where Inductor's cache gives no nodes, the collectives are those of AOTAutograd's graph."""
+    artifacts = (replace(a, data={**a.data, "nodes": ()}) if a.stage == "post_grad" else a for a in traced.artifacts)
+    rows = collectives(replace(traced, artifacts=tuple(artifacts)))
+    assert sorted(row["operator"] for row in rows) == sorted(row["operator"] for row in collectives(traced))
+
+
+class Layers(nn.Module):
+    """Two layers with a collective each, of more than a bucket's bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(600, 600), nn.Linear(600, 600)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(functional.all_reduce(self.up(x), "sum", "0"))
+        return functional.all_gather_tensor(self.down(hidden), 0, "0")  # type: ignore[no-any-return]
+
+
+def test_each_bucket_of_ddp_has_its_collectives(group: None) -> None:
+    """DDPOptimizer makes a graph a bucket, all of one name: each has its own wrapper."""
+    model = DistributedDataParallel(Layers(), bucket_cap_mb=1)
+    with torch.no_grad():
+        trace = explorer.trace(model, torch.ones(8, 600), target="h100")
+    rows = collectives(trace)
+    assert [row["operator"] for row in rows] == ["all_reduce", "all_gather_into_tensor"]
+    assert len({row["wrapper"] for row in rows}) == 2
+    for row in rows:
+        assert row["operator"] in trace.artifact(row["wrapper"]).lines[row["started"] - 1]
+
+
+def test_a_collective_without_a_start_keeps_its_place(traced: Trace) -> None:
+    """It stays behind the one that the graph has before it, and is not put last."""
+    rows = [row for row in collectives(traced) if row["started"] is not None]
+    without = [rows[0], {**rows[1], "started": None}, *rows[2:]]
+    assert [row["node"] for row in in_order(without)] == [row["node"] for row in rows]  # type: ignore[arg-type]
+    assert [row["node"] for row in in_order(rows[::-1])] == [row["node"] for row in rows]  # type: ignore[arg-type]

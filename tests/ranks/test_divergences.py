@@ -154,20 +154,21 @@ def test_another_argument_on_two_ranks_is_a_divergence(tmp_path: Path, monkeypat
     assert ranks.groups == ((0,), (1,))
 
 
-def by_first(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """One of two products, by which the ranks differ."""
-    return torch.mm(x, x if DIMENSION == 0 else y) + y
+def by_first(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """One of three products, by which the ranks differ."""
+    added = x + y + z
+    return torch.mm(x, (x, y, z)[DIMENSION]) + added
 
 
 def test_another_operand_is_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mm(x, x) and mm(x, y) differ by a node, which is no number of the program."""
+    """mm(x, x), mm(x, y) and mm(x, z) differ by a node, whose place is no number of the program."""
     traces = []
     for rank in (0, 1, 2):
         monkeypatch.setitem(globals(), "DIMENSION", rank)
-        traces.append(explorer.trace(by_first, torch.ones(4, 4), torch.ones(4, 4), backend="eager"))
-    first = ranks_of(tmp_path, [replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "guards")) for t in traces]).first
-    assert first is not None and (first["kind"], first["ranks"]) == ("graph", (0,))
-    assert "mm" in first["here"]
+        made = explorer.trace(by_first, *(torch.ones(4, 4) for _ in range(3)), backend="eager")
+        traces.append(replace(made, artifacts=tuple(a for a in made.artifacts if a.stage == "dynamo" or a.stage == "source")))
+    ranks = ranks_of(tmp_path, traces)
+    assert {row["kind"] for row in ranks.divergences} == {"graph"} and len(ranks.groups) == 3
 
 
 SCALE = 1 / 3
@@ -276,6 +277,7 @@ def test_addresses_devices_and_folders_are_no_difference() -> None:
     """What torch prints of a device, an object or a file on each rank is not what it computes; a size is."""
     ones = (
         "check_obj_id(L['fn'].__code__, 10805696)",
+        "check_fake_script_type(G['dist'].group.WORLD, 93908256525744), type=<class 'ProcessGroup'>",
         "Tensor, device=0, size=[8]",
         "tensor on cuda:0 at 0x7f00",
         "__dtensor_spec_139623729968960",
@@ -283,6 +285,7 @@ def test_addresses_devices_and_folders_are_no_difference() -> None:
     )
     others = (
         "check_obj_id(L['fn'].__code__, 10805760)",
+        "check_fake_script_type(G['dist'].group.WORLD, 94408256525700), type=<class 'ProcessGroup'>",
         "Tensor, device=1, size=[8]",
         "tensor on cuda:1 at 0x7f10",
         "__dtensor_spec_140004624029056",
