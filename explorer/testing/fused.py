@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,6 +15,17 @@ from explorer.questions.tables import graph_breaks
 from explorer.testing.findings import Finding, not_judged
 from explorer.testing.rules import Node, lines_of, listed, user_line, why_no_lowering
 
+#: The operators of ATen that Python's stand for.
+INFIX = {
+    "+": ("add",),
+    "-": ("sub",),
+    "*": ("mul",),
+    "/": ("div",),
+    "//": ("div", "floor_divide"),
+    "%": ("remainder",),
+    "**": ("pow",),
+    "@": ("matmul", "mm", "bmm", "addmm"),
+}
 #: How a part is named: as `Fusion.why` takes it, by the number of a user line, or by some of its code.
 Part = str | int
 
@@ -75,8 +87,32 @@ def _places(trace: TraceData, graphs: Iterable[Graph], part: Part) -> Iterator[P
 def _names_of_line(trace: TraceData, graph: Graph, part: Part) -> tuple[str, ...]:
     """The FX nodes of a graph that a user line makes, by its number or by some of its code."""
     where = (graph.artifact.frame, graph.artifact.graph)
-    rows = [row for row in lowerings(trace) if (row["frame"], row["graph"]) == where]
-    return tuple(row["node"] for row in rows if _is_meant(row, part))
+    rows = [row for row in lowerings(trace) if (row["frame"], row["graph"]) == where and _is_meant(row, part)]
+    return tuple(row["node"] for row in (_of_code(graph, rows, part) if isinstance(part, str) else rows))
+
+
+def _of_code(graph: Graph, rows: Sequence[Node], code: str) -> Sequence[Node]:
+    """Those nodes of a line that some code of it makes: of operators that stand in the code, or all where it is all of the line.
+
+    What a backward graph computes has other operators, and goes by its line. InputError where nothing tells the nodes apart.
+    """
+    words = {*re.findall(r"[A-Za-z]\w*[A-Za-z0-9]", code), *_infix(code)}
+    results = {place.node for word in words for place in graph.operators.get(word, ())}
+    named = [row for row in rows if row["node"] in results or str(row["target"]).split(".")[1:2] in [[word] for word in words]]
+    if named or len(rows) < 2 or graph.artifact.graph == "backward" or any(_value(str(row["code"])) == code for row in rows):
+        return named or rows
+    raise InputError(f"{code!r} is part of a line that computes {listed(str(r['target']) for r in rows)}: name one of these")
+
+
+def _infix(code: str) -> set[str]:
+    """The operators between two operands: a sign and "=" of a keyword are none."""
+    signs = re.findall(r"(?<=[\w)\]])\s*(\*\*|//|[-+*/@%])\s*(?=[\w(\[])|^\s*([-+*/@%])", code)
+    return {name for pair in signs for sign in pair for name in INFIX.get(sign, ())}
+
+
+def _value(line: str) -> str:
+    """A line without what it returns or assigns to."""
+    return re.sub(r"^(return\s+|[\w.,\s]+=(?!=)\s*)", "", line.strip())
 
 
 def _is_meant(row: Node, part: Part) -> bool:

@@ -114,11 +114,25 @@ def test_what_one_kernel_computes_is_fused(parts: tuple[str, str], traced: Calla
     testing.assert_fused(traced(block), *parts)
 
 
+def test_a_piece_of_code_stands_for_its_own_operators() -> None:
+    """Of a line that two kernels compute, a piece is what its operators are; where none is named, it is refused."""
+
+    def f(y: Any) -> Any:
+        return (y.sum() + y).amax()
+
+    t = explorer.trace(f, torch.ones(512, 512), target="h100")
+    assert len([kernel for kernel in t.kernels if "aten.sum" in kernel.operators]) < len(t.kernels)
+    testing.assert_fused(t, "y.sum() + y", "amax")
+    assert "apart" in message(testing.assert_fused, t, "y.sum()", "amax")
+    with pytest.raises(InputError, match=r"name one of these"):
+        testing.assert_fused(t, "(y.", "amax")
+
+
 def test_user_lines_go_by_their_numbers_too(traced: Callable[[Any], Trace]) -> None:
     """A line's number stands for what the line computes."""
     first = block.__code__.co_firstlineno
     testing.assert_fused(traced(block), first + 2, first + 3)
-    testing.assert_fused(traced(block), "x @ w", first + 2, first + 3)
+    testing.assert_fused(traced(block), "silu(x @ w)", first + 2, first + 3)
 
 
 def test_what_is_not_fused_says_why(traced: Callable[[Any], Trace]) -> None:
