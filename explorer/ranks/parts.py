@@ -25,7 +25,9 @@ from explorer.stages.fx_graph import StackPlace, all_fx_nodes, places_of, stack_
 GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": "graph", "post_grad": "graph"}
 #: What a log says in the trace's meta: calls of collectives as Inductor schedules them, and compile ids as their graphs run.
 LOGGED = ("collective_schedule", "graph_execution")
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b|(?<=__dtensor_spec_)\d+|(?<=__builtins_dict___)\d+")
+_ADDRESS = re.compile(
+    r"\b0x[0-9a-fA-F]+\b|(?<=__dtensor_spec_)\d+|(?<=__builtins_dict___)\d+|(?<=___check_metadata_)\d+|(?<=___check_opaque_guard_fn_)\d+"
+)
 #: The last argument of a guard on an object's identity: the number differs from process to process.
 _IDENTITY = re.compile(r"(check_(?:\w+_id|fake_script_type)\(.*, )\d+")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
