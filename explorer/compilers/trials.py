@@ -20,6 +20,7 @@ from typing import Any
 from explorer.compilers import trial_process
 from explorer.observe.versions import installed_distributions, python_version
 from explorer.process import user_cache
+from explorer.process.children import environment
 
 #: Backends that compile C++, which takes long: they are tried in a process of their own, beside the others.
 LONG = ("inductor", "iree_boo_inductor")
@@ -58,13 +59,12 @@ def tried(names: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
 def _answers(names: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
     """What one process says of some backends; of those that it says nothing of, how it ended."""
     command = [sys.executable, "-W", "ignore", "-m", trial_process.__name__, str(limit), *names]
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path},
+        env=environment(),
         start_new_session=True,
     )
     over: list[bool] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import signal
 import subprocess
@@ -12,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
@@ -20,6 +18,7 @@ from typing import Any
 from explorer.errors import CompileError
 from explorer.model.values import text_lines
 from explorer.process import scratch
+from explorer.process.children import environment
 from explorer.process.undebugged import undebugged
 
 #: Seconds after which a kernel's compile is given up.
@@ -71,12 +70,11 @@ class Worker:
     def start(self) -> subprocess.Popen[bytes]:
         """Start the process, which imports triton at once, before the first job."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed with the worker
-        path = os.pathsep.join([str(_package_parent()), *filter(None, sys.path)])
-        environment = {**os.environ, "TMPDIR": str(scratch.home()), **self._environment, "PYTHONPATH": path}
+        given = environment(TMPDIR=str(scratch.home()), **self._environment)
         command = [sys.executable, "-c", "from explorer.ladder.triton_worker import main; main()"]
         with undebugged():
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=given
             )
         return self._process
 
@@ -169,8 +167,3 @@ def _compiler_output(printed: str, most: int = 30) -> str:
     first: Sequence[str] = [line for line in lines if "error:" in line or "LLVM ERROR" in line or "Assertion" in line][:3]
     shown = [*first, *(line for line in lines[-most:] if line not in first)] if len(lines) > most else lines
     return "".join(f"\n    {line}" for line in shown)
-
-
-def _package_parent() -> Path:
-    """The folder that holds the explorer package."""
-    return Path(__file__).parents[2]

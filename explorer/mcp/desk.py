@@ -17,6 +17,7 @@ from typing import Any
 from explorer.errors import InputError, LiveError, unknown_name
 from explorer.mcp import questions, verbs
 from explorer.mcp.answer import Answer
+from explorer.process.children import environment
 from explorer.traced.ranks import load
 from explorer.traced.trace import Trace
 from explorer.traced.trace import load as load_trace
@@ -33,7 +34,6 @@ class Worker:
     """A process that traced a program."""
 
     def __init__(self, folder: Path) -> None:
-        path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
         self._printed = (folder / "printed.txt").open("w+", encoding="utf-8", errors="replace")
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "explorer.mcp.worker"],
@@ -42,7 +42,7 @@ class Worker:
             stderr=self._printed,
             text=True,
             encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": path},
+            env=environment(),
             start_new_session=True,
         )
         self._reader = ThreadPoolExecutor(1, "explorer-mcp")

@@ -15,6 +15,7 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.model.values import text_lines
 from explorer.process import scratch
+from explorer.process.children import environment
 from explorer.process.undebugged import undebugged
 from explorer.process.under_way import step
 from explorer.splice import trial_process
@@ -65,7 +66,6 @@ def started(module: str, job: object, folder: Path, timeout: float) -> subproces
     import torch
 
     torch.save(job, folder / JOB)
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     with undebugged():
         return subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", module, str(folder), str(timeout + GRACE)],
@@ -74,7 +74,7 @@ def started(module: str, job: object, folder: Path, timeout: float) -> subproces
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={**os.environ, "PYTHONPATH": path},
+            env=environment(),
             start_new_session=True,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from explorer.compilers.tvm.compile import Compile, script
 from explorer.errors import unknown_name
 from explorer.model.stage import Emit
 from explorer.process import scratch
+from explorer.process.children import environment
 from explorer.stages.tvm.notes import noted
 
 #: The first line of an error's message, behind its stack.
@@ -86,17 +86,11 @@ def compiled(source: str, facts: Mapping[str, str]) -> str:
         folder = Path(name)
         (folder / "module.py").write_text(source, encoding="utf-8")
         command = [sys.executable, "-W", "ignore", "-m", target_process.__name__, "module.py", json.dumps(dict(facts)), "text"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_package(), *sys.path]))}
-        error = run(command, folder, "TVM", LIMIT, environment)
+        error = run(command, folder, "TVM", LIMIT, environment())
         made = folder / "text"
         if error or not made.exists():
             raise TvmError(last_words(error) or f"TVM wrote nothing for {facts['kind']}")
         return made.read_text(encoding="utf-8")
-
-
-def _package() -> str:
-    """The folder that explorer is imported from."""
-    return str(Path(__file__).parents[3])
 
 
 def last_words(error: str) -> str:

@@ -6,7 +6,6 @@ end the process, so a compile with flags runs in a child process first.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from explorer.compilers.xla.client import compile_options, load
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.process import scratch
+from explorer.process.children import environment
 
 #: Seconds until a compile in a child process is given up.
 LIMIT = 600.0
@@ -133,9 +133,7 @@ def try_flags(source: str, flags: Sequence[str]) -> None:
         folder = Path(name)
         (folder / "module.mlir").write_text(source, encoding="utf-8")
         command = [sys.executable, "-W", "ignore", "-m", flags_process.__name__, "module.mlir", *flags]
-        package = str(Path(__file__).parents[3])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, *sys.path]))}
-        if error := child.run(command, folder, "XLA", LIMIT, environment):
+        if error := child.run(command, folder, "XLA", LIMIT, environment()):
             raise XlaError(last_words(error))
 
 
