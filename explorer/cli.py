@@ -1,12 +1,12 @@
 """The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends, look what is missing.
 
     explorer trace SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
-    explorer show FILE [--stage NAME] [-o OUT]...
-    explorer compare FILE FILE... [-o OUT]
+    explorer show FILE [--stage NAME] [--json] [-o OUT]...
+    explorer compare FILE FILE... [--json] [-o OUT]
     explorer diff BEFORE AFTER [--markdown | --json] [--fail-on RULES]
     explorer merge FOLDER -o FILE
-    explorer targets
-    explorer backends [NAME...]
+    explorer targets [--json]
+    explorer backends [NAME...] [--json]
     explorer doctor [--warm] [--json]
     explorer classpack NOTEBOOK... -o FOLDER
     explorer mcp [FILE...] [--read-only]
@@ -100,12 +100,13 @@ def parser() -> argparse.ArgumentParser:
     merge_command = _add(commands, "merge", merge, "join the traces or logs of a job's ranks into one file, and compare them")
     merge_command.add_argument("folder", metavar="FOLDER", type=Path, help="a folder with a trace or TORCH_TRACE log per rank")
     merge_command.add_argument("-o", "--output", metavar="FILE", required=True, type=Path, help="the file, for explorer.load")
-    _add(commands, "targets", targets, "list the targets that a trace can be made for")
+    _add_json(_add(commands, "targets", targets, "list the targets that a trace can be made for"))
     backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
+    _add_json(backends_command)
     backends_command.add_argument("names", nargs="*", metavar="NAME", help="the backends to try (default: all)")
     doctor_command = _add(commands, "doctor", doctor, "say whether this machine is ready to trace, and what to do if not")
     doctor_command.add_argument("--warm", action="store_true", help="compile what the first trace would wait for")
-    doctor_command.add_argument("--json", action="store_true", help="print the same as JSON")
+    _add_json(doctor_command)
     pack_command = _add(
         commands, "classpack", classpack, "write copies of notebooks that run without PyTorch, with recorded traces"
     )
@@ -142,6 +143,10 @@ def _add_trace(commands: Any) -> None:
     )
 
 
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print the same as JSON")
+
+
 def _add_show(commands: Any) -> None:
     command = _add(commands, "show", show, "print the stage table of a saved trace, or of a log")
     what = "a file that `explorer trace -o` or Trace.save wrote, or a log: of TORCH_TRACE, TORCH_COMPILE_DEBUG=1 or tritonparse"
@@ -150,6 +155,7 @@ def _add_show(commands: Any) -> None:
         "--target", metavar="T", help="compile a log's Triton kernels again for this GPU, such as h100: runs their code"
     )
     command.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
+    _add_json(command)
     _add_output(command)
 
 
@@ -157,6 +163,7 @@ def _add_compare(commands: Any) -> None:
     command = _add(commands, "compare", compare, "print what saved traces differ in, or write them side by side as a page")
     command.add_argument("files", metavar="FILE", nargs="+", help="files that `explorer trace -o` or Trace.save wrote")
     command.add_argument("--name", action="append", default=[], metavar="NAME", help="what to call a trace: one for each FILE")
+    _add_json(command)
     what = "write a page with two or three traces side by side; OUT ends in .html; repeat for several"
     command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
 
@@ -263,7 +270,9 @@ def show(options: argparse.Namespace) -> int:
 
     loaded = load(options.file, target=options.target)
     _check_folders(options.output)
-    if options.stage:
+    if options.json:
+        _print_json(_shown(_of_one_rank(loaded, options.file, "show"), options.stage))
+    elif options.stage:
         print(_of_one_rank(loaded, options.file, "show").text(options.stage))
     elif not options.output:
         print(loaded)
@@ -271,6 +280,26 @@ def show(options: argparse.Namespace) -> int:
     for line in _write(loaded, options.output):
         print(line, file=sys.stderr)
     return 0
+
+
+def _shown(trace: Any, stage: str | None) -> dict[str, Any]:
+    """What `show` prints, as values: the stage table, or the texts of one stage."""
+    from explorer.questions.summary import counts, failure_rows, summary_rows
+
+    if stage:
+        trace.text(stage)  # raises, with the reason, where there is none
+        texts = [{"id": a.id, "frame": a.frame, "graph": a.graph, "kernel": a.kernel, "text": a.text} for a in trace.find(stage)]
+        return {"stage": stage, "texts": texts}
+    rows = [*summary_rows(trace), *failure_rows(trace)]
+    failures = [str(failure) for failure in trace.failures]
+    return {"meta": trace.meta, "counts": counts(trace), "stages": rows, "failures": failures}
+
+
+def _print_json(value: object) -> None:
+    """Print a value as JSON; of a table each row has its columns as keys."""
+    from explorer.model.values import jsonable, plain
+
+    print(json.dumps(jsonable(plain(value)), indent=2, ensure_ascii=False))
 
 
 def _of_one_rank(loaded: Any, file: str, verb: str) -> Any:
@@ -290,7 +319,9 @@ def compare(options: argparse.Namespace) -> int:
         if not _is_page(path):
             raise InputError(f"cannot write {path}: several traces are written as a page, to a name that ends in .html")
     compared = comparison_of(*map(load, options.files), names=options.name)
-    if not options.output:
+    if options.json:
+        _print_json({"figures": compared.figures(), "lines": compared.lines(), "groups": compared.groups()})
+    elif not options.output:
         print(compared)
     for line in _write(compared, options.output):
         print(line, file=sys.stderr)
@@ -327,6 +358,9 @@ def targets(options: argparse.Namespace) -> int:
     from explorer import targets as all_targets
 
     rows = all_targets()
+    if options.json:
+        _print_json(rows)
+        return 0
     width = max(len(row["target"]) for row in rows)
     for row in rows:
         why = f": {row['why']}" if row["why"] else ""
@@ -344,6 +378,9 @@ def backends(options: argparse.Namespace) -> int:
     for name in names or ():
         if not known_backend(name):
             resolve(name)
+    if options.json:
+        _print_json(list(tried(names, timeout=TRIALS_LIMIT).as_tried()))
+        return 0
     width = max(map(len, names or registered()))
     for row in tried(names, timeout=TRIALS_LIMIT).as_tried():
         print(f"{row['backend']:<{width}}  {'yes' if row['works'] else 'no ':<3}  {row['why']}".rstrip(), flush=True)

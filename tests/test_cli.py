@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import explorer
 from explorer import cli
+from explorer.questions.summary import summary_rows
 
 #: A program that compiles one function and then does what its arguments say.
 COMPILES = """
@@ -291,6 +294,25 @@ def test_compare_prints_the_figures_or_writes_a_page(command: Command, saved: ex
     status, out, err = command("compare", "saved.gz", "saved.gz", "-o", "both.gz")
     assert (status, out) == (2, "") and "several traces are written as a page" in err
     assert command("compare", "saved.gz")[2] == "explorer: compare takes two or more traces, not 1: explorer.compare(t1, t2)\n"
+
+
+def test_each_command_that_prints_rows_prints_them_as_json(command: Command, saved: explorer.Trace) -> None:
+    """With --json the rows have their columns as keys, and the values of the trace."""
+
+    def read(*words: str) -> Any:
+        status, out, err = command(*words, "--json")
+        assert (status, err) == (0, "")
+        return json.loads(out)
+
+    shown = read("show", "saved.gz")
+    assert [(row["stage"], row["count"]) for row in shown["stages"]] == [(r["stage"], r["count"]) for r in summary_rows(saved)]
+    assert shown["meta"]["target"] == saved.meta["target"] and shown["failures"] == [str(f) for f in saved.failures]
+    (text,) = read("show", "saved.gz", "--stage", "dynamo")["texts"]
+    assert text["text"] == saved.text("dynamo") and text["id"] == saved.find("dynamo")[0].id
+    compared = read("compare", "saved.gz", "saved.gz", "--name", "a", "--name", "b")
+    assert all(row["a"] == row["b"] for row in compared["figures"]) and compared["figures"] and compared["groups"]
+    assert {row["target"]: row["works"] for row in read("targets")} == {r["target"]: r["works"] for r in explorer.targets()}
+    assert [(row["backend"], row["works"]) for row in read("backends", "eager")] == [("eager", True)]
 
 
 def test_a_reader_that_stops_early_is_no_error(saved: explorer.Trace, tmp_path: Path) -> None:
