@@ -310,7 +310,8 @@ def test_each_command_that_prints_rows_prints_them_as_json(command: Command, sav
     (text,) = read("show", "saved.gz", "--stage", "dynamo")["texts"]
     assert text["text"] == saved.text("dynamo") and text["id"] == saved.find("dynamo")[0].id
     compared = read("compare", "saved.gz", "saved.gz", "--name", "a", "--name", "b")
-    assert all(row["a"] == row["b"] for row in compared["figures"]) and compared["figures"] and compared["groups"]
+    assert all(row["a"] == row["b"] for row in compared["figures"]) and compared["figures"]
+    assert {"lines", "groups"} <= set(compared)
     assert {row["target"]: row["works"] for row in read("targets")} == {r["target"]: r["works"] for r in explorer.targets()}
     assert [(row["backend"], row["works"]) for row in read("backends", "eager")] == [("eager", True)]
 

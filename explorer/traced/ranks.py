@@ -10,7 +10,7 @@ from typing import Any
 
 from explorer.errors import FileError, InputError
 from explorer.files import trace_file
-from explorer.model.values import Rows
+from explorer.model.values import Plain, Rows
 from explorer.questions.collectives import CollectiveRow, collective_rows
 from explorer.ranks import folder
 from explorer.ranks.divergences import Compared, DivergenceRow, MissingRow, compared
@@ -94,7 +94,7 @@ class Ranks(Mapping[int, Trace]):
         return Rows((dict(row) for row in self._compared.divergences), DivergenceRow.__annotations__)
 
     @property
-    def first(self) -> DivergenceRow | None:
+    def first(self) -> Mapping[str, Plain] | None:
         """The first divergence in the compiler's order; None where there is none."""
         return next(iter(self._compared.divergences), None)
 
@@ -173,7 +173,7 @@ def _of_failures(failed: Mapping[int, str]) -> list[str]:
     return [f"a compile failed: rank {_list(those)}: {why[:_WIDTH]}" for why, those in ranks.items()]
 
 
-def _of_first(first: DivergenceRow | None, number: int) -> list[str]:
+def _of_first(first: Mapping[str, Plain] | None, number: int) -> list[str]:
     """Say the first divergence, with the user's line."""
     if first is None:
         return ["no divergence in what was compared"]
