@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,9 @@ def ask(questions: Callable[[Asking], Awaitable[None]], *arguments: str) -> None
         async with mcp.Client(server) as client:
             await questions(Asking(client))
 
-    asyncio.run(asked())
+    # in a thread of its own: where a test before has opened a browser, Playwright's loop runs in this one
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, asked()).result()
 
 
 @pytest.fixture(scope="module")
