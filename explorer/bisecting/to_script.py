@@ -22,7 +22,7 @@ from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.process.undebugged import undebugged
 from explorer.process.under_way import step
-from explorer.questions.kernels import triton_forms
+from explorer.questions.kernels import first_form
 from explorer.questions.subgraph import narrowed
 from explorer.scripts import model_script, parts
 from explorer.scripts.model_script import GraphCall
@@ -137,8 +137,8 @@ def _definitions(trace: TraceData, live: Live, first: OffLaunch) -> list[Definit
     definitions = []
     for name in dict.fromkeys(site.name for site in first.subgraph.steps if not site.is_library):
         kernel = kernels[name]
-        forms = triton_forms(trace, kernel)
-        config = dict(forms[0].config) if forms else {}
+        form = first_form(trace, kernel)
+        config = dict(form.config) if form is not None else {}
         standing = live.standing(kernel, file)
         definitions.append(definition(wrapper.text, name, kernel.language, config, standing))
     return definitions

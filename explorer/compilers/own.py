@@ -19,7 +19,7 @@ from explorer.compilers.torch_compile import registered_backends
 from explorer.model.stage import Emit
 from explorer.observe.aot import emit_aot_graph, is_inductors
 from explorer.observe.failed import Noting, failed_graph
-from explorer.observe.fx import graph_record
+from explorer.observe.fx_copy import graph_facts
 from explorer.observe.patch import Guard, guard_here, guarded, guarding, replaced, shielded
 from explorer.observe.patch import observed as observed_in_torch
 from explorer.observe.versions import compiles_in_stages
@@ -147,7 +147,7 @@ class _Observer:
         if not callable(compiled) or _is_inductors(compiled) or (graph == DYNAMO and _is_aot_autograds(compiled)):
             return compiled
         for kept in dict.fromkeys(graphs_in(compiled)) if self._own else ():
-            self._emit("compiled_fn", lambda gm=kept: graph_record(gm))  # type: ignore[misc]
+            self._emit("compiled_fn", lambda gm=kept: graph_facts(gm))  # type: ignore[misc]
         if not self._counts:
             return compiled
         run = _Run(compiled, graph, self._emit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from types import MappingProxyType
 
@@ -225,23 +225,40 @@ def _layout(aliases: Mapping[str, str], kind: ValueType) -> Layout:
     """The layout of a type; NoLayoutError where it is not known here."""
     if kind.allocated and kind.allocated[-len(kind.shape) :] != kind.shape:
         raise NoLayoutError(f"it is a part of a buffer of {'x'.join(map(str, kind.allocated))}, which is not known here")
-    attribute = parse_attribute(kind.encoding, aliases)
-    shape = _shape(attribute, kind)
+    placement = _placement(kind.encoding, frozenset(aliases.items()), kind.shape, kind.bits)
     return Layout(
         name="",
         line=0,
         type=kind.text,
         encoding=aliases.get(kind.encoding[1:], kind.encoding),
-        kind=attribute.kind,
+        kind=placement.kind,
         memory="shared" if kind.shared else "registers",
-        shape=shape,
+        shape=placement.shape,
         bits=kind.bits,
-        linear=linear_layout(attribute, shape, kind.bits),
-        padding=padding_of(attribute),
+        linear=placement.linear,
+        padding=placement.padding,
     )
 
 
-def _shape(attribute: Attribute, kind: ValueType) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class _Placement:
+    """What an attribute's text says of a tensor of one shape and size of element."""
+
+    kind: str
+    shape: tuple[int, ...]
+    linear: LinearLayout
+    padding: tuple[tuple[int, int], ...]
+
+
+# The kernels of one job have few layouts, and each kernel names them in its own text.
+@lru_cache(maxsize=1024)
+def _placement(encoding: str, aliases: frozenset[tuple[str, str]], whole: tuple[int, ...], bits: int) -> _Placement:
+    attribute = parse_attribute(encoding, dict(aliases))
+    shape = _shape(attribute, whole)
+    return _Placement(attribute.kind, shape, linear_layout(attribute, shape, bits), padding_of(attribute))
+
+
+def _shape(attribute: Attribute, whole: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that a layout is of: of several buffers one after the other, that of one."""
     rank = {
         "nvmma_shared": attribute.number("rank", 2),
@@ -249,8 +266,8 @@ def _shape(attribute: Attribute, kind: ValueType) -> tuple[int, ...]:
         "shared": len(attribute.numbers("order")),
         "padded_shared": len(attribute.numbers("shape")),
         "shared_linear": len((attribute.bases("offset") or ((),))[0]),
-    }.get(attribute.kind, len(kind.shape))
-    return kind.shape[-rank:] if rank else kind.shape
+    }.get(attribute.kind, len(whole))
+    return whole[-rank:] if rank else whole
 
 
 def _accesses(texts: LayoutTexts, layouts: Mapping[ValueType, Layout]) -> Iterator[tuple[Move, Access]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from explorer.layouts.attributes import LOCATION, aliases_of
 from explorer.model.values import text_lines
@@ -15,6 +16,9 @@ _ITERATED = re.compile(r"iter_args\((?P<args>[^)]*)\)")
 _TYPED = re.compile(r"(?P<name>%[\w$.-]+): (?=tensor<|!ttg\.memdesc<)")
 _STARTS = re.compile(r"tensor<|!(?:ttg|triton_gpu)\.memdesc<|(?<=-> )<(?=\d)|(?<=[,(] )<(?=\d)|(?<=: )<(?=\d)")
 _DIMENSIONS = re.compile(r"^((?:\d+x)*)(.+)$", re.DOTALL)
+#: A bracket, but for that of an arrow, or a comma.
+_BRACKET_OR_COMMA = re.compile(r"[<(\[{)\]},]|(?<!-)>")
+_ANGLE = re.compile(r"<|(?<!-)>")
 _BITS = re.compile(r"\d+")
 _TARGET = re.compile(r'\btarget"? = "(\w+):')
 _THREADS = re.compile(r'"ttg\.threads-per-warp" = (\d+)')
@@ -186,16 +190,16 @@ def _listed(line: str, start: int) -> Iterator[tuple[str, int]]:
     lead = len(rest) - len(rest.lstrip())
     bracketed = rest.lstrip().startswith("(")
     begin = start + lead + bracketed
-    for at in range(begin, len(line)):
-        letter = line[at]
+    for found in _BRACKET_OR_COMMA.finditer(line, begin):
+        letter, at = found[0], found.start()
         if letter in "<([{":
             depth += 1
-        elif letter in ">)]}" and line[at - 1 : at + 1] != "->":
+        elif letter in ">)]}":
             depth -= 1
             if depth < 0:
                 yield line[begin:at], begin
                 return
-        elif letter == "," and not depth:
+        elif not depth:
             yield line[begin:at], begin
             begin = at + 1
     yield line[begin:], begin
@@ -221,16 +225,15 @@ def type_at(line: str, at: int) -> ValueType:
 def _closing(text: str, at: int) -> int:
     """Where the bracket at `at` has been closed."""
     depth = 0
-    for place in range(at, len(text)):
-        if text[place] == "<":
-            depth += 1
-        elif text[place] == ">" and text[place - 1] != "-":
-            depth -= 1
-            if not depth:
-                return place + 1
+    for found in _ANGLE.finditer(text, at):
+        depth += 1 if found[0] == "<" else -1
+        if not depth:
+            return found.end()
     return len(text)
 
 
+# A kernel writes the same few types on each of its lines.
+@lru_cache(maxsize=4096)
 def type_of(text: str) -> ValueType:
     """The parts of a type's text, such as `tensor<64x32xf32, #blocked>`."""
     head, _, body = text.partition("<")

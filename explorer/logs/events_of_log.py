@@ -1,14 +1,13 @@
 """Turn the records of a `TORCH_TRACE` log into the events that explorer's probes would have recorded.
 
 Nothing is read but the program's files that the log names, to show its functions whole: see `quoted_source.py`.
-`HANDLERS` has what is made of each kind of record; what has no handler is counted, and a Failure of the trace names it.
+`HANDLERS` has what is made of each kind of record; one that has no handler becomes a text of the stage "log_record" as it is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath, PureWindowsPath
@@ -19,7 +18,7 @@ from explorer.logs.readable_graph import graph_of_text
 from explorer.logs.recorded import UNREADABLE
 from explorer.logs.torch_trace import Log, LogRecord
 from explorer.model.artifacts import CacheLookup, CompileCall, KernelLines
-from explorer.model.events import Frame, FxGraphText, GraphBreakText, GuardTree, OutputCodeText, PhaseMark, Text
+from explorer.model.events import Frame, FxGraphText, GraphBreakText, GuardTree, LogRecordText, OutputCodeText, PhaseMark, Text
 from explorer.model.rows import Place
 from explorer.model.values import Event, Failure, Plain
 from explorer.observe.caches import LOOKUPS, graph_lookup
@@ -43,25 +42,28 @@ Handler = Callable[["EventsOfLog", LogRecord], None]
 
 
 class EventsOfLog:
-    """The events of one log, the errors of its compiles, and the kinds of records that no event is made of."""
+    """The events of one log, and the errors of its compiles."""
 
     def __init__(self, log: Log, rank: int | None = None) -> None:
         """Read the records of one rank, and those that name none."""
         self._log = log
         self.events: list[Event] = []
         self.failures: list[Failure] = []
-        self.not_shown: Counter[str] = Counter()
         self.torch_version = ""
         self.job: dict[str, list[str]] = {}  # what is said in order of all compiles together
         self.estimated_seconds = 0.0  # what Inductor estimates that the operators of all graphs take
         self._graphs: dict[str, str] = {}  # the graph that Inductor compiles, by frame
         self._post_grad: dict[tuple[str, str], str] = {}  # the last text of each
         self._with_nodes: set[tuple[str, str]] = set()  # kernels, by frame, whose comment in the wrapper names their nodes
+        self._lines: dict[tuple[str, str], list[LogRecord]] = {}  # records of a line alone, by frame and name
         self._without_dynamo = 0
         self._sources = QuotedSources()
         for record in log.records:
             if record.rank in (None, rank):
                 self._read(record)
+        for (_, name), records in self._lines.items():
+            text = "\n".join(json.dumps(self._with_files(record.facts), ensure_ascii=False) for record in records)
+            self._emit(records[0], "log_record", LogRecordText(text=text, name=name))
         self.events[:0] = self._sources.events()
 
     def _read(self, record: LogRecord) -> None:
@@ -69,13 +71,31 @@ class EventsOfLog:
         handler = HANDLERS.get(record.name)
         if handler is None:
             if record.name not in TOLD_ELSEWHERE:
-                self.not_shown[record.name] += 1
+                self._as_it_is(record, record.name)
             return
         try:
             handler(self, record)
         except UNREADABLE as error:
             where = f"line {record.line} of the log has a {record.name} that cannot be read ({type(error).__name__}: {error})"
             self.failures.append(Failure("log", "read", where))
+
+    def _as_it_is(self, record: LogRecord, name: str) -> None:
+        """Emit a record that no other stage shows: its payload; those of a line alone follow together, torch writes many."""
+        if record.payload:
+            self._emit(record, "log_record", LogRecordText(text=record.payload.strip("\n"), name=name))
+        else:
+            self._lines.setdefault((record.frame, name), []).append(record)
+
+    def _with_files(self, facts: Any) -> Any:
+        """What a line says, with the names of files in place of the numbers that the log gave them."""
+        if isinstance(facts, list):
+            return [self._with_files(each) for each in facts]
+        if not isinstance(facts, dict):
+            return facts
+        return {
+            key: self._log.string(value) if key == "filename" and isinstance(value, int) else self._with_files(value)
+            for key, value in facts.items()
+        }
 
     def _emit(self, record: LogRecord, kind: str, data: Mapping[str, Plain], graph: str = "", frame: str | None = None) -> None:
         where = record.frame if frame is None else frame
@@ -217,7 +237,7 @@ class EventsOfLog:
         if "wrapper" in str(record.facts.get("name")):
             self._wrapper(record, record.payload.lstrip("\n"), str(record.facts.get("filename") or ""))
         else:
-            self.not_shown[f"{record.name}: {record.facts.get('name')}"] += 1
+            self._as_it_is(record, str(record.facts.get("name")))
 
     def _wrapper(self, record: LogRecord, text: str, file: str) -> None:
         frame, stated = self._frame(record), _AOT_ID.search(text)

@@ -106,7 +106,7 @@ def _of_log(log: Log, name: str) -> Recorded:
     meta.update(read.job)
     if read.estimated_seconds:
         meta["estimated_seconds"] = read.estimated_seconds
-    failures = (*read.failures, *_other_ranks(ranks), *_damage(log.damage), *_not_shown(read.not_shown))
+    failures = (*read.failures, *_other_ranks(ranks), *_damage(log.damage))
     return Recorded(tuple(read.events), failures, {**meta, "target": device_of(read.events)})
 
 
@@ -136,10 +136,3 @@ def _damage(damage: Iterable[Damage]) -> Iterator[Failure]:
     for why, lines in lines_by_kind.items():
         first = ", ".join(map(str, lines[:5])) + ", …" * (len(lines) > 5)
         yield Failure("log", "damaged", f"{len(lines)} × {why}: line {first} of the log")
-
-
-def _not_shown(counts: Counter[str]) -> Iterator[Failure]:
-    """A failure that names the kinds of records of which nothing is made."""
-    if counts:
-        kinds = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
-        yield Failure("log", "not shown", f"records of {len(counts)} kinds are not shown: {kinds}")

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from explorer.model.records import Record, record, typed
+from explorer.model.records import Record, keys_of, record, typed
 from explorer.model.rows import (
+    CallTime,
     Choice,
     Config,
+    ExchangeTime,
     ExecutedLayer,
     FileSection,
     FinalNode,
@@ -53,6 +55,13 @@ from explorer.model.values import Call, Plain, plain
 @record
 class Nothing(Record):
     """A text without further facts."""
+
+
+@record
+class RecordName(Record):
+    """What torch calls a record of its log."""
+
+    name: str
 
 
 @record
@@ -656,6 +665,18 @@ class Profile(Record):
 
 
 @record
+class RunTimes(Record):
+    """The calls of compiled frames in a profile, and the collectives that they ran, both in the order of time.
+
+    `source` is what recorded it.
+    """
+
+    source: str
+    calls: tuple[CallTime, ...]
+    exchanges: tuple[ExchangeTime, ...]
+
+
+@record
 class Bisected(Record):
     """What a bisection found: in a sentence, what brings it about, and every value that it judged.
 
@@ -936,7 +957,9 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         **dict.fromkeys(FORMS, KernelForm),
         "assembly": Assembly,
         "profile": Profile,
+        "run_times": RunTimes,
         "bisection": Bisected,
+        "log_record": RecordName,
         "execution": Execution,
         **dict.fromkeys(IREE_MODULES, IreeModule),
         **dict.fromkeys(IREE_FUNCTIONS, MachineFunction),
@@ -966,6 +989,12 @@ ARTIFACTS: Mapping[str, type[Record]] = MappingProxyType(
         **dict.fromkeys(XLA_KERNELS, XlaKernel),
     }
 )
+
+
+def may_hold(stage: str, key: str) -> bool:
+    """Whether the data of a stage's artifacts may have a key, which is known without reading them; of other stages any may."""
+    shape = ARTIFACTS.get(stage)
+    return shape is None or key in keys_of(shape)
 
 
 def artifact_data(stage: str, facts: Mapping[str, Plain]) -> Mapping[str, Plain]:

@@ -53,6 +53,7 @@ from explorer.model.artifacts import (
     OutputCode,
     PatternMatch,
     Profile,
+    RunTimes,
     SchedulerGraph,
     Source,
     Symbol,
@@ -77,6 +78,13 @@ class Text(Record):
     """A text alone, such as the runnable graph, or the reasons of a recompile."""
 
     text: str
+
+
+@record
+class LogRecordText(Text):
+    """A record of a log that no other stage shows, or several of one name: `name` is what torch calls it."""
+
+    name: str
 
 
 @record
@@ -493,7 +501,9 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         **dict.fromkeys(FORMS, KernelFormText),
         "assembly": AssemblyText,
         "profile": Profile,
+        "run_times": RunTimes,
         "bisection": Bisected,
+        "log_record": LogRecordText,
         "execution": ExecutedPart,
         **dict.fromkeys(IREE_MODULES, IreeModuleText),
         **dict.fromkeys(IREE_FUNCTIONS, ExecutableText),

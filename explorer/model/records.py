@@ -171,7 +171,7 @@ def _read_values(kind: type[Record], readers: Mapping[str, _Field], given: Mappi
 
 def blank(kind: type[R], **facts: Plain) -> R:
     """The record of some facts, with "", 0, False or nothing in each other field that it must have: for examples and tests."""
-    hints = get_type_hints(kind)
+    hints = _types(kind)
     return typed(kind, {**{name: _empty(hints[name]) for name in _required(kind)}, **facts})
 
 
@@ -228,9 +228,15 @@ def _hints(kind: type[Record]) -> dict[str, Any]:
 
 
 @cache
-def _fields_by_key(kind: type[Record]) -> Mapping[str, _Field]:
+def _types(kind: type[Record]) -> Mapping[str, Any]:
+    """The types of a record's fields by attribute, worked out once a class."""
     # a class of the user's own may be written again in a notebook, under the name that another had
-    hints = _hints(kind) if kind.__module__.startswith("explorer.") else get_type_hints(kind)
+    return _hints(kind) if kind.__module__.startswith("explorer.") else get_type_hints(kind)
+
+
+@cache
+def _fields_by_key(kind: type[Record]) -> Mapping[str, _Field]:
+    hints = _types(kind)
     return {key: (name, _taken_as_it_is(hints[name]), _reader(hints[name])) for name, key, _ in kind._layout}
 
 

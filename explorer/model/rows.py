@@ -670,6 +670,38 @@ class JudgedValue(Record):
 
 
 @record
+class CallTime(Record):
+    """A call of a compiled frame in a profile, or its backward: `seconds` from its begin to its end, as the CPU sees it.
+
+    `frame` is "" where it is not clear which one it is. `outer` is False for a call inside another one, whose seconds are part
+    of that one's. `device` are the seconds in which a GPU did what the call launched; None where the profile is of the CPU.
+    """
+
+    frame: str
+    backward: bool
+    outer: bool
+    seconds: float
+    device: float | None
+
+
+@record
+class ExchangeTime(Record):
+    """A collective that a compiled frame ran, once: `node` is that of the graph `artifact`, "" where it is not clear.
+
+    `run` counts the calls of its frame. `seconds` are those of its kernel on a GPU, which waits there for the other ranks; on
+    the CPU those in which the call waited for it. None where it is not known. `overlapped` are those of a GPU's in which
+    another kernel ran; None on the CPU.
+    """
+
+    artifact: str
+    node: str
+    operator: str
+    run: int
+    seconds: float | None
+    overlapped: float | None
+
+
+@record
 class ProfiledPart(Record):
     """A kernel, a library call or something else of a profile, with the seconds of all of its launches.
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from explorer.model.artifacts import artifact_data
+from explorer.model.artifacts import artifact_data, may_hold
 from explorer.model.context import Context
 from explorer.model.events import CompileError
 from explorer.model.values import Artifact, Event, Failure, Link, Plain
@@ -132,7 +132,7 @@ class Passes(NamedTuple):
 
 def nodes_or_kernels(artifacts: Sequence[Artifact]) -> str:
     """How many nodes there are, where the texts are graphs; else the names of the kernels that they are of."""
-    if artifacts[0].nodes:
+    if may_hold(artifacts[0].stage, "nodes") and artifacts[0].nodes:
         return f"{sum(len(a.nodes) for a in artifacts)} nodes"
     return ", ".join(a.kernel for a in artifacts if a.kernel)
 

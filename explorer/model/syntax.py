@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from contextlib import suppress
 
 #: How often a source is parsed before the error counts.
@@ -25,6 +26,19 @@ def parsed_expression(source: str, file: str = "<unknown>") -> ast.Expression:
     tree = _parsed(source, file, "eval")
     assert isinstance(tree, ast.Expression)
     return tree
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every statement in a tree, in the order of `ast.walk`, which looks at each expression too: nine nodes of ten."""
+    level = [tree]
+    while level:
+        below: list[ast.AST] = []
+        for node in level:
+            yield node
+            for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+                inner = getattr(node, part, ())
+                below += inner if isinstance(inner, list) else ()
+        level = below
 
 
 def _parsed(source: str, file: str, mode: str) -> ast.AST:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
 from explorer.model.artifacts import Source
+from explorer.model.deferred import deferrable
 from explorer.model.records import typed
 from explorer.model.values import EMPTY, Artifact, Failure, Link, Plain
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from explorer.model.stage import Stage
 
 
+@deferrable("links")
 @dataclass(frozen=True)
 class TraceData:
     """Every stage of one or more compiles, linked.

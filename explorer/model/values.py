@@ -13,17 +13,21 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property, wraps
+from functools import cached_property, update_wrapper
 from shutil import get_terminal_size
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from explorer.errors import is_installed, require_installed
+from explorer.model.deferred import deferrable
 
 #: What an `Event` or `Artifact` may carry, after `plain`.
 Plain = Any
 #: One call in a call path: file (relative to its package), line, function.
 Call = tuple[str, int, str]
+
+#: Where an artifact of a file keeps its number of lines, until its text is read.
+LINE_COUNT = "_line_count"
 
 EMPTY: Mapping[str, Plain] = MappingProxyType({})
 
@@ -40,6 +44,9 @@ class Frozen(Mapping[str, Plain]):
 
 #: A line with its end, and a last one that has none.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+#: What JSON has as it is.
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -66,12 +73,15 @@ def plain(value: object) -> Plain:
 
 def jsonable(value: Plain) -> Any:
     """The inverse view of `plain` for the json module: read-only mappings become dicts."""
-    if isinstance(value, Frozen):
-        return {k: jsonable(v) for k, v in value.mapping().items()}
-    if isinstance(value, Mapping):
-        return {k: jsonable(v) for k, v in value.items()}
+    kind = type(value)
+    if kind in _SCALARS:  # asked first, and of the parts here: a trace of a thousand kernels has seven million values
+        return value
     if isinstance(value, tuple):
-        return [jsonable(v) for v in value]
+        return [v if type(v) in _SCALARS else jsonable(v) for v in value]
+    if isinstance(value, Frozen):
+        return {k: v if type(v) in _SCALARS else jsonable(v) for k, v in value.mapping().items()}
+    if isinstance(value, Mapping):
+        return {k: v if type(v) in _SCALARS else jsonable(v) for k, v in value.items()}
     return value
 
 
@@ -89,19 +99,29 @@ def text_lines(text: str, *, ends: bool = False) -> list[str]:
     return lines
 
 
-def once(function: Callable[[T], R]) -> Callable[[T], R]:
+class once(Generic[T, R]):
     """Cache a function's result on the frozen value it is called with, as cached_property does."""
-    key = f"{function.__module__}.{function.__qualname__}"
 
-    @wraps(function)
-    def ask(value: T) -> R:
+    def __init__(self, function: Callable[[T], R]) -> None:
+        self._function = function
+        self._key = f"{function.__module__}.{function.__qualname__}"
+        update_wrapper(self, function)
+
+    def __call__(self, value: T) -> R:
+        """The function's result for a value, worked out once."""
         answers = vars(value)
-        if key not in answers:
-            answers[key] = function(value)
-        answer: R = answers[key]
+        if self._key not in answers:
+            answers[self._key] = self._function(value)
+        answer: R = answers[self._key]
         return answer
 
-    return ask
+    def answer(self, value: T, answer: R) -> None:
+        """Let this be the function's result for a value, where it is known already."""
+        vars(value).setdefault(self._key, answer)
+
+    def answered(self, value: T) -> bool:
+        """Whether the result for a value is known."""
+        return self._key in vars(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +141,7 @@ class Event:
     path: tuple[Call, ...] = ()
 
 
+@deferrable("text", "data", "path")
 @dataclass(frozen=True)
 class Artifact:
     """One text of one stage, and the facts about it.
@@ -151,6 +172,12 @@ class Artifact:
     def lines(self) -> tuple[str, ...]:
         """The lines of the text, without their ends."""
         return tuple(text_lines(self.text))
+
+    @property
+    def line_count(self) -> int:
+        """The number of `lines`; of a large file's it is known before the text is read."""
+        counted: int | None = vars(self).get(LINE_COUNT)
+        return len(self.lines) if counted is None else counted
 
     @property
     def nodes(self) -> tuple[Mapping[str, Plain], ...]:

@@ -13,7 +13,7 @@ from explorer.observe.failed import Noting, failed_graph
 from explorer.observe.functions import emit_sources
 from explorer.observe.fx_copy import graph_facts
 from explorer.observe.patch import observed
-from explorer.observe.structured import listening, not_made
+from explorer.observe.structured import listening
 
 
 @contextmanager
@@ -28,16 +28,6 @@ def lowered_graph(emit: Emit) -> Iterator[None]:
 
     with observed(_InProcessFxCompile, "codegen_and_compile", begun), compiles_without_dynamo(emit):
         yield
-
-
-#: Graphs that Inductor would print for its log, and that the probes below copy with their nodes.
-COPIED_ANYWAY = (
-    "before_pre_grad_graph",
-    "after_pre_grad_graph",
-    "before_joint_graph",
-    "after_joint_graph",
-    "before_post_grad_graph",
-)
 
 
 @contextmanager
@@ -73,9 +63,7 @@ def runnable(emit: Emit) -> Iterator[None]:
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
         emit("fx_graph_runnable", lambda: Text(text=payload))
 
-    from torch._inductor import compile_fx
-
-    with listening(emit, {"fx_graph_runnable": heard}), not_made(compile_fx, COPIED_ANYWAY):
+    with listening(emit, {"fx_graph_runnable": heard}):
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +12,7 @@ from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.observe.failed import failed_compiles
 from explorer.observe.places import OWN_FOLDER
-from explorer.observe.structured import interned, listening
+from explorer.observe.structured import interned, listening, parsed
 
 
 @contextmanager
@@ -65,8 +64,8 @@ def without_own_calls(text: str) -> str:
 def phases(emit: Emit) -> Iterator[None]:
     """Record the start and end of each phase that the compiler itself times."""
 
-    def phase(metadata: Mapping[str, Any], payload: str) -> None:
-        record = json.loads(payload)
+    def phase(metadata: Mapping[str, Any], payload: Any) -> None:
+        record = parsed(payload)
         if record.get("ph") in ("B", "E"):
             function = record.get("args", {}).get("fn_name", "")
             emit("phase", lambda: PhaseMark(name=record["name"], at=record["ph"], function=function))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import starmap
 from types import FrameType
 from typing import Any
 
@@ -19,6 +20,8 @@ from explorer.observe.versions import has_function
 #: What hands a guard on, whoever makes it: functions of torch's by their names, and the file of the set of guards.
 HANDED_ON = ("install_guard", "install_guards")
 SET_OF_GUARDS = "torch/_guards.py"
+#: A guard's kind, its source, and where torch made it.
+_Place = tuple[str, str, str]
 
 
 @contextmanager
@@ -27,7 +30,7 @@ def guards(emit: Emit) -> Iterator[None]:
     from torch._dynamo.guards import CheckFunctionManager
     from torch._guards import GuardsSet
 
-    made_at: list[GuardPlace] = []
+    made_at: list[_Place] = []
     # torch keeps the stack of a guard with a user line only while it logs guards
     added_at: dict[Any, str] = {}
 
@@ -45,7 +48,8 @@ def guards(emit: Emit) -> Iterator[None]:
         return __init__
 
     def heard(metadata: Mapping[str, Any], payload: str) -> None:
-        emit("guards", lambda: GuardTree(text=payload, made_at=tuple(made_at)))
+        places = tuple(made_at)
+        emit("guards", lambda: lambda: GuardTree(text=payload, made_at=tuple(starmap(_guard_place, places))))
 
     with ExitStack() as stack:
         # not `add`, which calls it: torch takes the stack there, and would find a frame of explorer's on it
@@ -67,12 +71,17 @@ def _maker(frame: FrameType | None) -> str:
     return ""
 
 
-def _places(made: Any, added_at: Mapping[Any, str]) -> Iterator[GuardPlace]:
+def _places(made: Any, added_at: Mapping[Any, str]) -> Iterator[_Place]:
     """Kind, source and place in torch of each guard of which one is known."""
     for guard in made:
         place = _of_stack(guard) or added_at.get(guard, "")
         if place:
-            yield GuardPlace(kind=guard.create_fn_name(), source=str(guard.name), place=place)
+            yield guard.create_fn_name(), str(guard.name), place
+
+
+def _guard_place(kind: str, source: str, place: str) -> GuardPlace:
+    """The record of a guard's place; of hundreds none is made before the recording is read."""
+    return GuardPlace(kind=kind, source=source, place=place)
 
 
 def _of_stack(guard: Any) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from explorer.observe.patch import replaced
 from explorer.observe.places import OWN_FOLDER
 
-#: The file of the package that is a program itself.
-DEMO = OWN_FOLDER + "demo.py"
+#: The files of the package that are programs themselves, or parts of one.
+PROGRAMS = (OWN_FOLDER + "demo.py", OWN_FOLDER + "fitting/modules.py")
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def own_frames_skipped() -> Iterator[None]:
         def check(obj: Any, *args: Any, **options: Any) -> Any:
             # of a frame torch asks with its code, and of a call that it may inline with the function
             file = obj.co_filename if isinstance(obj, CodeType) else ""
-            return (file.startswith(OWN_FOLDER) and file != DEMO) or original(obj, *args, **options)
+            return (file.startswith(OWN_FOLDER) and file not in PROGRAMS) or original(obj, *args, **options)
 
         return check
 

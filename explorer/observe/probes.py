@@ -18,6 +18,7 @@ from explorer.observe.lowering import lowerings
 from explorer.observe.process_groups import groups_at_compiles
 from explorer.observe.scheduler import verdicts
 from explorer.observe.settings import settings
+from explorer.observe.structured import only_heard
 from explorer.observe.symbols import symbols
 from explorer.observe.written_files import written_files
 
@@ -38,6 +39,7 @@ class Probe:
 #: Every probe. The first says where the compile is, so that it begins before the others at each function that they share.
 PROBES: tuple[Probe, ...] = (
     Probe("context", context, ()),
+    Probe("structured log", only_heard, ()),
     Probe("source", dynamo.frames, ("frame", "recompile", "compile_error", "compile_swallowed", "stance")),
     Probe("compile_call", compile_calls, ("compile_call",)),
     Probe("setting", settings, ("setting",)),

@@ -7,7 +7,8 @@ then run on fake tensors, which computes nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from explorer.observe.patch import guarded_always
@@ -89,6 +90,22 @@ def _module_of(module: Any, faked: Callable[[Any], Any]) -> Any:
     return copy.deepcopy(module, replaced)
 
 
+@contextmanager
+def mixing(arguments: Iterable[Any]) -> Iterator[None]:
+    """Let fake tensors meet real ones inside the block, such as an `arange` that a program makes of a fake tensor's shape."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    mode = next((tensor.fake_mode for _, tensor in named_tensors(tuple(arguments)) if isinstance(tensor, FakeTensor)), None)
+    if mode is None:
+        yield
+        return
+    before, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+    try:
+        yield
+    finally:
+        mode.allow_non_fake_inputs = before
+
+
 def on_meta(value: Any) -> Any:
     """Replace fake tensors by meta tensors: triton asks for an address, which only meta tensors have."""
     import torch
@@ -124,4 +141,4 @@ def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
     return guarded_always(graph, make, "fake tensors of the graph")
 
 
-__all__ = ["NO_DATA", "as_fake", "lacks_data", "on_fakes", "on_meta", "without_data"]
+__all__ = ["NO_DATA", "as_fake", "lacks_data", "mixing", "on_fakes", "on_meta", "without_data"]

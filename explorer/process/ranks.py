@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
@@ -63,37 +60,6 @@ def asks_for_rank(asked: str, environment: Mapping[str, str]) -> bool:
     if beyond := [part for part in numbers if int(part) >= world]:
         raise InputError(f"--ranks asks for rank {beyond[0]}, and the job's ranks are 0 to {world - 1}")
     return own in map(int, numbers)
-
-
-@contextmanager
-def ends_on_sigterm() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Give a function that runs a program, which SIGTERM ends as sys.exit does, and ignore SIGTERM after it in the block.
-
-    When one rank fails, a launcher sends SIGTERM to the others, and SIGKILL some 30 s later: without this, their traces would
-    be lost with them. A single process, and a thread that can set no handler, are let be.
-    """
-    in_main = threading.current_thread() is threading.main_thread()
-    if rank(os.environ) is None or not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield lambda program: program()
-        return
-
-    def run(program: Callable[[], None]) -> None:
-        signal.signal(signal.SIGTERM, _exit)
-        try:
-            program()
-        finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-    try:
-        yield run
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _exit(number: int, frame: object) -> None:
-    """End the program by a signal's status, 128 + its number, as shells count it; another one comes too late."""
-    signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(128 + number)
 
 
 def path_in_folder(path: str | PathLike[str], number: int | None) -> Path:

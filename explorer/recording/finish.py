@@ -17,7 +17,8 @@ from explorer.process.garbage import collection_paused
 from explorer.process.ranks import rank_and_world
 from explorer.recording.cells import with_cells
 from explorer.recording.recorder import Recorder
-from explorer.replay import replay
+from explorer.replay import names_of, replay
+from explorer.stages.fx_graph import places_of
 from explorer.traced import Trace
 from explorer.traced.trace import lost
 
@@ -30,7 +31,7 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
     failures = failures_of(recorder)
     try:
         date = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        events = with_cells(recorder.events)
+        events = with_cells([*recorder.events])  # in another thread than the program's, as it may be, a copy
         job = job_of(os.environ, recorder.events)
         whole_meta = plain({**job, **meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
@@ -40,14 +41,37 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
 
 
 def job_of(environment: Mapping[str, str], events: Sequence[Event]) -> Mapping[str, Plain]:
-    """What the trace of a rank says of its job: `rank`, `world` and the ranks of its `process_groups`; {} without one."""
+    """What the trace of a rank says of its job; {} without one.
+
+    `rank`, `world`, the ranks of its `process_groups`, and its `failed_compiles`, with which other ranks are compared.
+    """
     place = rank_and_world(environment)
     groups = [*(event.data["groups"] for event in events if event.kind == "process_groups"), process_groups()]
     merged = {name: tuple(ranks) for group in groups for name, ranks in group.items()}
+    failed = _failed_compiles(events) if place else []
     return {
         **({"rank": place[0], "world": place[1]} if place else {}),
+        **({"failed_compiles": failed} if failed else {}),
         **({"process_groups": merged} if merged else {}),
     }
+
+
+def _failed_compiles(events: Sequence[Event]) -> list[Mapping[str, Plain]]:
+    """The compiles of frames that ended with an error which reached the program, each with the program's line."""
+    swallowed = {event.frame for event in events if event.kind == "compile_swallowed"}
+    failed = [event for event in events if event.kind == "compile_error" and event.frame and event.frame not in swallowed]
+    names = names_of(events) if failed else {}
+    return [_failed_compile(event, names.get(event.frame, event.frame)) for event in failed]
+
+
+def _failed_compile(event: Event, frame: str) -> Mapping[str, Plain]:
+    """One of them: torch writes the program's line behind its message, else it is that of the function."""
+    data = event.data
+    message = str(data["message"])
+    places = places_of(message.partition("from user code:")[2])
+    at = (places[-1].file, places[-1].line, places[-1].code) if places else (data["file"], data["line"], "")
+    said = f"{data['error']}: {message.partition(chr(10))[0]}"
+    return {"frame": frame, "function": data["function"], "error": said, "file": at[0], "line": at[1], "code": at[2]}
 
 
 def failures_of(recorder: Recorder) -> tuple[Failure, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,6 +34,7 @@ class Recording:
 
     _recorder: Recorder | None = None
     _trace: Trace | None = None
+    _so_far: Callable[[], Trace] | None = None
     _guards: list[Guard] = field(default_factory=list)  # what they lose after the block is read when the trace is asked for
 
     @property
@@ -61,6 +62,15 @@ class Recording:
             if guard.losses and (late := guard.failures(self._trace.failures)):
                 self._trace = replace(self._trace, failures=(*self._trace.failures, *late))
         return self._trace
+
+    def so_far(self) -> Trace:
+        """The trace of what was compiled up to now, while the block still runs: for a thread that watches it.
+
+        Without machine code of Triton kernels, which is recorded when the block ends. After the block it is `trace`.
+        """
+        if self._trace is None and self._so_far is not None:
+            return self._so_far()
+        return self.trace
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace to a file, or into a folder, where each rank of a distributed job has its own: see `Trace.save`."""
@@ -135,6 +145,7 @@ def _recorded(
         with recording_kernels(device, absent, recorder.guard) as kernels:
             start = partial(kernels.start, recorder)
             launches = kernels.launches
+            result._so_far = partial(finished, recorder, meta, stages, None)
             record_it = partial(recording, stages, recorder, fresh=fresh, absent=absent, compiled=start, launches=launches)
             try:
                 with shielded(record_it, recorder.guard, "set up", "take down"):

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 _UNDER_WAY = threading.Lock()
 
 
+#: What no part of torch makes, so that nobody asks for the calls that led to it: a walk up the stack for each is spared.
+WITHOUT_MAKER = ("phase",)
+
+
 class Recorder:
     """Collects the events of one recording; it is the `emit` that every probe is given.
 
@@ -71,7 +75,8 @@ class Recorder:
         began = clock.perf_counter()
         frame = self._frame()
         if frame is not None and not self._here.muted:
-            self._append(kind, frame, facts, began - self._began if time is None else time, self._paths.here())
+            path = () if kind in WITHOUT_MAKER else self._paths.here()
+            self._append(kind, frame, facts, began - self._began if time is None else time, path)
         self.seconds += clock.perf_counter() - began
 
     def later(self, kind: str, facts: Callable[[], Facts]) -> None:

@@ -13,7 +13,7 @@ from explorer.model.artifacts import KernelForm, OutputCode
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
-from explorer.questions.kernels import triton_forms
+from explorer.questions.kernels import first_form
 from explorer.scripts import parts
 from explorer.scripts.inputs import beside_script, keeps, random_inputs, save
 from explorer.scripts.reference import Reference, reference
@@ -239,7 +239,6 @@ def reproducer(
             f"{kernel.kernel} was not launched when the program ran again: CUDA graphs replayed it, or it was not needed; "
             "trace without CUDA graphs, such as without mode='reduce-overhead'"
         )
-    forms = triton_forms(trace, kernel)
     definition = definition_of(wrapper.text, kernel.kernel)
     assert definition is not None
     return Reproducer(
@@ -248,7 +247,7 @@ def reproducer(
         definition=definition,
         launch=launches[-1],
         number=len(launches) - 1,
-        form=forms[0] if forms else None,
+        form=first_form(trace, kernel),
         reference=reference(trace, kernel, len(launches) - 1, launches[-1].before),
         **more,
     )

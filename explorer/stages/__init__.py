@@ -49,8 +49,10 @@ from explorer.stages.torch_compile import (
     compile_call,
     compiled_fn,
     execution,
+    log_record,
     phase,
     profile,
+    run_times,
     setting,
     written_file,
 )
@@ -115,7 +117,9 @@ STAGES: tuple[Stage, ...] = (
     sass.STAGE,
     assembly.STAGE,
     profile.STAGE,
+    run_times.STAGE,
     bisection.STAGE,
+    log_record.STAGE,
     *OTHER_COMPILERS,
 )
 

@@ -222,7 +222,7 @@ def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
     if artifact.language == "inductor-ir":
         counts["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))
     else:
-        for node in _readable_nodes(artifact):
+        for node in readable_nodes(artifact):
             if node.op.startswith("call_") and "getitem" not in node.target:
                 counts.setdefault(level_of(node.target, artifact.stage), Counter())[node.target] += 1
     for level, names in counts.items():
@@ -230,8 +230,8 @@ def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
         yield {**place, "operators": names.total(), "distinct": len(names), "names": dict(names.most_common())}
 
 
-def _readable_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
-    """The nodes of an FX graph; none of a stage of the user's own, whose nodes have another form."""
+def readable_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
+    """`all_fx_nodes`; none of a text whose nodes have another form, as that of a stage of the user's own."""
     try:
         return all_fx_nodes(artifact)
     except FieldError:

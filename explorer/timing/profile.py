@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from explorer.errors import InputError
-from explorer.model.artifacts import Profile
+from explorer.model.artifacts import Profile, RunTimes
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Rows
 from explorer.replay import extended, rendered
 from explorer.stages.torch_compile.profile import UNJOINED
 from explorer.timing.joined import joined
 from explorer.timing.measured_kernels import profile_of_rows
+from explorer.timing.run_times import run_times
 from explorer.timing.sources import timeline_of
 from explorer.timing.timeline import Timeline, own_by_name
 
@@ -22,30 +23,33 @@ T = TypeVar("T", bound=TraceData)
 MOST = 5
 
 
-def profiled(trace: T, source: object) -> T:
-    """Return the trace with a profile in place of the one that it may have; see `Trace.with_profile`."""
+def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
+    """Return the trace with a profile in place of the one that it may have; see `Trace.with_profile`.
+
+    With `or_bare` a profile that has nothing of the trace leaves it without one, in place of the InputError.
+    """
     if isinstance(source, Rows):
         return _with(trace, profile_of_rows(trace, source))
     timeline = timeline_of(source)
-    profile = joined(trace, timeline)
-    if all(row.kind == UNJOINED for row in profile.rows):
+    profile, times = joined(trace, timeline), run_times(trace, timeline)
+    nothing = all(row.kind == UNJOINED for row in profile.rows)
+    if nothing and not times.exchanges and not or_bare:
         raise InputError(_nothing_joined(trace, timeline, profile))
-    return _with(trace, profile)
+    return _with(trace, None if nothing else profile, times)
 
 
-def _with(trace: T, profile: Profile) -> T:
-    """The trace with a profile's text, in place of that of another profile."""
+def _with(trace: T, profile: Profile | None, times: RunTimes | None = None) -> T:
+    """The trace with a profile's texts, in place of those of another profile."""
     bare = _without_profile(trace)
-    return extended(bare, list(rendered(bare, [_event(profile)])))
-
-
-def _event(profile: Profile) -> Event:
-    return Event(kind="profile", time=0.0, data=profile)
+    events = [Event(kind="profile", time=0.0, data=profile)] if profile else []
+    if times is not None and times.calls:
+        events.append(Event(kind="run_times", time=0.0, data=times))
+    return extended(bare, list(rendered(bare, events)))
 
 
 def _without_profile(trace: T) -> T:
     """The trace without the profile that was read in before."""
-    old = {artifact.id for artifact in trace.find("profile")}
+    old = {artifact.id for stage in ("profile", "run_times") for artifact in trace.find(stage)}
     if not old:
         return trace
     artifacts: tuple[Artifact, ...] = tuple(a for a in trace.artifacts if a.id not in old)

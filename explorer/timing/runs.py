@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from explorer.model.values import once
 from explorer.timing.launch_names import GraphLaunches, kernel_name
 from explorer.timing.timeline import NONE, Span, Timeline
 
@@ -49,7 +50,7 @@ class Run:
 
 def runs_of(timeline: Timeline, graphs: Sequence[GraphLaunches]) -> list[Run]:
     """Divide a profile into runs, each with its graph where that is clear; the first is what is in no run."""
-    regions = _regions(timeline)
+    regions = regions_of(timeline)
     runs = {NONE: Run(NONE, "", False)}
     for number in dict.fromkeys(region for region in regions if region != NONE):
         name = timeline.cpu[number].name
@@ -65,7 +66,8 @@ def runs_of(timeline: Timeline, graphs: Sequence[GraphLaunches]) -> list[Run]:
     return list(runs.values())
 
 
-def _regions(timeline: Timeline) -> list[int]:
+@once
+def regions_of(timeline: Timeline) -> Sequence[int]:
     """The innermost run that each span of the CPU is in, or is."""
     regions: list[int] = []
     for number, span in enumerate(timeline.cpu):
@@ -162,4 +164,4 @@ def _numbers(label: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdigit() else -1 for part in label.split("/"))
 
 
-__all__ = ["BACKWARD", "REGION", "Launched", "Run", "base_name", "runs_of"]
+__all__ = ["BACKWARD", "REGION", "Launched", "Run", "base_name", "regions_of", "runs_of"]

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from explorer.errors import InputError
+from explorer.layouts import layout as layout_module
+from explorer.layouts import ttgir
 from explorer.layouts.attributes import aliases_of, parse_attribute
 from explorer.layouts.encodings import linear_layout
-from explorer.layouts.layout import layout_named
+from explorer.layouts.layout import layout_named, layouts_of
 from explorer.layouts.linear import LinearLayout
 from explorer.layouts.ttgir import read, type_of
 from tests.layouts import kernels
@@ -292,6 +294,34 @@ def test_a_part_of_a_larger_buffer_is_refused():
     assert layout_of(f"%a = ttg.local_alloc : () -> {whole}", "%a").shape == (8, 8)
     with pytest.raises(InputError, match="a part of a buffer of 16x16"):
         layout_of(f"%a = ttg.memdesc_subslice %p[0, 8] : {whole} -> {part}", "%a")
+
+
+def test_a_layout_that_another_kernel_has_too_is_not_read_again(monkeypatch):
+    """A job's thousands of kernels have few types and attributes; one of other aliases is another layout by the same name."""
+    made = {}
+    for name in ("parse_attribute", "linear_layout"):
+        made[name] = counted_calls(monkeypatch, layout_module, name)
+    made["_listed"] = counted_calls(monkeypatch, ttgir, "_listed")
+    text = kernels.ALIASES + "  %a = arith.constant dense<1.0> : tensor<32x256xf32, #blocked>"
+    (one,) = layouts_of(text)
+    read_before = {name: len(calls) for name, calls in made.items()}
+    (other,) = layouts_of(text.replace("%a", "%b"))
+    assert {name: len(calls) for name, calls in made.items()} == read_before
+    assert (other.name, other.linear) == ("%b", one.linear)
+    (columns,) = layouts_of(text.replace("#blocked =", "#other =").replace("#columns =", "#blocked ="))
+    assert columns.linear == layout_of(text.split("\n")[-1].replace("#blocked", "#columns"), "%a").linear != one.linear
+
+
+def counted_calls(monkeypatch, module, name):
+    """The calls of a function from now on, by their first arguments."""
+    calls, function = [], getattr(module, name)
+
+    def counting(*args):
+        calls.append(args[0])
+        return function(*args)
+
+    monkeypatch.setattr(module, name, counting)
+    return calls
 
 
 @pytest.mark.parametrize(("target", "counted"), [("cuda:80", True), ("hip:gfx1100", False)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
@@ -12,11 +11,23 @@ import torch.nn.functional as F
 
 import explorer
 from explorer.errors import InputError, NoVerbError
+from explorer.live import kernel_times
 from explorer.splice.launches import Intercepted
 from explorer.splice.wrappers import LoadedWrapper, replaced_kernels
 from explorer.traced import Trace
 
-SLOW = 0.03
+SLOW = 3600.0
+
+
+class _Clock:
+    """Stands for the module of the clock: it goes on by a second at each look, so that no load of the machine is in a time."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        """The seconds that this clock shows."""
+        self.now += 1
+        return self.now
 
 
 def mlp(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -43,20 +54,22 @@ def test_each_kernel_and_call_is_timed_in_its_order(traced: Trace) -> None:
     assert rows[0]["idle"] == 0 and all(row["idle"] > 0 for row in rows[1:])
 
 
-def test_a_kernel_that_is_slow_is_the_one_that_is_slow(traced: Trace) -> None:
-    """A kernel that sleeps before it computes takes that much longer, in its own row and in no other."""
+def test_a_kernel_that_is_slow_is_the_one_that_is_slow(traced: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel during which the clock goes on by an hour takes that much longer, in its own row and in no other."""
     assert traced.live is not None
     (wrapper,) = traced.live.wrappers
     name = traced.kernels[1].name
+    clock = _Clock()
+    monkeypatch.setattr(kernel_times, "time", clock)
 
-    def sleeping(launch: Any, args: Any, keywords: Any) -> Any:
-        time.sleep(SLOW)
+    def slow(launch: Any, args: Any, keywords: Any) -> Any:
+        clock.now += SLOW
         return launch(*args, **keywords)
 
-    with replaced_kernels([(wrapper, name, lambda kernel: Intercepted(kernel, sleeping))]):
+    with replaced_kernels([(wrapper, name, lambda kernel: Intercepted(kernel, slow))]):
         rows = {row["kernel"]: row for row in traced.time_kernels(3)}
-    assert SLOW <= rows.pop(name)["seconds"] < 10 * SLOW
-    assert all(row["seconds"] < SLOW for row in rows.values())
+    assert rows.pop(name)["seconds"] == SLOW + 1
+    assert len(rows) == 4 and all(row["seconds"] == 1 for row in rows.values())
 
 
 def test_the_program_and_its_wrapper_are_left_as_they_were(traced: Trace) -> None:

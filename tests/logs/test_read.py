@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import re
@@ -19,7 +20,7 @@ from explorer.logs.torch_trace import CHANGED, NO_RECORD
 from explorer.model.artifacts import GRAPHS
 
 DATA = Path(__file__).parent.parent / "data" / "logs"
-#: Of each log of tlparse's: frames, kernels, the stages that it has, and what is said of what it lacks.
+#: Of each log of tlparse's: frames, kernels, the stages that it has, and a record that no stage is made for, or what is damaged.
 LOGS = {
     "simple": (1, 2, {"dynamo", "forward", "post_grad", "output_code", "cache"}, "aotautograd_cache_hash"),
     "simple_corrupted_json": (1, 2, {"dynamo", "forward", "post_grad", "output_code"}, "line 13 of the log"),
@@ -48,11 +49,32 @@ def test_a_log_of_tlparse_is_read_and_what_it_lacks_is_named(name: str, tmp_path
     found = {artifact.stage for artifact in trace.artifacts}
     compiles = {a.frame for a in trace.artifacts if a.frame and not a.frame.endswith("/-")}
     assert (len(compiles), len(trace.kernels), stages - found) == (frames, kernels, set())
-    assert named in "\n".join(map(str, trace.failures))
+    assert named in "\n".join([*map(str, trace.failures), *(a.title for a in trace.find("log_record"))])
+    assert not any("not shown" in failure.message for failure in trace.failures)
     assert explorer.traced.loads(explorer.files.trace_file.dumps(trace)) == trace
     assert "<Trace of" in repr(trace)
     trace.to_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size > 100_000
+
+
+def test_records_without_a_stage_are_shown_as_torch_wrote_them() -> None:
+    """A payload as it stands in the log, a graph in Python; records of one line each together, with the names of their files."""
+    with gzip.open(DATA / "export.log.gz", "rt") as file:
+        lines = file.read().split("\n")
+    created = [json.loads(line[line.index("] ") + 2 :])["expression_created"] for line in lines if '"expression_created"' in line]
+    (shown,) = (a for a in log("export").find("log_record") if a.title == "expression_created")
+    values = [json.loads(line) for line in shown.lines]
+    assert [value["result"] for value in values] == [value["result"] for value in created] and len(created) == 8
+    files = [place["filename"] for value in values for place in value["user_stack"]]
+    assert files and all(isinstance(name, str) and name.endswith(".py") for name in files)
+
+    with gzip.open(DATA / "simple.log.gz", "rt") as file:
+        written = file.read()
+    (metadata,) = (a for a in log("simple").find("log_record") if a.title == "aot_forward_graph_fw_metadata")
+    assert metadata.frame == "0/0" and len(metadata.lines) > 5
+    assert "\n".join(f"\t{line}" for line in metadata.lines) in written
+    (kernels,) = (a for a in log("inductor_provenance_aot_cuda_log").find("log_record") if a.title == "inductor_aot_kernel_code")
+    assert kernels.text
 
 
 def test_library_calls_and_kernels_of_a_log_lead_to_the_lines_that_they_compute() -> None:
@@ -119,14 +141,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[explorer.Trace, expl
 def test_a_log_and_the_live_trace_of_one_compile_agree_but_for_what_the_log_lacks(
     both: tuple[explorer.Trace, explorer.Trace, Path],
 ) -> None:
-    """The log has all other stages; texts are equal, or the nodes are where the log lays a graph out otherwise."""
+    """The log has all other stages, and records that are shown as they are; texts are equal, or the nodes of other layouts."""
     live, read, _ = both
     assert {a.stage for a in live.artifacts} - {a.stage for a in read.artifacts} <= LACKING
-    assert {a.stage for a in read.artifacts} - {a.stage for a in live.artifacts} == set()
+    assert {a.stage for a in read.artifacts} - {a.stage for a in live.artifacts} == {"log_record"}
     compared = set()
     for artifact in read.artifacts:
-        if artifact.stage in ("source", "phase", "compile_call", "compilation_metrics", "graph_break"):
-            continue  # times and places: compared below, or not equal from run to run
+        if artifact.stage in ("source", "phase", "compile_call", "compilation_metrics", "graph_break", "log_record"):
+            continue  # times and places: compared below, or not equal from run to run; and what only a log has
         (other,) = (a for a in live.artifacts if a.id == artifact.id)
         compared.add(artifact.stage)
         if artifact.stage in LAID_OUT_OTHERWISE:

@@ -11,7 +11,7 @@ import pytest
 from explorer.model import records
 from explorer.model.artifacts import ARTIFACTS
 from explorer.model.events import EVENTS
-from explorer.model.records import FieldError, Record, changed, record, typed
+from explorer.model.records import FieldError, Record, blank, changed, record, typed
 from explorer.model.values import jsonable, plain
 
 
@@ -183,3 +183,12 @@ def test_the_types_of_fields_are_those_of_typing() -> None:
         hints = get_type_hints(kind)
         assert records._hints(kind) == {name: hints[name] for name in records._hints(kind)}
         assert {name for name, _, _ in kind._layout} <= records._hints(kind).keys()
+
+
+def test_the_types_of_a_blank_record_are_worked_out_once_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of thousands of kernels has a blank record for each kernel that was not compiled."""
+    first = blank(Outer)
+    calls: list[object] = []
+    for function in ("get_type_hints", "get_annotations"):
+        monkeypatch.setattr(records, function, calls.append)
+    assert blank(Outer) == first and first.number == 0 and not calls

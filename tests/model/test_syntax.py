@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.model.syntax import ATTEMPTS, parsed, parsed_expression
+from explorer.model.syntax import ATTEMPTS, parsed, parsed_expression, statements
 
 SOURCE = Path(ast.__file__).read_text()
 
@@ -71,3 +71,13 @@ def test_what_parse_refuses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemError, match="depth mismatch"):
         parsed("a")
     assert len(calls) == ATTEMPTS
+
+
+def test_statements_come_in_the_order_of_a_walk() -> None:
+    """All that is no expression is found, as `ast.walk` finds it, in this file and in others of every form of statement."""
+    forms = "for a in b:\n  with c:\n    try: d\n    except E: e\n    else: f\n    finally: g\n"
+    forms += "match h:\n  case 1: i\nif j: k\nelse: m\n"
+    for source in (SOURCE, forms, "class A:\n  async def f(s):\n    async with x: return 1\n"):
+        tree = parsed(source)
+        kinds = (ast.mod, ast.stmt, ast.excepthandler, ast.match_case)
+        assert list(statements(tree)) == [node for node in ast.walk(tree) if isinstance(node, kinds)]

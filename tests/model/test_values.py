@@ -310,3 +310,20 @@ def test_a_kernel_s_name_is_no_step() -> None:
     assert Failure("kernel", "render", "").what == "not shown"
     assert [Failure(stage, "copy", "").what for stage in ("kernel", "launch", "dynamo")] == ["not recorded"] * 3
     assert Failure("kernel", "ladder", "", kernel="copy").what == "copy"
+
+
+def test_an_answer_that_is_known_is_not_worked_out() -> None:
+    """`once` takes an answer from who knows it, keeps the first, and says whether it is there."""
+    asked: list[str] = []
+
+    @once
+    def stage_of(artifact: Artifact) -> str:
+        asked.append(artifact.id)
+        return artifact.stage
+
+    first, second = (Artifact(id, "source", "", "", "", "", "") for id in "ab")
+    stage_of.answer(first, "known")
+    assert not stage_of.answered(second) and stage_of.answered(first)
+    assert (stage_of(first), stage_of(second), stage_of(second)) == ("known", "source", "source") and asked == ["b"]
+    stage_of.answer(second, "later")
+    assert stage_of(second) == "source"

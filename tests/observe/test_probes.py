@@ -100,7 +100,7 @@ def test_what_is_observed_does_not_depend_on_the_stages() -> None:
 
 
 def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
-    """Each kind of event that a stage consumes is emitted by a probe, a ladder or a backend, for another stage, or by a verb."""
+    """Each kind of event that a stage consumes is emitted by a probe, a ladder or a backend, for another stage, by a verb, or from a log."""
     emitted = {kind for watches in (*PROBES, *COMPILERS) for kind in watches.kinds}
     later = {
         "choice",
@@ -116,8 +116,10 @@ def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
         "compiled_fn",
         "onnxrt_changes",
         "profile",
+        "run_times",
         "bisection",
         "symbolic_steps",
+        "log_record",
     }
     assert {kind for stage in STAGES for kind in (stage.name, *stage.consumes)} - emitted == later
     assert all(stage.watch is watch_nothing for stage in STAGES)

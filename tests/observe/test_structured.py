@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from explorer.observe.structured import TRACE_LOG, interned, listening
+from explorer.observe.structured import TRACE_LOG, interned, listening, only_heard, parsed
 from explorer.recording.recorder import Recorder
 
 LOG = logging.getLogger(TRACE_LOG)
@@ -90,3 +91,62 @@ def test_interned_strings_are_found_by_number() -> None:
         assert interned(10**9) == "" == interned(None)
     finally:
         structured.INTERN_TABLE.pop("some/file.py", None)
+
+
+def test_one_handler_passes_a_record_to_all_listeners_of_a_recording(said: Callable[..., None]) -> None:
+    """However many probes listen, torch's log calls one handler; a listener that leaves does not take the others along."""
+    heard: list[str] = []
+    recorder = Recorder()
+    with listening(recorder, {"a": lambda metadata, payload: heard.append("outer")}):
+        with listening(recorder, {"a": lambda metadata, payload: heard.append("inner"), "b": lambda metadata, payload: None}):
+            assert len(LOG.handlers) == 1
+            said({"a": {}})
+        said({"a": {}})
+        with listening(Recorder(), {"a": lambda metadata, payload: heard.append("another recording")}):
+            assert len(LOG.handlers) == 2
+    assert heard == ["inner", "outer", "outer"] and LOG.handlers == []
+
+
+@pytest.mark.parametrize(("name", "other", "made"), [("heard", False, 1), ("unheard", False, 0), ("unheard", True, 1)])
+def test_a_record_that_nobody_reads_is_not_made(
+    said: Callable[..., None], monkeypatch: pytest.MonkeyPatch, name: str, other: bool, made: int
+) -> None:
+    """torch makes a record and its payload for a listener, or for a handler that is not explorer's, and else not."""
+    from torch._inductor import codecache
+
+    payloads: list[str] = []
+    monkeypatch.setattr(LOG, "handlers", [logging.NullHandler()] if other else [])
+    recorder = Recorder()
+    before = codecache.trace_structured
+    with listening(recorder, {"heard": lambda metadata, payload: None}), only_heard(recorder):
+        codecache.trace_structured("artifact", lambda: {"name": name}, payload_fn=lambda: payloads.append(name) or "text")
+    assert payloads == [name] * made and codecache.trace_structured is before
+
+
+def test_what_only_explorer_hears_is_handed_over_as_it_was_made(said: Callable[..., None]) -> None:
+    """An object is no JSON, which `parsed` reads from both; a list is the text that torch writes; nothing is an empty text."""
+    import torch._logging
+
+    heard: list[Any] = []
+    made: list[Any] = [{"ph": "B"}, ["a", {"b": 1}], "text", None]
+    for only_explorer in (True, False):
+        recorder = Recorder()
+        with listening(recorder, {"heard": lambda metadata, payload: heard.append(payload)}), ExitStack() as stack:
+            if only_explorer:
+                stack.enter_context(only_heard(recorder))
+            for payload in made:
+                torch._logging.trace_structured("heard", payload_fn=lambda given=payload: given, expect_trace_id=False)
+        assert recorder.failures == []
+    direct, logged = heard[:4], heard[4:]
+    assert direct[0] is made[0] and parsed(direct[0]) == parsed(logged[0]) == made[0]
+    assert direct[1:] == logged[1:] == ['[\n"a",\n{"b": 1}\n]', "text", ""]
+
+
+def test_a_payload_that_cannot_be_made_is_a_failure(said: Callable[..., None]) -> None:
+    """torch would not make it without explorer, so its error does not reach the compile."""
+    import torch._logging
+
+    recorder = Recorder()
+    with listening(recorder, {"heard": lambda metadata, payload: None}), only_heard(recorder):
+        torch._logging.trace_structured("heard", payload_fn=lambda: 1 / 0)
+    assert [(f.stage, f.message) for f in recorder.failures] == [("heard", "ZeroDivisionError: division by zero")]

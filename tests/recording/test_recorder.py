@@ -92,7 +92,7 @@ def kinds_of(train: bool) -> list[str]:
     """The kinds of events that the programs below produce, each made by a hook of its own."""
     return sorted(
         {stage.name for stage in STAGES if stage not in OTHER_COMPILERS}
-        - {*PER_KERNEL, "cache", "recompile", "symbol", "profile", "bisection", "symbolic_steps"}
+        - {*PER_KERNEL, "cache", "recompile", "symbol", "profile", "run_times", "bisection", "symbolic_steps", "log_record"}
         | {"frame"}
     )
 

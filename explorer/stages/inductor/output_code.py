@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from explorer.model.artifacts import Kernel
 from explorer.model.events import OutputCodeText
 from explorer.model.records import typed
 from explorer.model.stage import KernelPlace, Stage, text_artifact
-from explorer.model.syntax import parsed
+from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, once
 from explorer.stages.fx_graph import all_fx_nodes, node_lines
@@ -34,23 +34,46 @@ def render(event: Event, id: str) -> Artifact:
     return text_artifact(event, id, "Output code", language)
 
 
+#: The functions of a wrapper, each with the lines and names of its calls.
+CallsByFunction = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
+
+
 @once
 def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
     """(line, name) of each call in the wrapper's `call` that launches a kernel or goes into a library."""
     if artifact.language == "cpp":
         return _cpp_wrapper.calls(artifact.text)
-    calls: list[tuple[int, str]] = []
+    called = (call for function, calls in calls_by_function(artifact) if not function.startswith("benchmark") for call in calls)
+    return tuple((line, name) for line, name in called if _computes(name))
+
+
+def names_called(artifact: Artifact) -> Iterator[str]:
+    """The names of the functions that a wrapper in Python calls from `call` and from the partitions."""
+    for function, calls in calls_by_function(artifact):
+        if function == "call" or function.startswith("partition_"):
+            yield from (name for _, name in calls)
+
+
+@once
+def calls_by_function(artifact: Artifact) -> CallsByFunction:
+    """Each function of the wrapper, with (line, name) of each call that is a statement, or whose result a statement binds."""
     try:
         tree = parsed(artifact.text)
     except SyntaxError:
         return ()  # the kernels' failure says so
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and not function.name.startswith("benchmark"):
-            for statement in ast.walk(function):
-                value = getattr(statement, "value", None)
-                if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call):
-                    calls.append((statement.lineno, ast.unparse(value.func)))
-    return tuple((line, name) for line, name in calls if _computes(name))
+    return calls_in(statements(tree))
+
+
+def calls_in(nodes: Iterable[ast.AST]) -> CallsByFunction:
+    """`calls_by_function` of a wrapper's statements, for who has parsed it."""
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef))
+    return tuple((function.name, tuple(_calls(function))) for function in functions)
+
+
+def _calls(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+    for statement in statements(function):
+        if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Call):
+            yield statement.lineno, ast.unparse(statement.value.func)
 
 
 def _computes(name: str) -> bool:
