@@ -6,9 +6,9 @@ apart as it does those of one trace. A line of the program that two traces have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from explorer import wire
 from explorer.errors import InputError
@@ -68,6 +68,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "fusion": [],
         "choices": [],
         "memory": {},
+        "collectives": {},
         "advice": {"about": "", "verdicts": []},
         "hows": hows,
         "links": [(*pair, hows.index(how), flat) for how, (pair, flat) in links],
@@ -160,6 +161,7 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
         {**choice, "frame": _frame(name, choice["frame"]), "artifact": choice["artifact"] + start} for choice in part["choices"]
     ]
     _append_memory(whole["memory"], part["memory"], name)
+    _append_collectives(whole["collectives"], part["collectives"], name, start)
     _append_advice(whole["advice"], part["advice"], name, start)
     hows = [whole["hows"].index(how) for how in part["hows"]]
     whole["links"] += [(source + start, target + start, hows[how], flat) for source, target, how, flat in part["links"]]
@@ -205,6 +207,13 @@ def _append_advice(whole: wire.AdviceInfo, part: wire.AdviceInfo, name: str, sta
         }
         for verdict in part["verdicts"]
     ]
+
+
+def _append_collectives(whole: wire.CollectivesInfo, part: wire.CollectivesInfo, name: str, start: int) -> None:
+    given: Any = whole
+    for key, rows in cast("Mapping[str, list[Any]]", part).items():
+        moved = ({**row, "frame": _frame(name, row["frame"]), "text": row["text"] + start} for row in rows)
+        given.setdefault(key, []).extend(moved)
 
 
 def _append_memory(whole: wire.MemoryInfo, part: wire.MemoryInfo, name: str) -> None:

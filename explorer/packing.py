@@ -30,9 +30,13 @@ PART = 500_000
 
 def pack(payload: wire.Payload) -> bytes:
     """Return the bytes that the page, the widget and a notebook hold of a payload."""
-    parts = list(_parts(payload))
+    parts: list[list[wire.Held]] = []
+    packed: list[bytes] = []
+    for part, values in _parts(payload):
+        parts.append(part)
+        packed.append(_packed(values))
     opening: wire.Opening = {"payload": _without(payload, [held for part in parts for held in part]), "parts": parts}
-    packed = [_packed(opening), *(_packed(_values(payload, part)) for part in parts)]
+    packed.insert(0, _packed(_json(opening)))
     return b"".join([json.dumps([len(part) for part in packed]).encode(), b"\n", *packed])
 
 
@@ -50,26 +54,30 @@ def unpack(packed: bytes) -> wire.Payload:
     return opening["payload"]
 
 
-def _packed(value: object) -> bytes:
-    return gzip.compress(_json(value).encode(), compresslevel=9, mtime=0)
+def _packed(text: str) -> bytes:
+    return gzip.compress(text.encode(), compresslevel=9, mtime=0)
 
 
 def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _parts(payload: wire.Payload) -> Iterator[list[wire.Held]]:
-    """Yield the fields of each part after the first."""
+def _parts(payload: wire.Payload) -> Iterator[tuple[list[wire.Held], str]]:
+    """Yield the fields of each part after the first, and the JSON of their values: a list for each object that has some."""
     part: list[wire.Held] = []
+    objects: list[str] = []
     size = 0
-    for held in _held(payload):
-        part.append(held)
-        size += sum(len(_json(value)) for value in _values(payload, [held])[0])
+    for key, index, names in _held(payload):
+        part.append((key, index, names))
+        # written once: the same texts are measured and packed
+        values = [_json(_object(payload, key, index)[name]) for name in names]
+        objects.append(f"[{','.join(values)}]")
+        size += sum(map(len, values))
         if size > PART:
-            yield part
-            part, size = [], 0
+            yield part, f"[{','.join(objects)}]"
+            part, objects, size = [], [], 0
     if part:
-        yield part
+        yield part, f"[{','.join(objects)}]"
 
 
 def _held(payload: wire.Payload) -> Iterator[wire.Held]:
@@ -103,10 +111,6 @@ def _opened(payload: wire.Payload) -> Iterator[int]:
 def _object(payload: Mapping[str, Any], key: str, index: int) -> dict[str, Any]:
     found: dict[str, Any] = payload[key] if key == "memory" else payload[key][index]
     return found
-
-
-def _values(payload: wire.Payload, part: Iterable[wire.Held]) -> list[list[Any]]:
-    return [[_object(payload, key, index)[name] for name in names] for key, index, names in part]
 
 
 def _without(payload: wire.Payload, helds: Iterable[wire.Held]) -> wire.Payload:

@@ -22,10 +22,11 @@ from explorer.questions.choices import no_source, settings
 from explorer.questions.costs import call_rows, kernel_rows
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.group_costs import group_costs
-from explorer.questions.kernels import KernelData, kernels_of, texts_of_kernel, triton_forms
+from explorer.questions.kernels import KernelData, first_form, kernels_of, texts_of_kernel
 from explorer.questions.lowering import by_node
 from explorer.questions.memory import memory_of
 from explorer.questions.modules import module_paths
+from explorer.questions.priced_collectives import PricedRow, overlap, priced_rows
 from explorer.questions.rows import CallRow, Cost, KernelRow, LoweringRow
 from explorer.questions.summary import counts, target_words
 from explorer.questions.user_lines import UserLine
@@ -66,9 +67,10 @@ def payload(trace: TraceData) -> wire.Payload:
         "strings": renamed(list(strings), cells),
         "kernels": [_kernel(trace, k, row, index) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],
         "calls": list(_calls(trace, index)),
-        "fusion": [_fusion(trace, graph) for graph in fusion_of(trace).graphs],
+        "fusion": [_fusion(trace, graph, index) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
         "memory": _memory(trace, cells),
+        "collectives": _collectives(trace, index, cells),
         "advice": _advice(trace, index, cells),
         "hows": hows,
         "links": list(_links(trace, hows)),
@@ -348,7 +350,7 @@ def _headings(text: str) -> dict[str, int]:
 
 def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow, index: Mapping[str, int]) -> wire.KernelInfo:
     """Return a kernel for the table of kernels: its texts by `index`, operators, GPU resources and cost."""
-    form = next(iter(triton_forms(trace, kernel.artifact)), blank(KernelForm))
+    form = first_form(trace, kernel.artifact) or blank(KernelForm)
     return {
         "artifact": index[kernel.artifact.id],
         "name": kernel.name,
@@ -411,11 +413,11 @@ def _is_small(value: Any) -> bool:
     return len(json.dumps(value)) <= SMALL
 
 
-def _fusion(trace: TraceData, graph: Graph) -> wire.FusionInfo:
+def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.FusionInfo:
     """Return the verdicts on one graph in recorded order, and the data that answers `Fusion.why` in a browser."""
     a, v = graph.artifact, graph.verdicts
     singles = range(len(v.names))
-    nodes = (n for n, other in enumerate(trace.artifacts) if other.stage == "ir_pre_fusion" and graph.is_of(other))
+    nodes = (index[other.id] for other in trace.find("ir_pre_fusion", a.frame, a.graph) if graph.is_of(other))
     return {
         "frame": a.frame,
         "graph": a.graph,
@@ -469,6 +471,19 @@ def _memory(trace: TraceData, cells: Mapping[str, str]) -> wire.MemoryInfo:
     memory = memory_of(trace)
     table = [{**row, "lines": [_place(cells, line) for line in row["lines"]]} for row in memory.table()]
     return {"table": _rows(table), "timeline": _rows(memory.timeline()), "unread": _rows(memory.unread())}
+
+
+def _collectives(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.CollectivesInfo:
+    """Return what ranks exchange, with the texts in which that starts, and how it overlaps; {} without a collective."""
+    rows = priced_rows(trace)
+    if not rows:
+        return {}
+    table = [{**row, "text": index[row["wrapper"] or row["artifact"]], "place": _place_of(cells, row)} for row in rows]
+    return {"table": _rows(table), "overlap": _rows({**row, "text": index[row["wrapper"]]} for row in overlap(trace))}
+
+
+def _place_of(cells: Mapping[str, str], row: PricedRow) -> str:
+    return place(cells, row["file"], row["line"]) if row["file"] else ""
 
 
 def _place(cells: Mapping[str, str], line: str) -> str:

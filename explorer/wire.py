@@ -20,6 +20,7 @@ from explorer.model.artifacts import (
     Symbol,
 )
 from explorer.model.rows import JudgedValue, Setting
+from explorer.questions.priced_collectives import OverlapRow, PricedRow
 from explorer.questions.rows import BufferRow, Cost, GroupCost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
 
 Names = list[str]
@@ -329,6 +330,26 @@ class MemoryInfo(TypedDict, total=False):
     unread: list[UnreadRow]
 
 
+class CollectiveInfo(PricedRow):
+    """A row of `Trace.collectives`; "started" and "waited" are lines of "text", "place" is the user's line as people read it."""
+
+    text: int
+    place: str
+
+
+class OverlapInfo(OverlapRow):
+    """A row of `Trace.overlap`; "line" is one of "text"."""
+
+    text: int
+
+
+class CollectivesInfo(TypedDict, total=False):
+    """What ranks exchange, and what of it is hidden; {} where there is no collective."""
+
+    table: list[CollectiveInfo]
+    overlap: list[OverlapInfo]
+
+
 class FailureInfo(TypedDict):
     """Something that went wrong: its stage, also as people call it, and the step, also in words."""
 
@@ -450,6 +471,7 @@ class Payload(TypedDict):
     fusion: list[FusionInfo]
     choices: list[ChoiceInfo]
     memory: MemoryInfo
+    collectives: CollectivesInfo
     advice: AdviceInfo
     hows: Names
     links: list[LinkGroup]

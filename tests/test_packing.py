@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import page
+from explorer import packing, page
 from explorer.compared import payload_of_comparison
 from explorer.packing import pack, unpack
 from explorer.payload import payload
@@ -49,6 +49,22 @@ def test_what_was_packed_is_unpacked(rotary):
         before = plain(whole)
         assert unpack(pack(whole)) == before
         assert plain(whole) == before
+
+
+def test_each_value_is_written_once(rotary, monkeypatch):
+    """The JSON by which the size of a part is known is the one that is packed."""
+    lengths: list[int] = []
+
+    def to_json(value: object) -> str:
+        text = json.dumps(value, separators=(",", ":"))
+        lengths.append(len(text))
+        return text
+
+    monkeypatch.setattr(packing, "_json", to_json)
+    whole = payload(rotary)
+    pack(whole)
+    written = sum(lengths)
+    assert 0 < written < 1.1 * len(to_json(whole))
 
 
 def test_equal_payloads_are_packed_equally(rotary):

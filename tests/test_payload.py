@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import fields, replace
 from itertools import product
+from typing import ClassVar
 
 import pytest
 
@@ -137,6 +139,37 @@ def test_empty_trace_has_a_payload():
     """A trace of nothing gives a payload of nothing."""
     made = payload(Trace())
     assert (made["artifacts"], made["stages"], made["links"], made["failures"]) == ([], [], [], [])
+
+
+class CountedArtifact(Artifact):
+    """An artifact that counts how often it is asked where it is from."""
+
+    looks: ClassVar[list[str]] = []
+
+    def __getattribute__(self, name):
+        if name in ("frame", "stage"):
+            self.looks.append(self.__dict__["id"])
+        return super().__getattribute__(name)
+
+
+def looks_at(trace, compiles):
+    """How often the payload of so many frames, each compiled as that of the trace, asks an artifact where it is from."""
+    names = [field.name for field in fields(Artifact)]
+
+    def copied(a, n):
+        facts = {name: getattr(a, name) for name in names}
+        return CountedArtifact(**{**facts, "id": f"{n}|{a.id}", "frame": a.frame and f"{n}/0"})
+
+    artifacts = tuple(copied(a, n) for n in range(compiles) for a in trace.artifacts)
+    CountedArtifact.looks.clear()
+    payload(replace(trace, artifacts=artifacts, links=()))
+    return len(CountedArtifact.looks)
+
+
+def test_each_further_compile_takes_as_many_looks(rotary):
+    """Kernels, verdicts and lowerings of a graph are looked up, not searched for among those of every other compile."""
+    few, more, most = (looks_at(rotary, compiles) for compiles in (4, 8, 12))
+    assert 0 < most - more == more - few
 
 
 def test_payload_needs_no_torch():

@@ -15,10 +15,11 @@ from functools import cached_property
 from explorer.gpus.figures import Target
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
-from explorer.questions.costs import SHARES, estimate, is_call, measured_ms, target_of
+from explorer.questions.costs import SHARES, estimate, exchanges, is_call, measured_ms, target_of
 from explorer.questions.fusion import Graph, fusion_of
-from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.kernels import KernelData, kernels_of, kernels_of_graph
 from explorer.questions.memory import element_size
+from explorer.questions.priced_collectives import priced_collectives
 from explorer.questions.rows import GroupRow
 from explorer.questions.user_lines import UserLine
 from explorer.stages.fx_graph import input_names, node_lines
@@ -114,9 +115,9 @@ class Whole:
 
     def kernels_of(self, launch: Launch) -> Iterator[KernelData]:
         """Yield the kernels of a launch."""
-        place = (launch.graph.artifact.frame, launch.graph.artifact.graph)
-        for kernel in self.kernels:
-            if (kernel.artifact.frame, kernel.artifact.graph) == place and kernel.name in launch.row["kernels"]:
+        graph = launch.graph.artifact
+        for kernel in kernels_of_graph(self.trace, graph.frame, graph.graph):
+            if kernel.name in launch.row["kernels"]:
                 yield kernel
 
     # Seconds -------------------------------------------------------------------------------------------------------
@@ -134,8 +135,16 @@ class Whole:
 
     @cached_property
     def device(self) -> float:
-        """Seconds of all kernels and calls."""
-        return sum(launch.seconds for launch in self.launches)
+        """Seconds of all kernels and calls, and of the collectives where nothing hides them."""
+        return sum(launch.seconds for launch in self.launches) + self.exchanging
+
+    @cached_property
+    def exchanging(self) -> float:
+        """Seconds of the collectives where nothing hides them; all of one for which it is not known what runs meanwhile."""
+        if not any(exchanges(launch.row) for launch in self.launches):
+            return 0.0
+        rows = [row for row in priced_collectives(self.trace) if row["frame"] in self.frames]
+        return float(sum(row["seconds"] or 0.0 if row["exposed"] is None else row["exposed"] for row in rows))
 
     @cached_property
     def host(self) -> float:
@@ -167,9 +176,10 @@ class Whole:
         estimated = "estimated" if not timed else f"{timed} of {len(self.launches)} launches measured, the others estimated"
         where = "the CPU" if self.is_cpu else self.target.title if self.target else "this device"
         from_python = f", {LAUNCH * 1e6:.0f} µs assumed for a launch from Python" if not (self.is_cpu or self.captured) else ""
+        exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
         return (
             f"A call takes {_words(self.seconds)} on {where} ({estimated}: {counted(len(self.launches), 'launch')}, "
-            f"{_words(self.device)} of work{from_python}; bytes {self.bandwidth}). "
+            f"{_words(self.device)} of work{exchanging}{from_python}; bytes {self.bandwidth}). "
             f"What costs less than {LEAST_SHARE:.0%} of it is not mentioned."
         )
 

@@ -22,7 +22,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Rows, once
 from explorer.questions.launch_sites import Site, sites, variable_of
 from explorer.questions.memory import element_size, symbol_values
-from explorer.stages.fx_graph import NOWHERE, StackPlace, node_lines, outer_nodes, places_of, stack_of
+from explorer.stages.fx_graph import NOWHERE, StackPlace, all_fx_nodes, node_lines, places_of, readable_nodes, stack_of
 from explorer.stages.inductor.output_code import EXTERN
 
 #: Operators that exchange data between ranks, by torch's namespaces of them.
@@ -41,7 +41,8 @@ _OF_TORCH = re.compile(r"[/\\]torch[/\\](?:distributed|_\w+|nn|utils|autograd)\b
 class CollectiveRow(TypedDict):
     """A collective of a graph, a row of `collectives`.
 
-    `node` is its FX node in `artifact`, `operator` the short name such as "all_reduce", `call` the operator of torch in full.
+    `node` is its FX node in `artifact`, `true_graph_0.all_reduce` for one in a branch of a cond. `operator` is the short name,
+    such as "all_reduce", `call` the operator of torch in full.
     `ranks` are those of the group, () where not recorded, and `size` their number, None where not known. `bytes` are those of
     the whole tensor: what an all_gather gives, what all others are given; None where a size is known only in the run.
     `file`, `line` and `code` are the user's. `started` and `waited` are lines of `wrapper`, or of `artifact` where that is "";
@@ -125,14 +126,15 @@ def _by_name(artifacts: Sequence[Artifact]) -> dict[tuple[str, str], list[Artifa
 
 
 def _rows(trace: TraceData, artifact: Artifact) -> list[CollectiveRow]:
-    nodes = outer_nodes(artifact)
+    nodes = readable_nodes(artifact)
     found = [node for node in nodes if node.op == "call_function" and is_collective(node.target)]
     if not found:
         return []
-    wrapper = _wrapper(trace, artifact)
+    # which part of a wrapper is a graph inside is not read from it, so that those graphs have their spans in their own texts
+    wrapper = _wrapper(trace, artifact) if not any("." in node.name for node in found) else None
     spans = _spans_in_wrapper(trace, artifact, found, wrapper) if wrapper else {}
     where = wrapper.id if wrapper and spans else ""
-    spans = spans or _spans_in_graph(artifact, nodes)
+    spans = spans or _spans_in_graphs(artifact, nodes)
     rows = [_row(trace, artifact, node, where, spans.get(node.name, Span())) for node in found]
     return in_order(rows)
 
@@ -204,7 +206,7 @@ def _ranks(trace: TraceData, group: str) -> tuple[int, ...]:
 def _stated_sizes(artifact: Artifact) -> Mapping[str, int]:
     """The number of ranks of each group, as operators of the graph are given it."""
     sizes: dict[str, int] = {}
-    for node in outer_nodes(artifact):
+    for node in all_fx_nodes(artifact):
         place = _SIZE_AT.get(short_name(node.target).removesuffix("_coalesced")) if is_collective(node.target) else None
         arguments = _arguments(node) if place is not None else []
         if place is not None and place < len(arguments) and isinstance(size := arguments[place], int):
@@ -219,7 +221,7 @@ def _group(arguments: Sequence[object]) -> str:
 
 def _tensors(artifact: Artifact, node: FxNode) -> list[tuple[tuple[str, ...], str]]:
     """Shape and dtype of each tensor that a collective is given; not those that it is to fill."""
-    by_name = {one.name: one for one in outer_nodes(artifact)}
+    by_name = {one.name: one for one in all_fx_nodes(artifact)}
     filled = set(re.findall(r"\w+", node.kwargs or "")) if node.target.partition(".")[2].startswith("all_gather") else set()
     given = [by_name[name] for name in node.inputs if name in by_name and name not in filled]
     return [(one.shape, one.dtype or "") for one in given if one.shape is not None]
@@ -247,6 +249,14 @@ def _place(trace: TraceData, artifact: Artifact, node: FxNode) -> StackPlace:
 
 
 # Where it starts and is waited for ---------------------------------------------------------------------------------------
+
+
+def _spans_in_graphs(artifact: Artifact, nodes: Sequence[FxNode]) -> dict[str, Span]:
+    """The same for each of several graphs, one inside another; a node inside has the path of its graph before its name."""
+    graphs: dict[str, list[FxNode]] = {}
+    for node in nodes:
+        graphs.setdefault(node.name.rpartition(".")[0], []).append(node)
+    return {name: span for own in graphs.values() for name, span in _spans_in_graph(artifact, own).items()}
 
 
 def _spans_in_graph(artifact: Artifact, nodes: Sequence[FxNode]) -> dict[str, Span]:
@@ -328,17 +338,28 @@ def _target(site: Site) -> str:
 
 def _waits(calls: Sequence[Site]) -> dict[int, int]:
     """The line of the first wait for each collective, by the line that starts it."""
-    pending: dict[str, int] = {}  # the collective that fills each variable
     waits: dict[int, int] = {}
+    for start, wait in _pairs(calls):
+        if start:
+            waits.setdefault(start, wait)
+    return waits
+
+
+def starts_of_waits(wrapper: Artifact) -> tuple[int, ...]:
+    """For each wait of a wrapper, in order, the line that starts what it waits for; 0 where that is not in the wrapper."""
+    return tuple(start for start, _ in _pairs(sites(wrapper)))
+
+
+def _pairs(calls: Sequence[Site]) -> Iterator[tuple[int, int]]:
+    """The lines of each wait: where what it waits for starts, or 0, and its own."""
+    pending: dict[str, int] = {}  # the collective that fills each variable
     for site in calls:
         if is_collective(site.name):
             pending.update(dict.fromkeys(_filled(site), site.line))
         elif is_wait(site.name) and site.arguments:
             names = (*site.names_of(site.arguments[0]), *re.findall(r"[A-Za-z_]\w*", site.arguments[0]))
             starts = [pending[name] for name in names if name in pending]
-            if starts:
-                waits.setdefault(starts[0], site.line)
-    return waits
+            yield starts[0] if starts else 0, site.line
 
 
 def _filled(site: Site) -> tuple[str, ...]:
@@ -355,4 +376,13 @@ def _span(calls: Sequence[Site], site: Site, end: int | None) -> Span:
     return Span(site.line, end, tuple(one.name for one in inside))
 
 
-__all__ = ["CollectiveRow", "collective_rows", "collectives", "in_order", "is_collective", "is_wait", "short_name"]
+__all__ = [
+    "CollectiveRow",
+    "collective_rows",
+    "collectives",
+    "in_order",
+    "is_collective",
+    "is_wait",
+    "short_name",
+    "starts_of_waits",
+]

@@ -11,7 +11,6 @@ and which lines it fused into one kernel.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from collections import Counter
@@ -22,21 +21,21 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
+from explorer.process.garbage import full_collections_paused
 from explorer.questions.figures import figures as figures_of_code
 from explorer.questions.fusion import fusion_of
 from explorer.questions.joined_sets import joined
 from explorer.questions.kernel_bytes import bytes_moved
-from explorer.questions.kernels import kernels_of
+from explorer.questions.kernels import first_form, kernels_of
 from explorer.questions.line_texts import LineTexts, texts_of
 from explorer.questions.memory import memory_of, readable
 from explorer.questions.program_lines import program_lines
 from explorer.questions.source_lines import FirstLine
 from explorer.questions.tables import graph_breaks, table
 from explorer.questions.user_lines import UserLine, compiled_kernels, compilers_of
-from explorer.stages.inductor.output_code import LIBRARIES, calls_of
+from explorer.stages.inductor.output_code import LIBRARIES, calls_of, names_called
 
 #: What is known of a trace by Inductor, in the order of `figures`; of another compiler some of it is.
 OF_INDUCTOR = (
@@ -130,7 +129,8 @@ class Comparison:
 
     def __init__(self, traces: tuple[TraceData, ...], names: tuple[str, ...]) -> None:
         self.traces, self.names = traces, names
-        self._ops = [tuple(ops(trace)) for trace in traces]
+        with full_collections_paused():
+            self._ops = [tuple(ops(trace)) for trace in traces]
 
     @property
     def scheduled(self) -> list[tuple[Op, ...]]:
@@ -139,7 +139,8 @@ class Comparison:
 
     def figures(self) -> Rows:
         """One row per figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
-        columns = [figures(trace) for trace in self.traces]
+        with full_collections_paused():  # what is read of large files stays alive: each collection would walk all of it
+            columns = [figures(trace) for trace in self.traces]
         return Rows(
             {"figure": name, **dict(zip(self.names, values, strict=True)), "ratio": _ratio(values)}
             for name in columns[0]
@@ -467,11 +468,10 @@ def _by_inductor(trace: TraceData) -> bool:
 
 def _of_inductor(trace: TraceData) -> dict[str, Plain]:
     """Return what Inductor's scheduler, its wrapper and its kernels say."""
+    memory = memory_of(trace).figures()  # before the launches: it parses the output code for both
     launched, called = launches(trace)
-    memory = memory_of(trace)
-    live: Mapping[tuple[str, str], int] = _sums(memory.peak())
-    unsized = any(row["bytes"] is None for row in memory.table())
-    resources = [kernel.resources for kernel in kernels_of(trace)]
+    forms = (first_form(trace, kernel.artifact) for kernel in kernels_of(trace))
+    resources = [form.metadata for form in forms if form is not None]
     return {
         "FX nodes": sum(len(a.nodes) for a in trace.find("post_grad")),
         "scheduler nodes": sum(len(a.nodes) for a in trace.find("ir_pre_fusion")),
@@ -479,8 +479,8 @@ def _of_inductor(trace: TraceData) -> dict[str, Plain]:
         "kernels": len(kernels_of(trace)),
         "kernel launches": launched,
         "library calls": called,
-        "peak memory (bytes)": None if unsized else max(live.values(), default=0),
-        "kept for backward (bytes)": None if unsized else sum(row["bytes"] for row in memory.saved()),
+        "peak memory (bytes)": memory.peak,
+        "kept for backward (bytes)": memory.saved,
         "most registers of a kernel": max(_known(resources, "registers"), default=None),
         "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
         "estimated seconds": figures_of_code(trace)["estimated_seconds"],
@@ -499,36 +499,16 @@ def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
     return [row[name] for row in resources for name in names if row.get(name) is not None]
 
 
-def _sums(rows: Rows) -> dict[tuple[str, str], int]:
-    sums: dict[tuple[str, str], int] = {}
-    for row in rows:
-        key = (row["frame"], row["graph"])
-        sums[key] = sums.get(key, 0) + (row["bytes"] or 0)
-    return sums
-
-
 def launches(trace: TraceData) -> tuple[int, int]:
     """Count the kernel launches and the library calls when every graph is called once."""
     kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in kernels_of(trace)}
     launched = called = 0
     for artifact in trace.find("output_code"):
         in_cpp = artifact.language == "cpp"
-        for name in (name for _, name in calls_of(artifact)) if in_cpp else _called_names(artifact.text):
+        for name in (name for _, name in calls_of(artifact)) if in_cpp else names_called(artifact):
             launched += (artifact.frame, artifact.graph, name.removesuffix(".run")) in kernels
             called += name.startswith(LIBRARIES)
     return launched, called
-
-
-def _called_names(text: str) -> Iterator[str]:
-    """Yield the names of the functions that `call` and the partitions call."""
-    tree = parsed(text)
-    functions = (
-        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and (n.name == "call" or n.name.startswith("partition_"))
-    )
-    for function in functions:
-        for node in ast.walk(function):
-            if isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Call):
-                yield ast.unparse(node.value.func)
 
 
 __all__ = ["Comparison", "compare", "figures", "launches", "ops", "shown"]

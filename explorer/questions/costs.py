@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from explorer.gpus.figures import NAMED, Target
+from explorer.model.rows import Launch
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Rows
+from explorer.questions.collectives import is_collective, is_wait
 from explorer.questions.fusion import Graph, fusion_of
-from explorer.questions.kernels import KernelData, kernels_of
+from explorer.questions.kernels import KernelData, first_form, kernels_of
 from explorer.questions.profile import how_measured, parts_by_place, seconds_a_run
 from explorer.questions.rows import CallRow, GroupRow, KernelRow
 
@@ -40,6 +42,8 @@ UNSIZED = "sizes that only the run knows: {names}"
 NOT_TIMED = "nothing timed it: Inductor times a Triton kernel only where it tries several configs, as with mode='max-autotune'"
 NO_TIMING = "nothing timed it: Inductor times no kernel written in {language}; t.benchmark() times the whole function"
 NO_TARGET = "no estimate: the bandwidth of {target!r} is not known here"
+EXCHANGED = "no estimate here: a collective takes as long as what connects the GPUs does, see its row of t.collectives"
+WAITED = "a wait moves no bytes: what is left of its collective when it is reached is `exposed` in t.collectives"
 ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
 
 
@@ -60,9 +64,11 @@ def kernel_rows(trace: TraceData) -> list[KernelRow]:
 
 
 def _row(kernel: KernelData, groups: Groups) -> KernelRow:
-    a, taken = kernel.artifact, kernel.resources
+    a, form = kernel.artifact, first_form(kernel.trace, kernel.artifact)
+    taken = form.metadata if form is not None else {}
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
-    launches = _launches(kernel, groups)
+    in_wrapper = form.launches if form is not None else ()
+    launches = _launches(kernel, in_wrapper, groups)
     unknown = _unknown(groups)
     read, written = (None if unknown else sum(group[key] for _, group in groups) for key in ("read", "written"))
     time = _time(kernel, groups, launches, unknown)
@@ -73,7 +79,7 @@ def _row(kernel: KernelData, groups: Groups) -> KernelRow:
         "language": kernel.language,
         "operators": kernel.operators,
         "launches": launches,
-        "grid": tuple(dict.fromkeys(row["grid"] for row in kernel.launches)),
+        "grid": tuple(dict.fromkeys(row["grid"] for row in in_wrapper)),
         "registers": taken.get("registers"),
         "shared": taken.get("shared"),
         "spills": sum(spills) if spills else None,
@@ -106,6 +112,12 @@ def is_call(group: GroupRow) -> bool:
     return group["kind"] == "extern" or (group["kind"] == "template" and not group["kernels"])
 
 
+def exchanges(group: GroupRow) -> bool:
+    """Tell whether a group is a collective, or the wait for one."""
+    called = group.get("call", "")
+    return is_collective(called) or is_wait(called)
+
+
 def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
     unknown = unsized([group])
     call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
@@ -131,10 +143,10 @@ def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
     }
 
 
-def _launches(kernel: KernelData, groups: Groups) -> int | None:
+def _launches(kernel: KernelData, in_wrapper: Sequence[Launch], groups: Groups) -> int | None:
     """Count a kernel's launches in one run: from the wrapper, else from the scheduler's list of kernels."""
-    if kernel.launches:
-        return sum(int(row.get("times", 1)) for row in kernel.launches)
+    if in_wrapper:
+        return sum(1 if row.times is None else row.times for row in in_wrapper)
     graphs = {id(graph): graph for graph, *_ in groups}.values()
     return sum(1 for graph in graphs for name, _ in graph.verdicts.data.kernels if name == kernel.name) or None
 
@@ -171,6 +183,10 @@ class _Time:
 def _call_time(trace: TraceData, graph: Graph, group: GroupRow, unknown: str) -> _Time:
     if profiled := _profiled(trace, graph.artifact.frame, graph.artifact.graph, group["name"]):
         return profiled
+    if is_wait(group["call"]):
+        return _Time(0.0, "estimated", WAITED, launches=0.0)
+    if is_collective(group["call"]):
+        return _Time(None, "", EXCHANGED)
     target = target_of(trace)
     if target is None or unknown:
         return _Time(None, "", unknown or no_target(trace))
@@ -306,7 +322,12 @@ class Estimate:
 
 
 def estimate(target: Target, group: GroupRow) -> Estimate:
-    """Estimate a group's seconds: a launch, and the longer of bytes and operations; 0 if it runs nothing."""
+    """Estimate a group's seconds: a launch, and the longer of bytes and operations; 0 if it runs nothing.
+
+    0 too for a collective and its wait, whose time is no kernel's: see `priced_collectives`.
+    """
+    if exchanges(group):
+        return Estimate(0.0, "launch")
     if group["kind"] in ("nop", "output of a call") or not (group["kernels"] or group["read"] or group["written"]):
         return Estimate(0.0, "launch")
     moved = group["read"] + group["written"] + copied(group)

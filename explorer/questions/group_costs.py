@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from explorer.gpus.figures import Target
 from explorer.model.rows import ProfiledPart
 from explorer.model.trace_data import TraceData
-from explorer.questions.costs import estimate, measured_ms, target_of, unsized
+from explorer.questions.costs import estimate, exchanges, measured_ms, target_of, unsized
 from explorer.questions.fusion import Graph
-from explorer.questions.kernels import kernels_of
+from explorer.questions.kernels import kernels_of_graph
 from explorer.questions.profile import parts_by_place, seconds_a_run
 from explorer.questions.rows import GroupCost, GroupRow
 
@@ -24,7 +24,7 @@ UNKNOWN = GroupCost(seconds=None, timed="", limit="")
 def group_costs(trace: TraceData, graph: Graph) -> list[GroupCost]:
     """List what each of `graph.groups()` takes, in their order: measured by a profile or by autotuning, else estimated."""
     place = (graph.artifact.frame, graph.artifact.graph)
-    milliseconds = {k.name: measured_ms(k) for k in kernels_of(trace) if (k.artifact.frame, k.artifact.graph) == place}
+    milliseconds = {kernel.name: measured_ms(kernel) for kernel in kernels_of_graph(trace, *place)}
     target = target_of(trace)
     groups = list(graph.groups())
     profiled = _profiled(trace, place, groups)
@@ -63,7 +63,7 @@ def _cost(group: GroupRow, milliseconds: Mapping[str, float | None], target: Tar
     known = [ms for ms in timed if ms is not None]
     if timed and len(known) == len(timed):
         return GroupCost(seconds=sum(known) / 1000, timed="measured", limit="")
-    if target is None or unsized([group]):
+    if target is None or unsized([group]) or exchanges(group):
         return UNKNOWN
     estimated = estimate(target, group)
     return GroupCost(seconds=estimated.seconds, timed="estimated", limit=estimated.limit)

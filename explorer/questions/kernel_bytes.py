@@ -20,7 +20,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.questions.memory import element_size
 from explorer.questions.provenance import origins
-from explorer.questions.user_lines import CompiledKernel, compiled_kernels
+from explorer.questions.user_lines import CompiledKernel, compiled_kernels, kernels_with_launches, texts_with_kernels
 from explorer.stages.fx_graph import node_lines, outer_nodes
 
 #: Operators that compute nothing: they give a view of a tensor, or one of several tensors.
@@ -45,32 +45,59 @@ class Traffic:
     written: int | None
 
 
+#: A kernel by its text, its lines there that compute, and how often it is called.
+_Place = tuple[str, tuple[int, ...], int]
+
+
 def traffic(trace: TraceData) -> list[tuple[CompiledKernel, Traffic]]:
     """List the kernels of a trace with the bytes that each reads and writes."""
-    found = []
+    found: list[tuple[CompiledKernel, Traffic]] = []
     by_graph: dict[tuple[str, str], list[CompiledKernel]] = {}
     for kernel in compiled_kernels(trace):
         by_graph.setdefault((kernel.artifact.frame, kernel.artifact.graph), []).append(kernel)
-    for artifact in (*trace.find("forward"), *trace.find("backward")):
-        kernels = by_graph.get((artifact.frame, artifact.graph), [])
-        members = [_members(trace, kernel, artifact) for kernel in kernels]
-        graph = _Graph(artifact, members)
-        for kernel, nodes in zip(kernels, members, strict=True):
-            found.append((kernel, graph.traffic(nodes) if kernel.calls == 1 else Traffic(None, None)))
+    for graph in _graphs(trace):
+        kernels = by_graph.get((graph.frame, graph.graph), [])
+        places = [(kernel.artifact.id, kernel.lines, kernel.calls) for kernel in kernels]
+        found += zip(kernels, _traffic(trace, graph, places), strict=True)
     return found
 
 
 def bytes_moved(trace: TraceData) -> int | None:
-    """Add up what all kernels read and write; None where that of one is not known, and where there are none."""
-    sizes = [size for _, moved in traffic(trace) for size in (moved.read, moved.written)]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known and len(known) == len(sizes) else None
+    """Add up what all kernels read and write; None where that of one is not known, and where there are none.
+
+    It ends at the first kernel of which it is not known, because each kernel takes a walk along the links.
+    """
+    texts: dict[tuple[str, str], list[Artifact]] = {}
+    for text in texts_with_kernels(trace):
+        texts.setdefault((text.frame, text.graph), []).append(text)
+    total = None
+    for graph in _graphs(trace):
+        of_graph = texts.get((graph.frame, graph.graph), ())
+        places = [(a.id, lines, calls) for a in of_graph for _, lines, calls in kernels_with_launches(trace, a)]
+        for moved in _traffic(trace, graph, places):
+            if moved.read is None or moved.written is None:
+                return None
+            total = (total or 0) + moved.read + moved.written
+    return total
 
 
-def _members(trace: TraceData, kernel: CompiledKernel, graph: Artifact) -> frozenset[str]:
+def _graphs(trace: TraceData) -> tuple[Artifact, ...]:
+    """The graphs that a compiler was handed."""
+    return (*trace.find("forward"), *trace.find("backward"))
+
+
+def _traffic(trace: TraceData, graph: Artifact, kernels: Sequence[_Place]) -> Iterator[Traffic]:
+    """Yield what each kernel of a graph reads and writes."""
+    members = [_members(trace, text, lines, graph) for text, lines, _ in kernels]
+    whole = _Graph(graph, members)
+    for nodes, (_, _, calls) in zip(members, kernels, strict=True):
+        yield whole.traffic(nodes) if calls == 1 else Traffic(None, None)
+
+
+def _members(trace: TraceData, text: str, lines: tuple[int, ...], graph: Artifact) -> frozenset[str]:
     """List the nodes of the graph that a kernel computes."""
-    lines = origins(trace, kernel.artifact.id, kernel.lines).get(graph.id, set())
-    return frozenset(name for name, line in node_lines(graph).items() if line in lines)
+    from_lines = origins(trace, text, lines).get(graph.id, set())
+    return frozenset(name for name, line in node_lines(graph).items() if line in from_lines)
 
 
 class _Graph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from explorer.model.artifacts import FORMS, Kernel, KernelForm, OutputCode
@@ -44,9 +44,10 @@ class KernelData:
         num_warps, registers (a thread), shared (bytes a block), stack, spill_stores and spill_loads (bytes a thread),
         occupancy with what limits it, and where machine code is at hand its `mix`.
         """
-        forms = triton_forms(self.trace, self.artifact)
-        mixes = [form.mix for form in forms if form.mix is not None]
-        return {**forms[0].metadata, **({"mix": mixes[0]} if mixes else {})} if forms else {}
+        form = first_form(self.trace, self.artifact)
+        mixes = (form.mix for form in triton_forms(self.trace, self.artifact) if form.mix is not None)
+        mix = next(mixes, None)
+        return {**form.metadata, **({"mix": mix} if mix is not None else {})} if form is not None else {}
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -60,11 +61,11 @@ class KernelData:
 
         `inputs` says of those that come from the program what it calls them: "h.0.attn.weight" for a parameter.
         """
-        forms = triton_forms(self.trace, self.artifact)
+        form = first_form(self.trace, self.artifact)
         names = input_names(self.trace, self.artifact.frame, self.artifact.graph)
         return Rows(
             {**launch, "inputs": {key: names[value] for key, value in launch.arguments.items() if value in names}}
-            for launch in (forms[0].launches if forms else ())
+            for launch in (form.launches if form is not None else ())
         )
 
     @property
@@ -74,10 +75,9 @@ class KernelData:
         On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs
         that came up only while measuring are there too. `text("ttgir")` … are those of the taken one, `resources` too.
         """
-        forms = triton_forms(self.trace, self.artifact)
-        if not forms:
+        form = first_form(self.trace, self.artifact)
+        if form is None:
             return Rows()
-        form = forms[0]
         times = [({key: value for key, value in row.items() if key != "ms"}, row["ms"]) for row in form.measured or ()]
         configs = [dict(config) for config in form.candidates]
         configs += [config for config, _ in times if config not in configs]
@@ -106,14 +106,24 @@ def _texts_by_kernel(trace: TraceData) -> dict[tuple[str, str, str], list[Artifa
     return texts
 
 
-def triton_forms(trace: TraceData, kernel: Artifact) -> tuple[KernelForm, ...]:
-    """List the facts of a kernel's forms from TTIR on; () for a kernel that is not Triton's."""
-    return tuple(typed(KernelForm, a.data) for a in texts_of_kernel(trace, kernel) if a.stage in FORMS)
+def triton_forms(trace: TraceData, kernel: Artifact) -> Iterator[KernelForm]:
+    """Yield the facts of a kernel's forms from TTIR on, each read when it is reached; none for a kernel that is not Triton's."""
+    return (typed(KernelForm, a.data) for a in texts_of_kernel(trace, kernel) if a.stage in FORMS)
+
+
+def first_form(trace: TraceData, kernel: Artifact) -> KernelForm | None:
+    """The facts of a kernel's first form, which has all but the mix of machine code; None for a kernel that is not Triton's."""
+    return next(triton_forms(trace, kernel), None)
 
 
 def kernels_of(trace: TraceData) -> tuple[KernelData, ...]:
     """The generated kernels, in the order in which the output code defines them."""
     return tuple(KernelData(trace, a) for a in trace.find("kernel"))
+
+
+def kernels_of_graph(trace: TraceData, frame: str, graph: str) -> tuple[KernelData, ...]:
+    """The generated kernels of one graph, in order; a trace with thousands of kernels is asked for one graph after the other."""
+    return tuple(KernelData(trace, a) for a in trace.find("kernel", frame, graph))
 
 
 def wrapper_file(trace: TraceData, kernel: Artifact) -> str:

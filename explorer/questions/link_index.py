@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, WHOLES, Link, once
+from explorer.questions.joined_sets import joined
 
 #: A set of an artifact's lines as one integer; see `Lines`.
 Bits = int
@@ -148,6 +149,7 @@ class Ends(dict[int, tuple[int, ...]]):
     """Map each line to the lines at the other end of its links, of one kind and to one artifact.
 
     `begin` has the lines that have links, `all` their other ends. Call `ready` once all links are in it, and in its `back`.
+    What a walk needs is made when one comes by: of the links of a compile it takes few.
     """
 
     def __init__(self, there: str, how: str, lines: Lines, others: Lines) -> None:
@@ -155,13 +157,7 @@ class Ends(dict[int, tuple[int, ...]]):
         self.there, self.how, self.whole = there, how, how in WHOLES
         self._lines, self._others = lines, others
         self._more: dict[int, list[tuple[int, ...]]] = {}
-        #: The other ends of the line at each place; those of equal links are one object.
-        self._sets: tuple[Any, ...] = ()
-        self._form: Form = WHOLE
-        self._shifts: tuple[tuple[int, int, Bits], ...] = ()
         self._back = self
-        self.begin: Bits = 0
-        self.all: Bits = 0
 
     def add(self, lines: tuple[int, ...], others: tuple[int, ...]) -> None:
         """Take in a link: each of `lines` leads to all of `others`."""
@@ -172,21 +168,41 @@ class Ends(dict[int, tuple[int, ...]]):
                 self[line] = others
 
     def ready(self, back: Ends) -> None:
-        """Make the sets that `of` needs; `back` has the same links in the other direction."""
+        """Join the links of each line; `back` has the same links in the other direction."""
         self._back = back
         for line, more in self._more.items():
             self[line] = tuple(chain(self[line], *more))
         self._more = {}
-        self._form = self._fitting_form()
+
+    @cached_property
+    def begin(self) -> Bits:
+        """The lines that have links."""
+        places = self._lines.place
+        return _bits_at([places[line] for line in self])
+
+    @cached_property
+    def all(self) -> Bits:
+        """The other ends of all links."""
+        places = self._others.place
+        return _bits_at([places[other] for other in set(chain.from_iterable(self.values()))])
+
+    @cached_property
+    def _form(self) -> Form:
+        return self._fitting_form()
+
+    @cached_property
+    def _sets(self) -> tuple[Any, ...]:
+        """The other ends of the line at each place; those of equal links are one object."""
         places, ends = self._lines.place, self._others.place
         sets = {others: self._form.of([ends[other] for other in others]) for others in set(self.values())}
         row = [self._form.of(())] * len(places)
         for line, others in self.items():
             row[places[line]] = sets[others]
-        self._sets = tuple(row)
-        self.all = self._form.union(sets.values())
-        self.begin = _bits_at([places[line] for line in self])
-        self._shifts = self._few_shifts()
+        return tuple(row)
+
+    @cached_property
+    def _shifts(self) -> tuple[tuple[int, int, Bits], ...]:
+        return self._few_shifts()
 
     def _fitting_form(self) -> Form:
         """Choose the form for the sets of other ends."""
@@ -308,3 +324,36 @@ def _steps(table: Table, takes: Callable[[str], bool]) -> Steps:
 def index(trace: TraceData) -> Index:
     """Index the links of a trace by place, once."""
     return Index(trace.links)
+
+
+class _Groups:
+    """The links of a trace in groups that share no artifact, and the index of each group that was asked for.
+
+    A program of a thousand compiles has a thousand such groups: a line leads to nothing that another compile made.
+    """
+
+    def __init__(self, links: Iterable[Link]) -> None:
+        links = tuple(links)
+        groups = joined(dict.fromkeys((link.source, link.target) for link in links))
+        self._group_of = {artifact: number for number, group in enumerate(groups) for artifact in group}
+        self._links: dict[int | None, list[Link]] = {}
+        for link in links:
+            self._links.setdefault(self._group_of[link.source], []).append(link)
+        self._indexes: dict[int | None, Index] = {}
+
+    def index(self, artifact: str) -> Index:
+        """The index of the group that has an artifact; of one without links an empty one."""
+        group = self._group_of.get(artifact)
+        if group not in self._indexes:
+            self._indexes[group] = Index(self._links.get(group, ()))
+        return self._indexes[group]
+
+
+@once
+def _groups(trace: TraceData) -> _Groups:
+    return _Groups(trace.links)
+
+
+def index_around(trace: TraceData, artifact: str) -> Index:
+    """Index the links of an artifact and of all that they lead to, directly or by others; the whole where that is there."""
+    return index(trace) if index.answered(trace) else _groups(trace).index(artifact)

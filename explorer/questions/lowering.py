@@ -90,8 +90,15 @@ def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str |
 
 def by_node(trace: TraceData, frame: str, graph: str) -> dict[str, LoweringRow]:
     """The rows of one graph, the graphs inside it included, by the names of their nodes."""
-    place = (frame, graph)
-    return {row["node"]: row for g in _graphs(trace) if (g.artifact.frame, g.artifact.graph) == place for row in g.rows()}
+    return {row["node"]: row for g in _graphs_by_place(trace).get((frame, graph), ()) for row in g.rows()}
+
+
+@once
+def _graphs_by_place(trace: TraceData) -> dict[tuple[str, str], list[_Graph]]:
+    graphs: dict[tuple[str, str], list[_Graph]] = {}
+    for graph in _graphs(trace):
+        graphs.setdefault((graph.artifact.frame, graph.artifact.graph), []).append(graph)
+    return graphs
 
 
 @once

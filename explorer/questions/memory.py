@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import NamedTuple
 
 from explorer.model.artifacts import CompileCall, Fusion, SchedulerGraph
 from explorer.model.integers import evaluated
 from explorer.model.records import typed
 from explorer.model.rows import TensorLayout
-from explorer.model.syntax import parsed
+from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
@@ -24,6 +25,7 @@ from explorer.questions.modules import NOT_COMPUTED
 from explorer.questions.rows import MomentRow, PeakRow, StorageRow, UnreadRow
 from explorer.questions.tables import symbols
 from explorer.stages.fx_graph import input_names, node_lines
+from explorer.stages.inductor.output_code import calls_by_function, calls_in
 
 #: The number of bits in a dtype's name, and the bytes per element for names without one.
 BITS = re.compile(r"(\d+)")
@@ -68,6 +70,13 @@ class Storage:
         return first <= step and (last is None or step < last)
 
 
+class MemoryFigures(NamedTuple):
+    """The largest bytes of a graph that live at once, and those kept for backward; None where a size is not known."""
+
+    peak: int | None
+    saved: int | None
+
+
 class Memory:
     """The memory of every graph of a trace; `table`, `timeline`, `peak` and `saved` each give Rows."""
 
@@ -110,13 +119,40 @@ class Memory:
         """The rows of `table` that forward graphs save for their backward, inputs included."""
         return Rows((row for row in self.table() if row["saved"]), StorageRow.__annotations__)
 
+    def figures(self) -> MemoryFigures:
+        """The largest peak of a graph and all that is kept for backward, without the nodes and lines that the rows name."""
+        live: dict[tuple[str, str], int] = {}
+        kept_bytes = 0
+        for artifact, storages in self._graphs:
+            sizes = _sizes(self._trace, artifact, storages)
+            if None in sizes:
+                return MemoryFigures(None, None)
+            place = (artifact.frame, artifact.graph)
+            moments = _timeline(self._trace, artifact, storages)
+            live[place] = live.get(place, 0) + max((row["live"] for row in moments), default=0)
+            _, kept = _returned_names(self._trace, artifact)
+            saved = (size for storage, size in zip(storages, sizes, strict=True) if not kept.isdisjoint(storage.names))
+            kept_bytes += sum(size or 0 for size in saved)
+        return MemoryFigures(max(live.values(), default=0), kept_bytes)
+
+    def lifetimes(self, frame: str, graph: str) -> list[tuple[StorageRow, int, int | None]]:
+        """Each row of one graph's table with the statements at which it begins and ends, None for what outlives the graph.
+
+        They are numbered in the order in which they run, which is not that of lines where the wrapper has partitions.
+        """
+        return [
+            (row, *storage.steps)
+            for artifact, storages in self._of(frame, graph)
+            for storage, row in zip(storages, self._rows(artifact, storages), strict=True)
+        ]
+
     def unread(self) -> Rows:
         """One row per graph of unknown memory, with the reason as `why`; other methods have no row for it."""
         cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
         rows = (UnreadRow(frame=a.frame, graph=a.graph, artifact=a.id, why=IN_CPP) for a in cpp)
         return Rows(rows, UnreadRow.__annotations__)
 
-    def _rows(self, artifact: Artifact, storages: Iterable[Storage]) -> list[StorageRow]:
+    def _rows(self, artifact: Artifact, storages: Sequence[Storage]) -> list[StorageRow]:
         """The rows of one graph, which parse its whole output code and are asked for several times."""
         if artifact.id not in self._rows_by_id:
             self._rows_by_id[artifact.id] = _rows(self._trace, artifact, storages)
@@ -166,13 +202,12 @@ def readable(size: float) -> str:
 # Rows ------------------------------------------------------------------------------------------------------------------
 
 
-def _rows(trace: TraceData, artifact: Artifact, storages: Iterable[Storage]) -> list[StorageRow]:
-    values = symbol_values(trace, artifact.frame)
+def _rows(trace: TraceData, artifact: Artifact, storages: Sequence[Storage]) -> list[StorageRow]:
     outputs, kept = _returned_names(trace, artifact)
     origins = _origins(trace, artifact)
     inputs = input_names(trace, artifact.frame, artifact.graph)
     rows: list[StorageRow] = []
-    for storage in storages:
+    for storage, size in zip(storages, _sizes(trace, artifact, storages), strict=True):
         layout = storage.layout
         saved = not kept.isdisjoint(storage.names)
         nodes, lines = _nodes_and_lines(storage, origins)
@@ -182,7 +217,7 @@ def _rows(trace: TraceData, artifact: Artifact, storages: Iterable[Storage]) -> 
                 "graph": artifact.graph,
                 "artifact": artifact.id,
                 "names": tuple(storage.names),
-                "bytes": size_in_bytes(layout, values) if layout else None,
+                "bytes": size,
                 "dtype": layout.dtype.removeprefix("torch.") if layout else "",
                 "size": layout.size if layout else (),
                 "born": storage.born,
@@ -213,8 +248,7 @@ def _nodes_and_lines(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]
 
 
 def _timeline(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...]) -> list[MomentRow]:
-    values = symbol_values(trace, artifact.frame)
-    sized = [(s, size_in_bytes(s.layout, values) if s.layout else None) for s in storages]
+    sized = list(zip(storages, _sizes(trace, artifact, storages), strict=True))
     sizes, unsized = [(s, n or 0) for s, n in sized], [s for s, n in sized if n is None]
     born = {s.steps[0]: s.born for s in storages}
     freed = {last: s.freed for s in storages if (last := s.steps[1]) is not None and s.freed is not None}
@@ -247,13 +281,11 @@ def _returned_names(trace: TraceData, artifact: Artifact) -> tuple[set[str], set
 
     The latter are the last results of a forward graph, as many as its backward takes beside the tangents.
     """
-    call = _functions(artifact.text).get("call")
-    results = _results(call) if call else []
+    results = _ends(artifact).results
     backward = trace.find("output_code", artifact.frame, "backward") if artifact.graph == "forward" else ()
-    other = _functions(backward[0].text).get("call") if backward else None
-    taken = [name for name in _arguments(other)[1] if not name.startswith("tangents")] if other else []
+    taken = [name for name in _ends(backward[0]).arguments if not name.startswith("tangents")] if backward else []
     first = len(results) - len(taken)
-    return {n for one in results[:first] for n in _names(one)}, {n for one in results[first:] for n in _names(one)}
+    return {name for names in results[:first] for name in names}, {name for names in results[first:] for name in names}
 
 
 def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Shape]]:
@@ -297,6 +329,12 @@ def _called_from(trace: TraceData, frame: str) -> str:
 # Sizes -----------------------------------------------------------------------------------------------------------------
 
 
+def _sizes(trace: TraceData, artifact: Artifact, storages: Iterable[Storage]) -> list[int | None]:
+    """The bytes of each storage of a graph; None where its layout or the value of a symbol is not known."""
+    values = symbol_values(trace, artifact.frame)
+    return [size_in_bytes(storage.layout, values) if storage.layout else None for storage in storages]
+
+
 def size_in_bytes(layout: Layout, values: Mapping[str, int]) -> int | None:
     """Count the bytes from a layout's first element to its last; None if a symbol's value is unknown."""
     size = [evaluated(text, values) for text in layout.size]
@@ -318,36 +356,75 @@ def element_size(dtype: str) -> int:
     return max(1, int(bits[1]) // 8) if bits else 1
 
 
-def symbol_values(trace: TraceData, frame: str) -> dict[str, int]:
+def symbol_values(trace: TraceData, frame: str) -> Mapping[str, int]:
     """Map each symbol of a frame to its value at the traced call."""
-    rows = (row for row in symbols(trace) if row["frame"] == frame)
-    return {str(row["symbol"]): int(row["val"]) for row in rows if str(row["val"]).lstrip("-").isdigit()}
+    return _symbol_values(trace).get(frame, {})
+
+
+@once
+def _symbol_values(trace: TraceData) -> Mapping[str, Mapping[str, int]]:
+    """`symbol_values` of every frame: each graph of a trace asks for those of its own."""
+    values: dict[str, dict[str, int]] = {}
+    for row in symbols(trace):
+        if str(row["val"]).lstrip("-").isdigit():
+            values.setdefault(row["frame"], {})[str(row["symbol"])] = int(row["val"])
+    return values
 
 
 # Reading the output code -----------------------------------------------------------------------------------------------
 
 
+class _Ends(NamedTuple):
+    """The names that the function "call" of the output code takes, and those in each of its results."""
+
+    arguments: tuple[str, ...] = ()
+    results: tuple[tuple[str, ...], ...] = ()
+
+
+class _Code(NamedTuple):
+    """What is read of the output code: its functions ("call" runs the graph, "partition_0" a part of it), the inputs' layouts."""
+
+    functions: Mapping[str, ast.FunctionDef]
+    declared: Mapping[str, Layout]
+
+    @staticmethod
+    def of(artifact: Artifact) -> _Code:
+        """Parse the output code; nothing of C++. Its trees are not kept: those of a thousand graphs take gigabytes."""
+        try:
+            tree = parsed(artifact.text)
+        except SyntaxError:
+            return _Code({}, {})
+        every = list(statements(tree))
+        calls_by_function.answer(artifact, calls_in(every))
+        return _Code({node.name: node for node in every if isinstance(node, ast.FunctionDef)}, _declared(every))
+
+
+@once
+def _ends(artifact: Artifact) -> _Ends:
+    """The arguments and results of the output code."""
+    return _ends_of(_Code.of(artifact))
+
+
+def _ends_of(code: _Code) -> _Ends:
+    call = code.functions.get("call")
+    if call is None:
+        return _Ends()
+    return _Ends(_arguments(call)[1], tuple(tuple(_names(result)) for result in _results(call)))
+
+
 def _storages(trace: TraceData, artifact: Artifact) -> list[Storage]:
-    functions = _functions(artifact.text)
-    call = functions.get("call")
+    code = _Code.of(artifact)
+    _ends.answer(artifact, _ends_of(code))
+    call = code.functions.get("call")
     if call is None:
         return []
     results = _results_of_calls(trace, artifact)
-    reader = _Reader({**_declared(artifact.text), **_layouts(trace, artifact)}, functions, results)
+    reader = _Reader({**code.declared, **_layouts(trace, artifact)}, code.functions, results)
     line, names = _arguments(call)
     for name in names:
         reader.born(name, "input", line)
     reader.read(call.body)
     return reader.storages
-
-
-def _functions(text: str) -> dict[str, ast.FunctionDef]:
-    """Find the functions of the output code: "call" runs the graph, "partition_0" a part of it; {} for C++."""
-    try:
-        tree = parsed(text)
-    except SyntaxError:
-        return {}
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def _arguments(call: ast.FunctionDef) -> tuple[int, tuple[str, ...]]:
@@ -367,10 +444,10 @@ def _names(node: ast.AST) -> Iterator[str]:
     return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
-def _declared(text: str) -> dict[str, Layout]:
+def _declared(nodes: Iterable[ast.AST]) -> dict[str, Layout]:
     """Read the layouts of inputs: `name = rand_strided(size, stride, device=…, dtype=…)` in the benchmark part of the code."""
     layouts: dict[str, Layout] = {}
-    for node in ast.walk(parsed(text)):
+    for node in nodes:
         if isinstance(node, ast.Assign) and _called(node.value) == "rand_strided" and isinstance(node.targets[0], ast.Name):
             layouts[node.targets[0].id] = _layout(node.value)
     return layouts
@@ -399,7 +476,7 @@ def _result(tensor: TensorLayout) -> Layout | None:
 def _takers(functions: Iterable[ast.FunctionDef]) -> dict[str, dict[str, str]]:
     """Map each name to the names that its parts get: {"buf3": {"buf3[0]": "buf4"}}; of `buf1 = buf0` the part is the whole."""
     takers: dict[str, dict[str, str]] = {}
-    for statement in (n for function in functions for n in ast.walk(function) if isinstance(n, ast.Assign)):
+    for statement in (n for function in functions for n in statements(function) if isinstance(n, ast.Assign)):
         value, target = statement.value, statement.targets[0]
         if isinstance(value, (ast.Subscript, ast.Name)) and isinstance(target, ast.Name):
             takers.setdefault(next(_names(value), ""), {}).setdefault(ast.unparse(value), target.id)

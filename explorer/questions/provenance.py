@@ -9,7 +9,7 @@ from operator import itemgetter
 from explorer.errors import InputError, unknown_name
 from explorer.model.trace_data import TraceData
 from explorer.model.values import COARSE, Plain, Rows, once
-from explorer.questions.link_index import Bits, Chosen, Index, Ways, index
+from explorer.questions.link_index import Bits, Chosen, Index, Ways, index, index_around
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.program_names import is_inside
 
@@ -69,7 +69,7 @@ def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
     scheduler node, its kernel) are shown, but what else was called from there, and the whole's other parts, are not
     related: they are only when the call or the whole is the chosen line.
     """
-    reached = walk(index(trace), {artifact_id: (line,)})
+    reached = walk(index_around(trace, artifact_id), {artifact_id: (line,)})
     return _rows(trace, (place for place in reached.rows() if place[1]))  # without the line itself
 
 
@@ -151,13 +151,13 @@ def follow_module(trace: TraceData, path: str) -> Rows:
 
 def origins(trace: TraceData, artifact_id: str, lines: Iterable[int]) -> dict[str, set[int]]:
     """Return the lines of each artifact that some lines come from, these included; calls and wholes are left aside."""
-    links = index(trace)
+    links = index_around(trace, artifact_id)
     return _reach(Reached(links, {artifact_id: lines}), links.origins).by_artifact()
 
 
 def made_of(trace: TraceData, artifact_id: str, line: int) -> dict[str, set[int]]:
     """Return the lines of each artifact that come from one line, this one included; calls and wholes are left aside."""
-    links = index(trace)
+    links = index_around(trace, artifact_id)
     return _reach(Reached(links, {artifact_id: (line,)}), links.results).by_artifact()
 
 

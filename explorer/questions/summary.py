@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
+from explorer.questions.compiles import COMPILES
 from explorer.questions.tables import functions, graph_breaks, table
 from explorer.stages import stage_of
 
@@ -39,7 +40,8 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
     several: dict[tuple[str, str, str], list[Artifact]] = {}
     for a in trace.artifacts:
         several.setdefault((a.frame, a.stage, a.graph), []).append(a)
-    for frame, stage, graph in sorted(several, key=lambda key: trace.frames.index(key[0]) if key[0] else -1):
+    order = {frame: number for number, frame in enumerate(trace.frames)}
+    for frame, stage, graph in sorted(several, key=lambda key: order.get(key[0], -1)):
         group = several[frame, stage, graph]
         seconds = [a.seconds for a in group if a.seconds is not None]
         yield {
@@ -47,7 +49,7 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
             "stage": stage,
             "graph": graph,
             "count": len(group),
-            "lines": sum(len(a.lines) for a in group),
+            "lines": sum(a.line_count for a in group),
             "seconds": sum(seconds) if seconds else None,
             "changes": stage_of(trace, stage).summary(group),
             "failures": "; ".join(str(f) for f in trace.failures if f.stage == stage),
@@ -82,7 +84,7 @@ def counts(trace: TraceData) -> str:
         "recompile": len(trace.find("recompile")),
         "kernel": len(trace.find("kernel")),
         "assumption": len(table(trace, "assumption")),
-        "failure": len(trace.failures),
+        "failure": sum(failure.stage != COMPILES for failure in trace.failures),
     }
     return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"
 

@@ -14,7 +14,7 @@ from explorer.model.artifacts import Source
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import LAUNCH, Artifact, once
-from explorer.questions.link_index import index
+from explorer.questions.link_index import index_around
 from explorer.questions.provenance import made_of, origins
 from explorer.stages import stage_of
 
@@ -45,7 +45,8 @@ class CompiledKernel:
 
 def compilers_of(trace: TraceData) -> tuple[str, ...]:
     """Name the compilers that a trace shows stages of, as `backend=` does; none where PyTorch ran the graphs."""
-    return tuple(dict.fromkeys(backend for a in trace.artifacts if (backend := stage_of(trace, a.stage).backend)))
+    stages = dict.fromkeys(a.stage for a in trace.artifacts)
+    return tuple(dict.fromkeys(backend for name in stages if (backend := stage_of(trace, name).backend)))
 
 
 @once
@@ -53,8 +54,8 @@ def compiled_kernels(trace: TraceData) -> tuple[CompiledKernel, ...]:
     """List the kernels of a trace, in the order of its texts."""
     return tuple(
         CompiledKernel(name, FORWARD.get(a.graph, a.graph), a, lines, _user_lines(trace, a, lines), calls)
-        for a in _texts(trace)
-        for name, lines, calls in _kernels(trace, a)
+        for a in texts_with_kernels(trace)
+        for name, lines, calls in kernels_with_launches(trace, a)
     )
 
 
@@ -67,26 +68,27 @@ def kernel_places(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, t
         yield name, tuple(line for line in lines if not kinds or not kinds[line - 1]), calls
 
 
-def _kernels(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...], int]]:
+def kernels_with_launches(trace: TraceData, artifact: Artifact) -> Iterator[tuple[str, tuple[int, ...], int]]:
     """The kernels of a text as `kernel_places` has them, with the launches in other texts where there are any."""
     kernels = tuple(kernel_places(trace, artifact))
     launches = _launches(trace, artifact) if kernels else 0
     yield from ((name, lines, launches or calls) for name, lines, calls in kernels)
 
 
-def _texts(trace: TraceData) -> Iterator[Artifact]:
+def texts_with_kernels(trace: TraceData) -> Iterator[Artifact]:
     """Yield the texts that may have kernels.
 
     Of a graph that was compiled again these are the last ones, and of stages that show the same kernels more and more
     optimised, as the levels of ONNX Runtime do by one function, those of the last stage.
     """
-    last = {(a.frame, a.graph, a.kernel, stage_of(trace, a.stage).kernels): a for a in trace.artifacts}
-    yield from (a for a in trace.artifacts if last[a.frame, a.graph, a.kernel, stage_of(trace, a.stage).kernels] is a)
+    kernels = {name: stage_of(trace, name).kernels for name in dict.fromkeys(a.stage for a in trace.artifacts)}
+    last = {(a.frame, a.graph, a.kernel, kernels[a.stage]): a for a in trace.artifacts}
+    yield from (a for a in trace.artifacts if last[a.frame, a.graph, a.kernel, kernels[a.stage]] is a)
 
 
 def _launches(trace: TraceData, artifact: Artifact) -> int:
     """Count the lines of another text that launch a kernel; 0 where the links do not say."""
-    ends = [found for (_, how), found in index(trace).up.get(artifact.id, {}).items() if how == LAUNCH]
+    ends = [found for (_, how), found in index_around(trace, artifact.id).up.get(artifact.id, {}).items() if how == LAUNCH]
     return sum(len(set(lines)) for found in ends for lines in found.values())
 
 
@@ -111,4 +113,14 @@ def lines_made_of(trace: TraceData, user_line: UserLine, kernel: CompiledKernel)
     return tuple(sorted(found))
 
 
-__all__ = ["FORWARD", "CompiledKernel", "UserLine", "compiled_kernels", "compilers_of", "kernel_places", "lines_made_of"]
+__all__ = [
+    "FORWARD",
+    "CompiledKernel",
+    "UserLine",
+    "compiled_kernels",
+    "compilers_of",
+    "kernel_places",
+    "kernels_with_launches",
+    "lines_made_of",
+    "texts_with_kernels",
+]

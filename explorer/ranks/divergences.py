@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypedDict
 
@@ -18,6 +18,7 @@ from explorer.ranks.parts import Compile, Item, Part, Place, RankParts
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 Ranks = tuple[int, ...]
+PlaceOf = Callable[[int, Item], Place]
 
 
 class DivergenceRow(TypedDict):
@@ -65,15 +66,15 @@ class Compared:
     by_rank: tuple[Mapping[str, Plain], ...]
 
 
-def compared(parts: Mapping[int, RankParts]) -> Compared:
-    """Compare what ranks compute."""
+def compared(parts: Mapping[int, RankParts], place_of: PlaceOf) -> Compared:
+    """Compare what ranks compute; `place_of` gives the place of a rank's item, and is asked only for those that differ."""
     compiles = {rank: own.compiles for rank, own in parts.items()}
     compiled = {rank: any(map(_says_something, own)) for rank, own in compiles.items()}
-    walk = _Walk(compiles, [], [], [])
+    walk = _Walk(compiles, place_of, [], [], [])
     if compiles:
         walk.compare(tuple(rank for rank, own in compiles.items() if own))
     rows, missing = walk.rows, walk.missing
-    rows += _stopped({rank: own.failed for rank, own in parts.items()})
+    rows += _stopped({rank: own.stopped for rank, own in parts.items()})
     rows += _of_collectives({rank: own for rank, own in parts.items() if own.compiles})
     missing += [
         {"rank": rank, "frame": "", "stage": "", "graph": "", "others": tuple(r for r in compiles if compiled[r])}
@@ -86,7 +87,9 @@ def compared(parts: Mapping[int, RankParts]) -> Compared:
 
 
 def _says_something(compile: Compile) -> bool:
-    return bool(compile.failed) or any(not part.unread for part in compile.parts)
+    """Whether there is more of a compile than guards, which a function that Dynamo leaves to Python has too."""
+    readable = any(not part.unread for part in compile.parts)
+    return bool(compile.failed) or (readable and any(part.kind != "guards" for part in compile.parts))
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class _Walk:
     """The compiles of all ranks, gone through in order, and what was found so far."""
 
     compiles: Mapping[int, Sequence[Compile]]
+    place_of: PlaceOf
     rows: list[DivergenceRow]
     missing: list[MissingRow]
     by_rank: list[Mapping[str, Plain]]
@@ -117,7 +121,7 @@ class _Walk:
         for function in dict.fromkeys(compile.function for compile in having.values()):
             alike = {rank: compile for rank, compile in having.items() if compile.function == function}
             self.rows.extend(_failed(alike))
-            self.rows.extend(_of_parts(alike, self.missing, self.by_rank))
+            self.rows.extend(_of_parts(alike, self.place_of, self.missing, self.by_rank))
             yield tuple(alike)
 
 
@@ -193,7 +197,7 @@ def _failed(alike: Mapping[int, Compile]) -> Iterator[DivergenceRow]:
         ranks = tuple(rank for rank, compile in alike.items() if compile.failed == why)
         if ranks[0] not in most:
             own, reference = alike[ranks[0]], alike[most[0]]
-            here, there = (Item("", c.failed or "compiled", c.place) for c in (own, reference))
+            here, there = (Item("", c.failed or "compiled", c.failed_at if c.failed else Place()) for c in (own, reference))
             yield _row("failed compile", own.frame, ("", ""), ranks, here, most, there)
 
 
@@ -211,7 +215,7 @@ def _stopped(failed: Mapping[int, str]) -> Iterator[DivergenceRow]:
 
 
 def _of_parts(
-    alike: Mapping[int, Compile], missing: list[MissingRow], by_rank: list[Mapping[str, Plain]]
+    alike: Mapping[int, Compile], place_of: PlaceOf, missing: list[MissingRow], by_rank: list[Mapping[str, Plain]]
 ) -> Iterator[DivergenceRow]:
     """The first difference of each part of one compile; what some ranks lack is added to `missing`."""
     parts = {rank: {(part.stage, part.graph): part for part in compile.parts} for rank, compile in alike.items()}
@@ -222,16 +226,18 @@ def _of_parts(
         for rank in alike:
             if rank not in having:
                 missing.append({"rank": rank, "frame": frame, "stage": key[0], "graph": key[1], "others": tuple(having)})
-        neutral, found = without_rank_numbers({rank: part.items for rank, part in having.items()}, lengths)
+        neutral, found = without_rank_numbers({rank: part.items for rank, part in having.items()}, place_of, lengths)
         by_rank += [{"frame": frame, "stage": key[0], "graph": key[1], **row} for row in found]
-        yield from _of_part(having, neutral, frame)
+        yield from _of_part(having, neutral, frame, place_of)
 
 
 def _lengths(compile: Compile) -> frozenset[int]:
     return frozenset[int]().union(*(part.lengths for part in compile.parts))
 
 
-def _of_part(having: Mapping[int, Part], keys: Mapping[int, tuple[object, ...]], frame: str) -> Iterator[DivergenceRow]:
+def _of_part(
+    having: Mapping[int, Part], keys: Mapping[int, tuple[object, ...]], frame: str, place_of: PlaceOf
+) -> Iterator[DivergenceRow]:
     """A row for each group of ranks that has another part than most."""
     most = _majority(keys)
     for own_keys in dict.fromkeys(keys.values()):
@@ -240,6 +246,9 @@ def _of_part(having: Mapping[int, Part], keys: Mapping[int, tuple[object, ...]],
             continue
         part, reference = having[ranks[0]], having[most[0]]
         here, there = _first_difference(part, own_keys, reference, keys[most[0]])
+        here = here and replace(here, place=place_of(ranks[0], here))
+        if there and not (here and here.place.file):
+            there = replace(there, place=place_of(most[0], there))
         yield _row(part.kind, frame, (part.stage, part.graph), ranks, here, most, there)
 
 
@@ -262,6 +271,7 @@ def _at(items: Sequence[Item], number: int) -> Item | None:
 
 def without_rank_numbers(
     items: Mapping[int, Sequence[Item]],
+    place_of: PlaceOf,
     lengths: Set[int] = frozenset(),
 ) -> tuple[dict[int, tuple[object, ...]], list[Mapping[str, Plain]]]:
     """The keys of each rank's items, with numbers that are n × rank on every rank replaced, and what was replaced.
@@ -281,15 +291,12 @@ def without_rank_numbers(
     for number, here in enumerate(columns):
         common = _common_key(texts[number], steps)
         if common is not None and len({item.size for item in here.values()}) == 1:
-            first = next(iter(here.values()))
-            replaced.append({"here": {str(rank): item.label for rank, item in here.items()}, **_place_of(first)})
+            place = place_of(*next(iter(here.items())))
+            labels = {str(rank): item.label for rank, item in here.items()}
+            replaced.append({"here": labels, "file": place.file, "line": place.line, "code": place.code})
             for own in keys.values():
                 own[number] = common
     return {rank: tuple(own) for rank, own in keys.items()}, replaced
-
-
-def _place_of(item: Item) -> Mapping[str, Plain]:
-    return {"file": item.place.file, "line": item.place.line, "code": item.place.code}
 
 
 def _common_key(keys: Mapping[int, str], steps: Set[int]) -> str | None:

@@ -42,6 +42,11 @@ def ranks_at(path: str | PathLike[str]) -> Mapping[int, Read]:
 
 
 def _in_folder(folder: Path) -> dict[int, Read]:
+    return {number: _reader(file) for number, file in _files_in(folder).items()}
+
+
+def _files_in(folder: Path) -> dict[int, Path]:
+    """The file of each rank in a folder."""
     files: dict[int, Path] = {}
     for file in sorted(folder.iterdir()):
         match = _RANK.search(file.name)
@@ -54,7 +59,13 @@ def _in_folder(folder: Path) -> dict[int, Read]:
                 "keep those of one job in a folder"
             )
         files[number] = file
-    return {number: _reader(files[number]) for number in sorted(files)}
+    return dict(sorted(files.items()))
+
+
+def files_at(path: str | PathLike[str]) -> tuple[Path, ...]:
+    """The files that `ranks_at` reads."""
+    whole = Path(path)
+    return tuple(_files_in(whole).values()) if whole.is_dir() else (whole,)
 
 
 def trace_in(path: str | PathLike[str]) -> Path | None:

@@ -6,17 +6,19 @@ without what differs between ranks that compute the same: addresses, device indi
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from explorer.files import trace_file
 from explorer.model.artifacts import Guards, Source
 from explorer.model.records import typed
 from explorer.model.rows import FxNode
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, text_lines
+from explorer.model.values import Artifact, Plain, text_lines
 from explorer.questions.collectives import CollectiveRow, collective_rows, is_collective
 from explorer.questions.provenance import origins
 from explorer.stages.fx_graph import StackPlace, all_fx_nodes, places_of, stack_of
@@ -27,11 +29,14 @@ GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": 
 LOGGED = ("collective_schedule", "graph_execution")
 _ADDRESS = re.compile(
     r"\b0x[0-9a-fA-F]+\b|(?<=__dtensor_spec_)\d+|(?<=__builtins_dict___)\d+|(?<=___check_metadata_)\d+|(?<=___check_opaque_guard_fn_)\d+"
+    r"|(?<=___unnamed_scope_)\d+"
 )
 #: The last argument of a guard on an object's identity: the number differs from process to process.
 _IDENTITY = re.compile(r"(check_(?:\w+_id|fake_script_type)\(.*, )\d+")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
 _FOLDER = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-]+)")
+#: How long something took, in the JSON of an artifact; in a string of it a backslash would stand before the second ".
+_SECONDS = re.compile(rb'"(?:seconds|time)":[\d.eE+-]+,?')
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
 _OF_TORCH = re.compile(r"[/\\]torch[/\\](?:distributed|_\w+|nn|utils|autograd|fx)\b")
@@ -48,19 +53,25 @@ class Place:
 
 @dataclass(frozen=True)
 class Item:
-    """What is compared: `key` decides, `size` too, `label` is what people read."""
+    """What is compared: `key` decides, `size` too, `label` is what people read.
+
+    `text` is the id of the graph or kernel that it stands in, and `node` its name there, where its place is read only at need, by
+    `place_in`: nobody asks for the places of what all ranks have, and they are most of the work.
+    """
 
     key: str
     label: str
     place: Place = Place()
     size: str = ""
+    text: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True)
 class Part:
     """One part of a compile: `kind` is what a divergence in it is called, `stage` where it is read.
 
-    `lengths` are those of the dimensions of a graph's tensors.
+    `lengths` are those of the dimensions of a graph's tensors; `exchanges` says that it has a collective.
     """
 
     kind: str
@@ -68,6 +79,7 @@ class Part:
     graph: str
     items: tuple[Item, ...]
     lengths: frozenset[int] = frozenset()
+    exchanges: bool = False
 
     @property
     def unread(self) -> bool:
@@ -77,13 +89,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Compile:
-    """One compile of a rank: its function, its parts, and how it failed, "" where it did not."""
+    """One compile of a rank: its function, its parts, and how and where it failed, "" where it did not."""
 
     frame: str
     function: str
     place: Place
     parts: tuple[Part, ...]
     failed: str = ""
+    failed_at: Place = Place()
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,8 @@ class RankParts:
     """All that is compared of a rank: its compiles, its collectives by group, and what only logs have.
 
     That is the schedule of collectives that Inductor states, and the order in which graphs ran; None for another trace.
-    `failed` says what stopped a compile, "" where nothing did.
+    `failed` says what stopped a compile, "" where nothing did; `stopped` only what is not that of one of `compiles`. `ended_at`
+    is where the program was when SIGTERM ended it.
     """
 
     compiles: tuple[Compile, ...]
@@ -99,40 +113,84 @@ class RankParts:
     schedule: tuple[Item, ...] | None
     executed: tuple[Item, ...] | None
     failed: str = ""
+    stopped: str = ""
+    ended_at: Mapping[str, Plain] | None = None
 
 
-def parts_of(trace: TraceData) -> RankParts:
-    """What is compared of a rank."""
+@dataclass(frozen=True)
+class _Made:
+    """What was made of a graph or a kernel: its items, the lengths of its tensors' dimensions, whether it has a collective."""
+
+    items: tuple[Item, ...]
+    lengths: frozenset[int]
+    exchanges: bool
+
+
+class Seen:
+    """What was made of the texts of ranks, by their content: most ranks compute the same, and then it is made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[object, _Made] = {}
+
+    def of(self, trace: TraceData, artifact: Artifact) -> _Made:
+        """What is compared of a graph or a kernel."""
+        content = trace_file.content(artifact)
+        if content is None:
+            return _made_of(trace, artifact)
+        key = hashlib.sha256(_SECONDS.sub(b"", content)).digest(), tuple(groups_of(trace).items())
+        if key not in self._made:
+            self._made[key] = _made_of(trace, artifact)
+        return self._made[key]
+
+
+def _made_of(trace: TraceData, artifact: Artifact) -> _Made:
+    if artifact.stage == "kernel":
+        return _Made(tuple(_kernel(artifact)), frozenset(), False)
+    exchanges = any(is_collective(node.target) for node in all_fx_nodes(artifact))
+    return _Made(tuple(_nodes(trace, artifact)), _lengths(artifact), exchanges)
+
+
+def parts_of(trace: TraceData, seen: Seen | None = None) -> RankParts:
+    """What is compared of a rank; `seen` has what was made of the ranks before it."""
     schedule, executed = map(partial(_logged, trace), LOGGED)
-    return RankParts(compiles_of(trace), collectives_by_group(trace), schedule, executed, _stopped(trace))
+    compiles, failed = compiles_of(trace, seen or Seen()), _failures(trace)
+    stopped = "" if any(compile.failed for compile in compiles) else failed
+    exchanges = any(part.exchanges for compile in compiles for part in compile.parts)
+    collectives = collectives_by_group(trace) if exchanges else {}  # which reads every graph
+    return RankParts(compiles, collectives, schedule, executed, failed, stopped, trace.meta.get("ended_at"))
 
 
-def compiles_of(trace: TraceData) -> tuple[Compile, ...]:
+def compiles_of(trace: TraceData, seen: Seen) -> tuple[Compile, ...]:
     """The compiles of a rank, in the order in which they began."""
-    return tuple(_compile(trace, frame) for frame in trace.frames if not frame.endswith("/-"))
+    return tuple(_compile(trace, frame, seen) for frame in trace.frames if not frame.endswith("/-"))
 
 
-def _compile(trace: TraceData, frame: str) -> Compile:
+def _compile(trace: TraceData, frame: str, seen: Seen) -> Compile:
     sources = [(a, typed(Source, a.data)) for a in trace.find("source", frame)]
     own = [(a, source) for a, source in sources if source.compiled and not source.inlined]
     source = own[0][1] if own else None
     place = Place(source.file, source.line, "") if source else Place()
-    return Compile(frame, source.qualname if source else "", place, tuple(_parts(trace, frame)), _failure(trace, frame))
+    parts = tuple(_parts(trace, frame, seen))
+    for failed in trace.meta.get("failed_compiles", ()):
+        if failed["frame"] == frame:
+            at = Place(failed["file"], failed["line"], failed["code"])
+            return Compile(frame, failed["function"], place if source else at, parts, neutral(failed["error"]), at)
+    return Compile(frame, source.qualname if source else "", place, parts, _failure(trace, frame), place)
 
 
 def _failure(trace: TraceData, frame: str) -> str:
-    """The first line of how a compile failed."""
+    """The first line of how a compile failed, as a log's trace says it."""
     said = [failure.message for failure in trace.failures if failure.step == "compile" and f" {frame} " in failure.message]
     return neutral(said[0].partition("\n")[0]) if said else ""
 
 
-def _stopped(trace: TraceData) -> str:
+def _failures(trace: TraceData) -> str:
     """What stopped compiles: the first line of each error."""
     said = [f"{f.step}: {f.message.partition(chr(10))[0]}" for f in trace.failures if f.fatal and f.step != "compile"]
     return neutral("; ".join(dict.fromkeys(said)))
 
 
-def _parts(trace: TraceData, frame: str) -> Iterator[Part]:
+def _parts(trace: TraceData, frame: str, seen: Seen) -> Iterator[Part]:
     """The parts of a compile; the second graph of a name, as DDPOptimizer makes one for each bucket, is "forward 2"."""
     for stage, kind in GRAPHS.items():
         counts: Counter[str] = Counter()
@@ -140,14 +198,25 @@ def _parts(trace: TraceData, frame: str) -> Iterator[Part]:
             counts[artifact.graph] += 1
             number = counts[artifact.graph]
             name = f"{artifact.graph} {number}".strip() if number > 1 else artifact.graph
-            yield Part(kind, stage, name, tuple(_nodes(trace, artifact)), _lengths(artifact))
+            made = seen.of(trace, artifact)
+            yield Part(kind, stage, name, made.items, made.lengths, made.exchanges)
     guards = trace.find("guards", frame)
     if guards:
         yield Part("guards", "guards", "", tuple(sorted(_guards(trace, guards), key=lambda item: item.key)))
     wrappers = {a.graph: a for a in trace.find("output_code", frame)}
     for graph in wrappers:
         kernels = trace.find("kernel", frame, graph)
-        yield Part("kernels", "kernel", graph, tuple(item for a in kernels for item in _kernel(trace, a)))
+        yield Part("kernels", "kernel", graph, tuple(item for a in kernels for item in seen.of(trace, a).items))
+
+
+def place_in(trace: TraceData, item: Item) -> Place:
+    """The user's line of an item, read from its rank's trace where it is not known yet."""
+    if not item.text:
+        return item.place
+    artifact = trace.artifact(item.text)
+    if not item.node:
+        return _place_of_kernel(trace, artifact)
+    return next(_place_of_node(trace, artifact, node) for node in all_fx_nodes(artifact) if node.name == item.node)
 
 
 def neutral(text: str) -> str:
@@ -176,7 +245,7 @@ def _nodes(trace: TraceData, artifact: Artifact) -> Iterator[Item]:
         size = "; ".join(_tensor(*tensor) for tensor in tensors if tensor[0] is not None)
         written = f"{node.args}{_keywords(node)}" if node.op.startswith("call") else ""
         label = f"{node.name} = {node.target}{written}" + (f" {size}" if size else "")
-        yield Item(neutral(f"{node.op} {node.target} {arguments}"), label, place_of_node(trace, artifact, node), size)
+        yield Item(neutral(f"{node.op} {node.target} {arguments}"), label, Place(), size, artifact.id, node.name)
 
 
 def _numbered(number: Mapping[str, str], inside: str, match: re.Match[str]) -> str:
@@ -212,7 +281,7 @@ def groups_of(trace: TraceData) -> Mapping[str, tuple[int, ...]]:
     return {str(name): tuple(ranks) for name, ranks in groups.items()}
 
 
-def place_of_node(trace: TraceData, artifact: Artifact, node: FxNode) -> Place:
+def _place_of_node(trace: TraceData, artifact: Artifact, node: FxNode) -> Place:
     """The user's innermost line on the stack of a node."""
     places: Sequence[StackPlace] = places_of(stack_of(artifact, node.stack)) if node.stack is not None else ()
     outside = [place for place in places if not _OF_TORCH.search(place.file)]
@@ -231,21 +300,25 @@ def _guards(trace: TraceData, artifacts: Sequence[Artifact]) -> Iterator[Item]:
         held = typed(Guards, artifact.data)
         for row in held.rows:
             key = neutral(f"{row.kind} {row.source} {row.expression}")
-            own = row.file and trace.source_line(row.file, row.line, frame=artifact.frame)
-            place = Place(row.file, row.line, row.code) if own else Place()
+            own = trace.source_line(row.file, row.line, frame=artifact.frame) if row.file else None
+            place = _source_place(trace.artifact(own[0]), own[1]) if own else Place()
             yield Item(key, row.expression or f"{row.kind} {row.source}", place)
         if not held.rows:
             yield from (Item(neutral(line), line.strip()) for line in text_lines(held.tree or artifact.text))
 
 
-def _kernel(trace: TraceData, artifact: Artifact) -> Iterator[Item]:
-    """The lines of a kernel, each with the kernel's first line of the program."""
+def _kernel(artifact: Artifact) -> Iterator[Item]:
+    """The name and the lines of a kernel."""
+    yield Item(artifact.kernel, artifact.kernel, text=artifact.id)
+    for line, key in zip(artifact.lines, text_lines(neutral(artifact.text)), strict=True):
+        yield Item(key, f"{artifact.kernel}: {line.strip()}", text=artifact.id)
+
+
+def _place_of_kernel(trace: TraceData, artifact: Artifact) -> Place:
+    """The first line of the program that a kernel computes."""
     lines = origins(trace, artifact.id, range(1, len(artifact.lines) + 1))
     sources = ((a, sorted(lines[a.id])) for a in trace.find("source", artifact.frame) if lines.get(a.id))
-    place = next((_source_place(a, numbers[0]) for a, numbers in sources), Place())
-    yield Item(artifact.kernel, artifact.kernel, place)
-    for line in artifact.lines:
-        yield Item(neutral(line), f"{artifact.kernel}: {line.strip()}", place)
+    return next((_source_place(a, numbers[0]) for a, numbers in sources), Place())
 
 
 def _source_place(source: Artifact, line: int) -> Place:

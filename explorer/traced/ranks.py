@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -13,8 +14,21 @@ from explorer.files import trace_file
 from explorer.model.values import Plain, Rows
 from explorer.questions.collectives import CollectiveRow, collective_rows
 from explorer.ranks import folder
-from explorer.ranks.divergences import Compared, DivergenceRow, MissingRow, compared
-from explorer.ranks.parts import RankParts, parts_of
+from explorer.ranks.divergences import DivergenceRow, MissingRow, compared
+from explorer.ranks.parts import RankParts, Seen, parts_of, place_in
+from explorer.ranks.waiting import (
+    RankRuns,
+    TimeRow,
+    Wait,
+    WaitRow,
+    incomplete_groups,
+    late_by_rank,
+    longest_wait,
+    runs_of_rank,
+    wait_rows,
+    waited_by_rank,
+    waits_of,
+)
 from explorer.traced.comparison import Comparison, compare
 from explorer.traced.trace import Trace
 from explorer.traced.trace import load as load_trace
@@ -23,11 +37,21 @@ from explorer.traced.trace import load as load_trace
 _WIDTH = 160
 
 
+@dataclass(frozen=True)
+class _Rank:
+    """What is kept of a rank that was compared: see `RankParts`."""
+
+    compiles: int
+    failed: str
+    ended_at: Mapping[str, Plain] | None
+
+
 class Ranks(Mapping[int, Trace]):
     """The traces of a job's ranks by rank: `ranks[0]` is that of rank 0, a Trace.
 
     `groups` has the ranks that compute the same, `divergences` where others differ, `first` the first of these, and `missing`
-    what could not be compared. `absent` are ranks of the job without a file, `unreadable` those whose file cannot be read.
+    what could not be compared; `times()` and `waits()` have what they took. `absent` are ranks of the job without a file,
+    `unreadable` those whose file cannot be read.
     """
 
     def __init__(self, readers: Mapping[int, folder.Read], name: str, limit: float = trace_file.LIMIT) -> None:
@@ -36,18 +60,23 @@ class Ranks(Mapping[int, Trace]):
         self._name, self._limit = name, limit
         self._kept: dict[int, Trace] = {}
         self.unreadable: dict[int, str] = {}
-        self._parts, self._worlds = self._read_all()
+        self._runs: dict[int, RankRuns] = {}
+        parts, self._worlds = self._read_all()
+        self._ranks = {rank: _Rank(len(own.compiles), own.failed, own.ended_at) for rank, own in parts.items()}
+        self._compared = compared(parts, lambda rank, item: place_in(self[rank], item))
 
     def _read_all(self) -> tuple[dict[int, RankParts], set[int]]:
         """What is compared of each rank. The traces themselves are read again when asked for: many would not fit in memory."""
-        parts, worlds = {}, set()
+        parts, worlds, seen = {}, set(), Seen()
         for rank, read in self._readers.items():
             try:
                 trace = Trace.of(read(self._limit))
             except FileError as error:
                 self.unreadable[rank] = str(error)
                 continue
-            parts[rank] = parts_of(trace)
+            parts[rank] = parts_of(trace, seen)
+            if (runs := runs_of_rank(trace)) is not None:
+                self._runs[rank] = runs
             if isinstance(world := trace.meta.get("world"), int):
                 worlds.add(world)
             if len(self._readers) <= 2:
@@ -57,17 +86,27 @@ class Ranks(Mapping[int, Trace]):
     def __getitem__(self, rank: int) -> Trace:
         if rank in self.unreadable:
             raise FileError(f"rank {rank} cannot be read: {self.unreadable[rank]}")
-        if rank not in self._parts:
+        if rank not in self._ranks:
             raise KeyError(f"{self._name} has no rank {rank}; its ranks are {_list(tuple(self))}")
         if rank not in self._kept:
             self._kept = {**dict(list(self._kept.items())[-1:]), rank: Trace.of(self._readers[rank](self._limit))}
         return self._kept[rank]
 
+    def __contains__(self, rank: object) -> bool:
+        """Whether a rank can be read; without reading its trace."""
+        return rank in self._ranks
+
+    def get(self, rank: int, default: Any = None) -> Any:
+        """The trace of a rank, or `default` where there is none that can be read."""
+        if rank not in self:
+            return default
+        return self[rank]
+
     def __iter__(self) -> Iterator[int]:
-        return iter(self._parts)
+        return iter(self._ranks)
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._ranks)
 
     @property
     def world(self) -> int:
@@ -78,10 +117,6 @@ class Ranks(Mapping[int, Trace]):
     def absent(self) -> tuple[int, ...]:
         """The ranks of the job that have no file: not asked for, or killed before they wrote one."""
         return tuple(rank for rank in range(self.world) if rank not in self._readers)
-
-    @cached_property
-    def _compared(self) -> Compared:
-        return compared(self._parts)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -114,18 +149,41 @@ class Ranks(Mapping[int, Trace]):
         return Rows(rows, ("rank", *CollectiveRow.__annotations__))
 
     def times(self) -> Rows:
-        """One row per rank: its compiles, the seconds of the compiler's outermost phases, and Inductor's own estimate of a run.
-
-        The estimate is one that a log states (`inductor_runtime_and_tensor_meta`), all graphs together; else None.
-        """
+        """One row per rank: what its compiles took, and what its calls took where it was profiled: see `TimeRow`."""
+        late, waited = late_by_rank(self._waits), waited_by_rank(self._waits)
         rows = []
         for rank in self:
             phases = [row for row in self[rank].table("phase") if row["depth"] == 0 and row["seconds"] is not None]
             seconds = sum(row["seconds"] for row in phases) if phases else None
             estimated = self[rank].meta.get("estimated_seconds")
-            compiles = len(self._parts[rank].compiles)
-            rows.append({"rank": rank, "compiles": compiles, "compile_seconds": seconds, "estimated_seconds": estimated})
-        return Rows(rows, ("rank", "compiles", "compile_seconds", "estimated_seconds"))
+            runs = self._runs.get(rank)
+            row: TimeRow = {
+                "rank": rank,
+                "compiles": self._ranks[rank].compiles,
+                "compile_seconds": seconds,
+                "estimated_seconds": estimated,
+                "calls": runs.calls if runs else None,
+                "run_seconds": runs.seconds if runs else None,
+                "collective_seconds": runs.in_collectives if runs else None,
+                "waited": waited.get(rank, 0.0) if runs and self._waits else None,
+                "late": late.get(rank, 0.0) if runs and self._waits else None,
+                "overlapped": runs.overlapped if runs else None,
+            }
+            rows.append(dict(row))
+        return Rows(rows, TimeRow.__annotations__)
+
+    def waits(self) -> Rows:
+        """One row per collective of compiled code that ranks were profiled in: which came last, how long others waited.
+
+        See `WaitRow`. Of a frame that is called several times the first call, which compiles, does not count. A profile is what
+        `explorer trace --profile` takes, or what `Trace.with_profile` read in before the trace was saved. A group has no row
+        where a rank of it has no profile, which `str(ranks)` says, or where its ranks were not recorded.
+        """
+        return Rows((dict(row) for row in wait_rows(self._waits)), WaitRow.__annotations__)
+
+    @cached_property
+    def _waits(self) -> tuple[Wait, ...]:
+        return waits_of(self._runs)
 
     def compare(self, *ranks: int) -> Comparison:
         """Compare two or three ranks side by side; without arguments one that diverges first and one of those that it left."""
@@ -136,12 +194,36 @@ class Ranks(Mapping[int, Trace]):
         return compare(*(self[rank] for rank in ranks), names=[f"rank {rank}" for rank in ranks])
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write all ranks to one file, which `explorer.load` reads; FileError if it cannot be written."""
+        """Write all ranks to one file, which `explorer.load` reads; FileError if it cannot be written, or no rank can be read."""
+        self.raise_if_none_is_readable()
         folder.save({rank: self[rank] for rank in self}, path)
+
+    def raise_if_none_is_readable(self) -> None:
+        """Raise FileError, with the reason of the lowest rank, where no rank can be read."""
+        if not self:
+            rank = min(self.unreadable)
+            raise FileError(f"no rank of {self._name} can be read; of rank {rank} the reason is: {self.unreadable[rank]}")
 
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write the page of `compare()`; InputError where there is no divergence to show."""
         self.compare().to_html(path)
+
+    def plain(self) -> dict[str, Any]:
+        """The same as values: ranks, world, groups, divergences, times, and what could not be read or compared."""
+        return {
+            "ranks": list(self),
+            "world": self.world,
+            "absent": self.absent,
+            "unreadable": {str(rank): why for rank, why in self.unreadable.items()},
+            "failed": {str(rank): own.failed for rank, own in self._ranks.items() if own.failed},
+            "groups": self.groups,
+            "divergences": self.divergences,
+            "missing": self.missing,
+            "by_rank": self.by_rank,
+            "ended": {str(rank): own.ended_at for rank, own in self._ranks.items() if own.ended_at},
+            "times": self.times(),
+            "waits": self.waits(),
+        }
 
     def __str__(self) -> str:
         lines = [f"{len(self)} of {self.world} ranks of {self._name}"]
@@ -151,11 +233,13 @@ class Ranks(Mapping[int, Trace]):
         lines += [f"compute the same{self._but(group)}: rank {_list(group)}" for group in self.groups if len(group) > 1]
         lines += [f"alone: rank {group[0]}" for group in self.groups if len(group) == 1]
         several = sum(map(len, self.groups)) > 1
-        lines += _of_failures({rank: own.failed for rank, own in self._parts.items() if own.failed})
+        lines += _of_failures({rank: own.failed for rank, own in self._ranks.items() if own.failed})
         lines += _of_first(self.first, len(self.divergences)) if several else ["fewer than two ranks have a graph to compare"]
         lines += _of_missing(self.missing)
         if self.by_rank:
             lines.append(f"{len(self.by_rank)} places differ by a number that is n × rank, counted as equal: .by_rank")
+        lines += [_of_ended(rank, own.ended_at) for rank, own in self._ranks.items() if own.ended_at]
+        lines += _of_runs(self._runs, self._waits)
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -201,6 +285,54 @@ def _of_missing(missing: Rows) -> list[str]:
     return said + [f"not compared: no rank has the nodes of {name}, as of a graph from a cache" for name in sorted(none)]
 
 
+def _of_ended(rank: int, place: Mapping[str, Plain]) -> str:
+    """Say where a rank was when SIGTERM ended it."""
+    inside = f", in {place['call']}" if place["call"] != place["code"] else ""
+    return f"ended by SIGTERM: rank {rank} at {place['file']}:{place['line']}  {place['code']}{inside}"
+
+
+def _of_runs(runs: Mapping[int, RankRuns], waits: Sequence[Wait]) -> list[str]:
+    """Say what calls took, and which rank the others waited for longest."""
+    if not runs:
+        return []
+    quick, slow = min(runs, key=lambda rank: runs[rank].seconds), max(runs, key=lambda rank: runs[rank].seconds)
+    lines = [f"calls of compiled code took {_ms(runs[quick].seconds)} (rank {quick}) to {_ms(runs[slow].seconds)} (rank {slow})"]
+    if waits:
+        late = late_by_rank(waits)
+        last = max(late, key=lambda rank: late[rank])
+        own = [wait for wait in waits if wait.late == last]
+        longest = max(own, key=longest_wait)
+        row = longest.rows[last]
+        lines.append(
+            f"last: rank {last}: others waited {_ms(late[last])} for it in {len(own)} of {len(waits)} runs of collectives, "
+            f"up to {_ms(longest_wait(longest))} in {row['operator']}"
+        )
+        lines += [f"  at {row['file']}:{row['line']}  {row['code']}"] if row["file"] else []
+    return [*lines, *_of_incomplete(runs)]
+
+
+def _of_incomplete(runs: Mapping[int, RankRuns]) -> list[str]:
+    """Say of which groups it is not known who came last, and what lacks."""
+    groups = incomplete_groups(runs)
+    lacking = tuple({rank for ranks in groups.values() for rank in ranks})
+    unnamed = [group for group, ranks in groups.items() if not ranks]
+    lines = []
+    if lacking:
+        number = _groups_of(len(groups) - len(unnamed))
+        lines.append(f"who came last is not known in {number}: no profile has collectives of rank {_list(lacking)} there")
+    if unnamed:
+        lines.append(f"who came last is not known in {_groups_of(len(unnamed))}: the traces do not say which ranks are in it")
+    return lines
+
+
+def _groups_of(number: int) -> str:
+    return f"{number} group" + ("" if number == 1 else "s")
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"
+
+
 def _list(ranks: tuple[int, ...]) -> str:
     """Ranks with runs shortened: 0-2, 5."""
     runs: list[list[int]] = []
@@ -212,7 +344,7 @@ def _list(ranks: tuple[int, ...]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: object = None) -> Any:
+def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: object = None) -> Trace | Ranks:
     """Read a trace file, a log of a job that ran, or all ranks of a job: a Trace, or Ranks.
 
     A log is of `TORCH_TRACE`, `TORCH_COMPILE_DEBUG=1` or tritonparse, a file or a folder with one. What of it cannot be read or

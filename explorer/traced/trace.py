@@ -21,12 +21,13 @@ from explorer.live.choice_texts import choice_texts
 from explorer.live.editing import TIMEOUT
 from explorer.live.forms import forms_of, without_form
 from explorer.live.protocol import Live
+from explorer.model.deferred import defer, deferrable, is_deferred
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
 from explorer.process.progress import in_notebook
 from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it_overwrites
-from explorer.questions import coverage, missing, provenance, summary, tables
+from explorer.questions import compiles, coverage, missing, provenance, summary, tables
 from explorer.questions import lowering as lowered
 from explorer.questions.cache_misses import cache_misses
 from explorer.questions.choices import recorded_forms
@@ -37,13 +38,12 @@ from explorer.questions.fusion import Fusion, fusion_of
 from explorer.questions.link_index import Index, index
 from explorer.questions.lowering import Lowered
 from explorer.questions.memory import Memory, memory_of
-from explorer.questions.priced_collectives import priced_collectives
+from explorer.questions.priced_collectives import overlap, priced_collectives
 from explorer.questions.profile import line_times, node_times, profile_table
 from explorer.splice.variant import Variant
 from explorer.stages import STAGES
 from explorer.traced import what_if
 from explorer.traced.choice import Choice, find_choice
-from explorer.traced.deferred import defer, deferrable
 from explorer.traced.edits import Variants, edited_wrapper
 from explorer.traced.kernel import Kernel, Kernels
 from explorer.traced.what_if import WhatIf
@@ -79,7 +79,11 @@ class Trace(TraceData):
     @staticmethod
     def of(data: TraceData, live: Live | None = None) -> Trace:
         """Make a trace of the same data, with what is live of it in this process."""
-        return Trace(data.meta, data.artifacts, data.links, data.failures, live, stages=data.stages)
+        if not is_deferred(data, "links"):
+            return Trace(data.meta, data.artifacts, data.links, data.failures, live, stages=data.stages)
+        trace = Trace(data.meta, data.artifacts, (), data.failures, live, stages=data.stages)
+        defer(trace, lambda: {"links": data.links}, ("links",))
+        return trace
 
     @staticmethod
     def of_later(
@@ -146,6 +150,15 @@ class Trace(TraceData):
             return artifacts[0].text
         return "\n\n".join(f"# ---- {a.title} [{a.id}]\n{a.text}" for a in artifacts)
 
+    def only(self, *frames: str) -> Trace:
+        """The trace of some of its compiles alone, as `t.only("3/0")`: to open, save or compare a part of a large recording.
+
+        `t.frames` has the ids of all. What belongs to no compile stays; what is live, of the whole function, does not. A view
+        opens the first compiles of a trace with more than a million lines, and names the others; `to_html` writes all.
+        InputError for a compile that it does not have.
+        """
+        return Trace.of(compiles.only(self, frames))
+
     def no_text(self, stage: object) -> InputError:
         """Build the error for a stage without a text: why there is none, and how to get it."""
         return missing.no_text(self, stage, is_live=self.live is not None)
@@ -174,6 +187,16 @@ class Trace(TraceData):
         `seconds_known` is, and `exposed` what of them nothing hides.
         """
         return priced_collectives(self)
+
+    @property
+    def overlap(self) -> Rows:
+        """One row a kernel, library call, collective and wait of each graph with collectives: when it begins, and its seconds.
+
+        The GPU has a stream that computes and one for each process group, each in the order of the output code; a wait holds the
+        first until its collective has ended, and its seconds are how long. For a GPU you don't have they are estimates, as those
+        of `collectives`; None where not known. Launches are taken to cost nothing.
+        """
+        return overlap(self)
 
     # Tables --------------------------------------------------------------------------------------------------------
 

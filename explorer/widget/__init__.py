@@ -31,6 +31,7 @@ from explorer.packing import unpack
 from explorer.page import bundle, packed
 from explorer.payload import lines_of_nodes
 from explorer.process.hosts import needs_view
+from explorer.questions.compiles import opened
 from explorer.questions.summary import target_words
 from explorer.widget.variants import variants_of
 from explorer.widget.views import VIEWS, views_of
@@ -58,7 +59,8 @@ PROGRAM = "program"
 class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     """The view of a trace as an ipywidget; several displays of it share one selection.
 
-    Of several traces `comparison` has what they differ in, and `trace` all of their texts, as `compared.joined` makes it.
+    Of several traces `comparison` has what they differ in, and `trace` all of their texts, as `compared.joined` makes it. Of a
+    trace of very many compiles it opens the first: see `Trace.only`.
     """
 
     #: The front end. As a path anywidget would watch it, and keep every view for as long as the process lives.
@@ -88,6 +90,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     place = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, trace: Trace, comparison: Comparison | None = None, **more: Any) -> None:
+        if comparison is None and (part := opened(trace)) is not trace:
+            trace = type(trace).of(part, trace.live)
         self.trace = trace
         self._comparison = comparison
         self._shown_in: object = None

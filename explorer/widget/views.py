@@ -17,6 +17,7 @@ VIEWS = (
     "compare",
     "dynamo",
     "memory",
+    "collectives",
     "timings",
     "run",
 )
@@ -40,6 +41,7 @@ def views_of(payload: wire.Payload) -> list[str]:
         "compare": len(artifacts) > 1,
         "dynamo": bool(stages & {"guards", "graph_break", "recompile"}),
         "memory": bool(memory.get("table") or memory.get("unread")),
+        "collectives": bool(payload["collectives"]),
         "timings": any(a["stage"] == "phase" and "rows" in a for a in artifacts),
         "run": bool(artifacts),
     }

@@ -12,6 +12,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 import explorer
 from explorer.absent.cluster import Cluster
+from explorer.advice.whole import Whole
 from explorer.errors import InputError
 from explorer.traced import Trace
 
@@ -209,3 +210,36 @@ def test_what_is_no_cluster_is_refused(arguments: dict[str, object], message: st
     """Each refusal says what is expected."""
     with pytest.raises(InputError, match=message):
         explorer.trace(gathered, torch.ones(64), **arguments)  # type: ignore[arg-type]
+
+
+def test_a_wait_costs_no_memory_traffic() -> None:
+    """A collective and its wait have no price by the GPU's memory; the advice counts what is exposed of the collective."""
+    trace = explorer.trace(overlapping, wide(), wide(), target="h100", world=WORLD)
+    calls = {row["call"].rpartition(".")[0].rpartition(".")[2]: row for row in trace.library_calls}
+    assert (calls["wait_tensor"]["seconds"], calls["wait_tensor"]["launch_seconds"]) == (0.0, 0.0)
+    assert calls["all_reduce_"]["seconds"] is None and "t.collectives" in calls["all_reduce_"]["seconds_known"]
+    whole = Whole(trace)
+    priced = sum(row["seconds"] or 0.0 for row in (*trace.kernels.table(), *trace.library_calls))
+    assert whole.device == pytest.approx(priced + trace.collectives[0]["exposed"])
+    assert "collectives that nothing hides" in whole.about
+
+
+def test_the_streams_add_up_to_kernels_and_what_is_exposed() -> None:
+    """The last thing ends when all kernels and calls have run and every wait has held them, and each collective has its row."""
+    trace = explorer.trace(both, wide(), wide(), target="h100", world=WORLD)
+    rows = trace.overlap
+    ends = max(row["begins"] + row["seconds"] for row in rows)
+    computing = sum(row["seconds"] for row in rows if row["stream"] == "compute")
+    assert ends == pytest.approx(computing + sum(row["exposed"] for row in trace.collectives))
+    assert [row["node"] for row in rows if row["stream"] == "communication"] == [row["node"] for row in trace.collectives]
+    text = trace.text("output_code").splitlines()
+    assert all("wait_tensor" in text[row["line"] - 1] for row in rows if row["stream"] == "wait")
+
+
+def test_what_hides_two_collectives_is_counted_once() -> None:
+    """Both are started before the first wait: what the second waits for is less what it has run behind the first."""
+    trace = explorer.trace(both, wide(), wide(), target="h100", world=WORLD)
+    rows = trace.collectives
+    took, exposed = (sum(row[key] for row in rows) for key in ("seconds", "exposed"))
+    begun = [row["begins"] for row in trace.overlap if row["stream"] == "communication"]
+    assert exposed <= took and begun[1] >= begun[0] + rows[0]["seconds"]

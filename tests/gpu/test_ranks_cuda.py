@@ -1,4 +1,7 @@
-"""A job on two GPUs with NCCL: each rank is traced, equal ranks are equal though their devices differ, another shape is found."""
+"""A job of two ranks on GPUs: equal ranks are equal though their devices differ, another shape and a late rank are found.
+
+With NCCL where there are two GPUs. NCCL refuses two ranks on one, so that with one GPU gloo exchanges its tensors.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,26 @@ import torch
 import explorer
 from explorer.traced.ranks import Ranks
 
-pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs: torch.cuda.device_count() is less")
+GPUS = torch.cuda.device_count() if torch.cuda.is_available() else 0
+NCCL = GPUS > 1 and torch.distributed.is_nccl_available()
+pytestmark = [
+    pytest.mark.skipif(GPUS == 0, reason="needs a GPU: torch.cuda.device_count() is 0"),
+    pytest.mark.skipif(
+        GPUS > 0 and not NCCL and not torch.distributed.is_gloo_available(),
+        reason="needs torch with NCCL and two GPUs, or torch with gloo",
+    ),
+]
 
-PROGRAM = """
+PROGRAM = f"""
 import os
+import time
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
 rank = int(os.environ["LOCAL_RANK"])
-torch.cuda.set_device(rank)
-dist.init_process_group("nccl")
+torch.cuda.set_device(rank % torch.cuda.device_count())
+dist.init_process_group("{"nccl" if NCCL else "gloo"}")
 
 @torch.compile
 def same(x, w):
@@ -35,7 +47,12 @@ def other(x):
     return x.cos() + 1
 
 w = torch.ones(512, 512, device="cuda")
-print(same(w, w).sum().item())
+for step in range(5):
+    torch.cuda.synchronize()
+    if rank == 1:
+        time.sleep(0.05)
+    total = same(w, w)
+print(total.sum().item())
 other(torch.ones(24 if rank == 1 else 16, device="cuda"))
 dist.destroy_process_group()
 """
@@ -47,17 +64,18 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     folder = tmp_path_factory.mktemp("job")
     (folder / "program.py").write_text(PROGRAM)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    command = [*launch, sys.executable, "-m", "explorer", "trace", "-o", "out/", "program.py"]
+    command = [*launch, sys.executable, "-m", "explorer", "trace", "--profile", "-o", "out/", "program.py"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     loaded = explorer.load(folder / "out")
     assert isinstance(loaded, Ranks)
+    print(f"{GPUS} GPUs, {'NCCL' if NCCL else 'gloo'}", loaded, loaded.times(), loaded.waits(), sep="\n")
     return loaded
 
 
 def test_only_the_function_with_another_shape_diverges(ranks: Ranks) -> None:
-    """The first compile is equal on cuda:0 and cuda:1, kernels and guards included."""
+    """The first compile is equal on both ranks, kernels and guards included, also where one has cuda:0 and the other cuda:1."""
     assert ranks.first is not None and ranks.first["code"] == "return x.cos() + 1"
     assert {row["frame"] for row in ranks.divergences} == {"1/0"} and not ranks.missing
 
@@ -74,6 +92,22 @@ def test_the_collective_is_listed_with_what_overlaps_it(ranks: Ranks) -> None:
 
 
 def test_times_are_per_rank(ranks: Ranks) -> None:
-    """Each rank says what its compiles took."""
-    assert [(row["rank"], row["compiles"]) for row in ranks.times()] == [(0, 2), (1, 2)]
-    assert all(row["compile_seconds"] > 0 for row in ranks.times())
+    """Each rank says what its compiles took, and the four calls of `same` after the first, with the one of `other`."""
+    times = ranks.times()
+    assert [(row["rank"], row["compiles"], row["calls"]) for row in times] == [(0, 2, 5), (1, 2, 5)]
+    assert all(row["compile_seconds"] > 0 and row["run_seconds"] > 0 for row in times)
+
+
+def test_the_rank_that_comes_late_is_named(ranks: Ranks) -> None:
+    """Rank 1 sleeps 50 ms before each call: rank 0 is as much longer in the all_reduce, by NCCL's kernel or gloo's wait."""
+    (row,) = ranks.waits()
+    assert (row["operator"], row["late"], row["runs"], row["late_runs"]) == ("all_reduce", 1, 4, 4)
+    assert row["waited"] > 4 * 0.04 and row["seconds"]["0"] > 4 * 0.04 > row["seconds"]["1"]
+    assert row["code"] == 'total = functional.all_reduce(x.sin(), "sum", dist.group.WORLD)'
+
+
+@pytest.mark.skipif(not NCCL, reason="gloo's exchange has no kernel on the GPU beside which others could run")
+def test_what_runs_beside_the_collective_is_measured(ranks: Ranks) -> None:
+    """Rank 0's product runs while NCCL's kernel waits for rank 1; it is less than the whole."""
+    row = ranks.times()[0]
+    assert 0 < row["overlapped"] < row["collective_seconds"]

@@ -177,3 +177,38 @@ def test_a_collective_without_a_start_keeps_its_place(traced: Trace) -> None:
     without = [rows[0], {**rows[1], "started": None}, *rows[2:]]
     assert [row["node"] for row in in_order(without)] == [row["node"] for row in rows]  # type: ignore[arg-type]
     assert [row["node"] for row in in_order(rows[::-1])] == [row["node"] for row in rows]  # type: ignore[arg-type]
+
+
+def branching(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A collective in each branch of a cond, and one behind it."""
+
+    def summed(x: torch.Tensor) -> torch.Tensor:
+        return functional.all_reduce(x @ w, "sum", "0") + 1
+
+    def gathered(x: torch.Tensor) -> torch.Tensor:
+        return functional.all_gather_tensor(x[: 64 // WORLD], 0, "0") * 2
+
+    return functional.all_reduce(torch.cond(x.sum() > 0, summed, gathered, (x,)), "sum", "0") + w
+
+
+def test_collectives_inside_a_cond_have_rows(group: None) -> None:
+    """Those of both branches too, with their lines, bytes, and where they start and are waited for in the branch's own text."""
+    trace = explorer.trace(branching, *arguments(), target="h100")
+    tensor = 64 * 64 * 4
+    rows = {row["node"]: row for row in collectives(trace)}
+    assert {name: (row["operator"], row["bytes"]) for name, row in rows.items()} == {
+        "all_reduce": ("all_reduce", tensor),
+        "true_graph_0.all_reduce": ("all_reduce", tensor),
+        "false_graph_0.all_gather_into_tensor": ("all_gather_into_tensor", tensor),
+    }
+    assert rows["true_graph_0.all_reduce"]["code"] == 'return functional.all_reduce(x @ w, "sum", "0") + 1'
+    for row in rows.values():
+        lines = trace.artifact(row["wrapper"] or row["artifact"]).lines
+        assert f"{row['operator']}" in lines[row["started"] - 1] and "wait_tensor" in lines[row["waited"] - 1]
+
+
+def test_nodes_of_another_form_have_no_collectives(traced: Trace, tmp_path: Any) -> None:
+    """A graph whose nodes are not those of FX, as a stage of the user's own may have, has none, and its page can be made."""
+    nodes = tuple({"name": node["name"], "op": node["op"]} for node in traced.find("post_grad")[0].nodes)
+    artifacts = (replace(a, data={**a.data, "nodes": nodes}) if a.stage == "post_grad" else a for a in traced.artifacts)
+    assert list(collectives(replace(traced, artifacts=tuple(artifacts)))) == []

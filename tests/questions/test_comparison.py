@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,10 +17,14 @@ from torch import nn
 import explorer
 from explorer.compilers.compilers import compiler_named
 from explorer.model.artifacts import FxGraph
+from explorer.model.syntax import parsed
 from explorer.model.values import LAUNCH
+from explorer.process.garbage import NO_FULL_COLLECTION
+from explorer.questions import comparison, memory
 from explorer.questions.comparison import figures, launches, ops
 from explorer.questions.kernel_bytes import Traffic, bytes_moved, traffic
 from explorer.questions.user_lines import compiled_kernels
+from explorer.stages.inductor import output_code
 from explorer.traced import Trace
 from explorer.traced.comparison import Comparison
 
@@ -396,3 +402,33 @@ def test_a_graph_that_lacks_a_node_that_others_use_moves_unknown_bytes(replayed:
         for a in trace.artifacts
     )
     assert bytes_moved(trace) is not None and bytes_moved(replace(trace, artifacts=without)) is None
+
+
+def test_figures_parse_each_wrapper_once(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory and launches are read of one tree."""
+    texts: list[str] = []
+
+    def counted(text: str) -> ast.Module:
+        texts.append(text)
+        return parsed(text)
+
+    for module in (memory, output_code):
+        monkeypatch.setattr(module, "parsed", counted)
+    trace = replayed("mlp_train-torch2.13-cpu")
+    fresh = replace(trace, artifacts=tuple(map(replace, trace.artifacts)))
+    assert figures(fresh) == figures(trace) and len(fresh.find("output_code")) == 2
+    assert texts == [a.text for a in fresh.find("output_code")]
+
+
+def test_no_full_collection_walks_what_a_comparison_reads(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it stays alive, and the collector is as it was afterwards."""
+    before, thresholds = gc.get_threshold(), []
+
+    def noted(trace: Trace) -> dict[str, object]:
+        thresholds.append(gc.get_threshold()[2])
+        return {"frames compiled": 1}
+
+    monkeypatch.setattr(comparison, "figures", noted)
+    trace = replayed("sin_cos-torch2.13-cpu")
+    assert explorer.compare(trace, trace).figures() and thresholds == [NO_FULL_COLLECTION] * 2
+    assert gc.get_threshold() == before

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from inspect import currentframe
 from pathlib import Path
 from types import FrameType
@@ -18,6 +20,7 @@ import explorer
 from explorer.model.records import blank
 from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact
+from explorer.questions import memory
 from explorer.questions.memory import element_size, readable
 from explorer.traced import Trace
 
@@ -351,3 +354,42 @@ return (buf0, buf1, )
     memory = code(body).memory
     assert "16 B at least" in repr(memory) and "buf1 (u0×4)" in repr(memory) and "at most" not in repr(memory)
     assert [row["unsized"] for row in memory.timeline()] == [0, 1]
+
+
+# Figures -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", [*(name for name in NAMES if name.startswith(("mlp_train", "recompile"))), "sin_cos-torch2.13-cpu"]
+)
+def test_figures_are_the_sums_of_the_rows(name: str, replayed: Replayed) -> None:
+    """The largest sum of a graph's rows at its peak, and that of what is saved."""
+    memory = replace(replayed(name)).memory
+    live: dict[tuple[str, str], int] = {}
+    for row in memory.peak():
+        live[row["frame"], row["graph"]] = live.get((row["frame"], row["graph"]), 0) + row["bytes"]
+    assert memory.figures() == (max(live.values()), sum(row["bytes"] for row in memory.saved()))
+
+
+def test_figures_are_unknown_where_a_size_is() -> None:
+    """A buffer whose size only the run knows leaves both open; no output code has no memory."""
+    assert code("x, = args\nbuf0 = empty_strided_cuda((s7, ), (1, ), torch.float32)\nreturn (buf0, )").memory.figures() == (
+        None,
+        None,
+    )
+    assert Trace().memory.figures() == (0, 0)
+
+
+def test_figures_need_no_nodes_lines_or_names(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They read neither the graphs nor the names of inputs, and look up the symbols of all frames at once."""
+    asked: list[str] = []
+    for name in ("_origins", "input_names", "symbols"):
+        monkeypatch.setattr(memory, name, partial(counted, getattr(memory, name), name, asked))
+    trace = replace(replayed("recompile-torch2.13-cpu"))
+    assert len(trace.find("output_code")) == 3 and trace.memory.figures().peak and asked == ["symbols"]
+
+
+def counted(function: Callable[..., Any], name: str, asked: list[str], *given: Any) -> Any:
+    """Call a function, and note its name."""
+    asked.append(name)
+    return function(*given)

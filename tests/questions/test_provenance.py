@@ -6,15 +6,16 @@ import random
 import re
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import explorer
-from explorer.model.trace_data import merged
+from explorer.model.trace_data import TraceData, merged
 from explorer.model.values import CALL_STACK, CALLED_FROM, COARSE, LAUNCH, ORIGINS, REWRITE, WHOLES, Artifact, Link
 from explorer.questions import link_index
-from explorer.questions.link_index import Chosen, Index
+from explorer.questions.link_index import Chosen, Index, index, index_around
 from explorer.questions.provenance import follow
 from explorer.traced import Trace
 
@@ -279,3 +280,22 @@ def test_the_index_of_a_text_four_times_as_long_takes_four_times_the_memory(ends
         return size
 
     assert memory(4 * 1_500) < 5.5 * memory(1_500)
+
+
+@pytest.mark.parametrize("name", ["recompile-torch2.13-cpu", "toy_example-torch2.13-cpu"])
+def test_a_line_leads_to_the_same_whatever_else_is_indexed(name: str, recorded: Any) -> None:
+    """Where nothing asked for all links, only those around an artifact are indexed, and each line leads where it does else."""
+    part, whole = (Trace.of_events(*recorded(name)) for _ in range(2))
+    index(whole)
+    lines = [(a.id, n) for a in whole.artifacts for n in range(1, len(a.lines) + 1, 5)]
+    assert [part.follow(*line) for line in lines] == [whole.follow(*line) for line in lines]
+    assert not index.answered(part) and any(part.follow(*line) for line in lines)
+
+
+def test_links_of_other_compiles_are_not_indexed() -> None:
+    """Links that share no artifact with those of a line, even by others, are left aside; joined groups are one."""
+    links = [Link(source, (1,), target, (1,), "how") for source, target in ("ab", "cd", "ef", "gh", "bc", "fe")]
+    trace = TraceData(links=tuple(links))
+    assert set(index_around(trace, "d").lines) == set("abcd") and set(index_around(trace, "e").lines) == set("ef")
+    assert index_around(trace, "a") is index_around(trace, "c")
+    assert index_around(trace, "x").lines == {}

@@ -16,7 +16,7 @@ import torch
 import explorer
 from explorer.model.values import Failure
 from explorer.ranks.divergences import without_rank_numbers
-from explorer.ranks.parts import Item, neutral
+from explorer.ranks.parts import Item, Place, neutral
 from explorer.traced.ranks import Ranks
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
@@ -41,6 +41,11 @@ def trace(function: Callable[[torch.Tensor], torch.Tensor], size: int) -> explor
 def small() -> explorer.Trace:
     """What most ranks compute."""
     return trace(doubled, 4)
+
+
+def place(rank: int, item: Item) -> Place:
+    """The place of an item that has it."""
+    return item.place
 
 
 def ranks_of(folder: Path, traces: Sequence[explorer.Trace]) -> Ranks:
@@ -95,6 +100,13 @@ def test_ranks_whose_frame_dynamo_skipped_are_not_called_equal(small: explorer.T
     assert "rank 0-1 compiled no graph" in str(ranks) and "no divergence" not in str(ranks)
 
 
+def test_ranks_that_have_guards_alone_are_not_called_equal(small: explorer.Trace, tmp_path: Path) -> None:
+    """As of functions that Dynamo leaves to Python: they have guards, and compute nothing that was compared."""
+    kept = tuple(a for a in small.artifacts if a.stage in ("source", "guards"))
+    ranks = ranks_of(tmp_path, [replace(small, artifacts=kept)] * 2)
+    assert ranks.groups == () and "rank 0-1 compiled no graph" in str(ranks) and "compute the same" not in str(ranks)
+
+
 def test_one_file_of_all_ranks_gives_the_same(small: explorer.Trace, tmp_path: Path) -> None:
     """The file has each rank's trace unchanged, and equal ranks give equal bytes."""
     (tmp_path / "job").mkdir()
@@ -109,6 +121,19 @@ def test_one_file_of_all_ranks_gives_the_same(small: explorer.Trace, tmp_path: P
         explorer.load(tmp_path / "all.ranks")
 
 
+def test_which_ranks_there_are_is_told_without_reading_them(
+    small: explorer.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that cannot be read is none of them, and no error until it is asked for."""
+    ranks_of(tmp_path, [small] * 3)
+    (tmp_path / "trace.rank1.json.gz").write_text("no trace")
+    ranks = explorer.load(tmp_path)
+    assert isinstance(ranks, Ranks) and list(ranks) == [0, 2]
+    assert ranks.get(1) is None and ranks.get(0) == small
+    monkeypatch.setattr(Ranks, "__getitem__", lambda *_: pytest.fail("a trace was read"))
+    assert [rank in ranks for rank in (0, 1, 2, 3)] == [True, False, True, False] and "0" not in ranks
+
+
 def test_two_files_of_one_rank_are_refused(small: explorer.Trace, tmp_path: Path) -> None:
     """They are of two jobs, and nothing says which belongs to the others."""
     small.save(tmp_path / "other.rank0.json.gz")
@@ -120,7 +145,7 @@ def test_the_end_of_a_ranks_part_may_stand_in_another_node() -> None:
     """As in a sharded embedding, x < 64 × rank and x >= 64 × (rank + 1) on two ranks."""
     starts, ends = ("lt(x, 0)", "lt(x, 64)"), ("ge(x, 64)", "ge(x, 128)")
     items = {rank: [Item(text, text) for text in (starts[rank], ends[rank])] for rank in (0, 1)}
-    keys, replaced = without_rank_numbers(items, {64})
+    keys, replaced = without_rank_numbers(items, place, {64})
     assert keys[0] == keys[1] and len(replaced) == 2
 
 
@@ -128,10 +153,10 @@ def test_two_ranks_need_the_length_of_a_dimension() -> None:
     """Any two numbers of which the first is 0 are n × rank, so of two ranks n is a part's length, or they differ."""
     items = {rank: [Item(text, text)] for rank, text in enumerate(("sub(x, 0)", "sub(x, 64)"))}
     for lengths in (set[int](), {32}):
-        keys, replaced = without_rank_numbers(items, lengths)
+        keys, replaced = without_rank_numbers(items, place, lengths)
         assert keys[0] != keys[1] and not replaced
     ones = {rank: [Item(text, text)] for rank, text in enumerate(("cumsum(x, 0)", "cumsum(x, 1)"))}
-    keys, replaced = without_rank_numbers(ones, {1})
+    keys, replaced = without_rank_numbers(ones, place, {1})
     assert keys[0] != keys[1] and not replaced
 
 
@@ -188,6 +213,7 @@ def test_long_numbers_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "graph" in {row["kind"] for row in ranks_of(tmp_path, traces).divergences}
     assert neutral("seed=123456789012345") != neutral("seed=123456789012346")
     assert neutral("G['__builtins_dict___16']") == neutral("G['__builtins_dict___4']")
+    assert neutral("G['___unnamed_scope_140059514723456_c7']") == neutral("G['___unnamed_scope_140122577162944_c7']")
 
 
 def branching(x: torch.Tensor) -> torch.Tensor:
@@ -309,7 +335,7 @@ def test_addresses_devices_and_folders_are_no_difference() -> None:
 def test_numbers_that_follow_the_rank_are_told_apart(texts: Sequence[str], sizes: str, equal: bool) -> None:
     """Where a rank's part begins is n × its rank, and may end n later; any other number, and each size, is a difference."""
     items = {rank: [Item(text, text, size=sizes[rank] if sizes else "")] for rank, text in enumerate(texts)}
-    keys, replaced = without_rank_numbers(items)
+    keys, replaced = without_rank_numbers(items, place)
     assert (len(set(keys.values())) == 1) is equal and bool(replaced) is equal
 
 

@@ -1,10 +1,11 @@
-"""Jobs of two ranks under torchrun with gloo: each is traced, and a rank that is given another shape is found."""
+"""Jobs under torchrun with gloo: each rank is traced, and one that computes something else than the others is found."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from explorer.traced.ranks import Ranks
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo")
 
-#: One function that every rank calls alike, and one that rank 1 calls with another shape.
+#: One function that every rank calls alike, rank 1 each time 50 ms after the others, and one that it calls with another shape.
 PROGRAM = """
+import time
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -33,19 +35,22 @@ def same(x):
 def other(x):
     return x.sin() + 1
 
-same(torch.ones(8, 16))
+for step in range(5):
+    if dist.get_rank() == 1:
+        time.sleep(0.05)
+    same(torch.ones(8, 16))
 other(torch.ones(24 if dist.get_rank() == 1 else 16))
 dist.destroy_process_group()
 """
 
 
-def torchrun(program: str, folder: Path) -> Path:
-    """Trace a program on two ranks, as a user does, and return the folder of the traces."""
+def torchrun(program: str, folder: Path, ranks: int = 2, options: Sequence[str] = ()) -> Path:
+    """Trace a program on several ranks, as a user does, and return the folder of the traces."""
     (folder / "program.py").write_text(program)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    command = [*launch, sys.executable, "-m", "explorer", "trace", "-o", "out/", "program.py"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "--no-python"]
+    command = [*launch, sys.executable, "-m", "explorer", "trace", "-o", "out/", *options, "program.py"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return folder / "out"
 
@@ -53,7 +58,7 @@ def torchrun(program: str, folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     """The ranks of the program above."""
-    loaded = explorer.load(torchrun(PROGRAM, tmp_path_factory.mktemp("job")))
+    loaded = explorer.load(torchrun(PROGRAM, tmp_path_factory.mktemp("job"), options=["--profile"]))
     assert isinstance(loaded, Ranks)
     return loaded
 
@@ -85,6 +90,22 @@ def test_times_are_per_rank(ranks: Ranks) -> None:
     assert all(row["compile_seconds"] > 0 for row in ranks.times())
 
 
+def test_the_rank_that_comes_late_to_a_collective_is_named(ranks: Ranks) -> None:
+    """Rank 1 sleeps 50 ms before each call: rank 0 waits as long in the first collective, whose line is named, not in the second.
+
+    The first of the five calls, in which ranks compile, does not count.
+    """
+    waits = {row["operator"]: row for row in ranks.waits()}
+    row = waits["all_reduce"]
+    assert (row["late"], row["runs"], row["late_runs"], row["group"]) == (1, 4, 4, (0, 1))
+    assert row["waited"] > 4 * 0.045 and row["seconds"]["0"] > 4 * 0.045 > row["seconds"]["1"]
+    assert PROGRAM.split("\n")[row["line"] - 1].strip() == row["code"] and "all_reduce" in row["code"]
+    assert waits["all_gather_into_tensor"]["waited"] < row["waited"]
+    late, waited = ([each[name] for each in ranks.times()] for name in ("late", "waited"))
+    assert late[1] >= row["waited"] and waited[0] > 4 * 0.045 > waited[1]
+    assert "last: rank 1" in str(ranks) and row["code"] in str(ranks)
+
+
 def test_merge_prints_the_divergence_and_writes_one_file(
     ranks: Ranks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,3 +126,107 @@ def test_the_two_are_shown_side_by_side(ranks: Ranks, tmp_path: Path) -> None:
     assert comparison.names == ("rank 0", "rank 1")
     ranks.to_html(tmp_path / "ranks.html")
     assert (tmp_path / "ranks.html").stat().st_size > 10_000
+
+
+#: Four ranks: rank 2 calls `other` with another shape, rank 1 `mode` under another guard, rank 3 exchanges in another order, and
+#: rank 0 cannot compile `failing`.
+FOUR = """
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+MODE = "train" if rank == 1 else "eval"
+
+@torch.compile
+def same(x):
+    return functional.all_reduce(x.sum(0), "sum", dist.group.WORLD).relu()
+
+@torch.compile
+def other(x):
+    return x.sin() + 1
+
+@torch.compile
+def mode(x):
+    if MODE != "debug":
+        return x.cos() + 1
+    return x
+
+def sums_first(x):
+    a = functional.all_reduce(x, "sum", A)
+    b = functional.all_gather_tensor(x, 0, B)
+    return a + b[: len(x)]
+
+def parts_first(x):
+    b = functional.all_gather_tensor(x, 0, B)
+    a = functional.all_reduce(x, "sum", A)
+    return a + b[: len(x)]
+
+@torch.compile
+def ordered(x):
+    return parts_first(x) if rank == 3 else sums_first(x)
+
+@torch.compile(fullgraph=True)
+def failing(x):
+    y = x + 1
+    if rank == 0:
+        return x.view(5) + y
+    return x.cos() + y
+
+A, B = dist.new_group([0, 1, 2, 3]), dist.new_group([0, 1, 2, 3])
+same(torch.ones(8, 16))
+other(torch.ones(24 if rank == 2 else 16))
+mode(torch.ones(16))
+ordered(torch.ones(8))
+try:
+    failing(torch.ones(16))
+except RuntimeError:
+    pass
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+    """The four ranks of the program above."""
+    loaded = explorer.load(torchrun(FOUR, tmp_path_factory.mktemp("four"), 4))
+    assert isinstance(loaded, Ranks)
+    return loaded
+
+
+def rows_of(ranks: Ranks, frame: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...], str]]:
+    """The divergences of a compile: their kinds, who differs from whom, and the line."""
+    return [(row["kind"], row["ranks"], row["others"], row["code"]) for row in ranks.divergences.where(frame=frame)]
+
+
+def test_of_four_ranks_the_one_with_another_shape_is_named(four: Ranks) -> None:
+    """Three ranks against one, with the line; the function that all call alike is equal on all four."""
+    assert four.groups == ((0,), (1,), (2,), (3,))
+    assert rows_of(four, "0/0") == []
+    assert rows_of(four, "1/0")[0] == ("graph", (2,), (0, 1, 3), "return x.sin() + 1")
+    assert "[24]" in four.divergences[0]["here"] and "[16]" in four.divergences[0]["there"]
+
+
+def test_a_rank_with_another_guard_only_is_named(four: Ranks) -> None:
+    """Its graph and kernels are those of the others, and the guard has both values."""
+    assert [row[:3] for row in rows_of(four, "2/0")] == [("guards", (1,), (0, 2, 3))]
+    (row,) = four.divergences.where(frame="2/0")
+    assert "'train'" in row["here"] and "'eval'" in row["there"] and row["code"] == 'if MODE != "debug":'
+
+
+def test_a_rank_that_exchanges_in_another_order_is_named(four: Ranks) -> None:
+    """The first collective that is another one, with the line on which the rank calls it."""
+    (row,) = (row for row in four.divergences if row["kind"] == "collective order")
+    assert (row["ranks"], row["others"]) == ((3,), (0, 1, 2))
+    assert row["here"].startswith("all_gather_into_tensor of float32[8]") and row["there"].startswith("all_reduce of float32[8]")
+    assert row["code"] == "b = functional.all_gather_tensor(x, 0, B)"
+
+
+def test_a_compile_that_fails_on_one_rank_is_named_with_the_line(four: Ranks) -> None:
+    """Its compile id, the line of the program that torch names, and torch's message."""
+    (row,) = (row for row in four.divergences if row["kind"] == "failed compile")
+    assert (row["frame"], row["ranks"], row["others"]) == ("4/0", (0,), (1, 2, 3))
+    assert row["code"] == "return x.view(5) + y" == FOUR.split("\n")[row["line"] - 1].strip()
+    assert row["here"].startswith("TorchRuntimeError") and row["there"] == "compiled"

@@ -324,7 +324,7 @@ def test_a_program_that_was_compiled_in_part_is_not_judged() -> None:
 
 
 def test_a_log_passes_only_what_it_records(traced: Callable[[Any], Trace], tmp_path: Path) -> None:
-    """A folder of TORCH_COMPILE_DEBUG has no graph breaks, a TORCH_TRACE log has; what is not shown of it is no failure."""
+    """A folder of TORCH_COMPILE_DEBUG has no graph breaks, a TORCH_TRACE log has, and nothing of it is lost."""
     traced(block).save_debug_dir(tmp_path)
     folder = explorer.load(tmp_path)
     assert isinstance(folder, Trace)
@@ -333,7 +333,7 @@ def test_a_log_passes_only_what_it_records(traced: Callable[[Any], Trace], tmp_p
     for name in ("recompile", "failure"):
         assert [finding.judged for finding in RULES[name](folder)] == [False]
     log = explorer.load(DATA / "logs" / "artifacts.log.gz")
-    assert isinstance(log, Trace) and [failure.step for failure in log.failures] == ["not shown"]
+    assert isinstance(log, Trace) and log.find("log_record") and not log.failures
     testing.assert_no_graph_break(log)
     testing.assert_no_new_failure(log)
 

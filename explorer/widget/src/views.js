@@ -2,6 +2,7 @@
 
 import { Advice } from "./advice.js";
 import { Autotuning } from "./autotuning.js";
+import { Collectives } from "./collectives.js";
 import { Compare } from "./compare.js";
 import { Dynamo } from "./dynamo.js";
 import { Fusion } from "./fusion.js";
@@ -44,6 +45,7 @@ import { hasItems } from "./unpack.js";
  *   compare: Compare,
  *   dynamo: Dynamo,
  *   memory: Memory,
+ *   collectives: Collectives,
  *   timings: Timings,
  *   run: Run,
  * }} Views
@@ -134,6 +136,13 @@ export const VIEWS = [
     about: "what is live when, and why",
     has: ({ payload: { memory } }) => hasItems(memory, "table") || hasItems(memory, "unread"),
     make: (parts) => new Memory(parts),
+  },
+  {
+    name: "collectives",
+    title: "Collectives",
+    about: "what the ranks exchange, and what of it other work hides",
+    has: ({ payload: { collectives } }) => hasItems(collectives, "table"),
+    make: (parts) => new Collectives(parts),
   },
   {
     name: "timings",

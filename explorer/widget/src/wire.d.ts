@@ -459,6 +459,61 @@ export interface MemoryInfo {
 }
 
 /**
+ * A row of `Trace.collectives`; "started" and "waited" are lines of "text", "place" is the user's line as
+ * people read it.
+ */
+export interface CollectiveInfo {
+  frame: string;
+  graph: string;
+  artifact: string;
+  node: string;
+  operator: string;
+  call: string;
+  group: string;
+  ranks: number[];
+  size: number | null;
+  dtype: string;
+  shape: string[];
+  bytes: number | null;
+  module: string;
+  file: string;
+  line: number;
+  code: string;
+  wrapper: string;
+  started: number | null;
+  waited: number | null;
+  between: string[];
+  sent: number | null;
+  seconds: number | null;
+  seconds_known: string;
+  meanwhile: number | null;
+  exposed: number | null;
+  text: number;
+  place: string;
+}
+
+/** A row of `Trace.overlap`; "line" is one of "text". */
+export interface OverlapInfo {
+  frame: string;
+  graph: string;
+  stream: string;
+  name: string;
+  group: string;
+  node: string;
+  begins: number | null;
+  seconds: number | null;
+  wrapper: string;
+  line: number;
+  text: number;
+}
+
+/** What ranks exchange, and what of it is hidden; {} where there is no collective. */
+export interface CollectivesInfo {
+  table?: CollectiveInfo[];
+  overlap?: OverlapInfo[];
+}
+
+/**
  * One thing that makes the program slow: see `advice.verdicts.Verdict`.
  *
  * "cost" and "how" are in words, "share" is that of a call. A user line is (index of a source, line in it,
@@ -576,6 +631,7 @@ export interface Payload {
   fusion: FusionInfo[];
   choices: ChoiceInfo[];
   memory: MemoryInfo;
+  collectives: CollectivesInfo;
   advice: AdviceInfo;
   hows: string[];
   links: [number, number, number, number[]][];
