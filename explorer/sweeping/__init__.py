@@ -1,0 +1,1 @@
+"""Many traces at once: models × targets × settings × interpreters, by an executor."""
