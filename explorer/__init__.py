@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from explorer.errors import NoKernelError as NoKernelError
     from explorer.errors import NotInstalledError as NotInstalledError
     from explorer.errors import NoVerbError as NoVerbError
+    from explorer.files.schema import schema as schema
+    from explorer.fitting.answer import Fit as Fit
+    from explorer.fitting.fit import fit as fit
     from explorer.gpus.figures import Target as Target
     from explorer.help.words import explain as explain
     from explorer.model.stage import Stage as Stage
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
     from explorer.recording.record import record as record
     from explorer.recording.trace import trace as trace
     from explorer.stages import STAGES as STAGES
+    from explorer.sweeping.sweep import Sweep as Sweep
+    from explorer.sweeping.sweep import sweep as sweep
     from explorer.traced import Kernel as Kernel
     from explorer.traced import Trace as Trace
     from explorer.traced.choice import Choice as Choice
@@ -69,6 +74,7 @@ _HOMES = {
     "ExplorerError": "errors",
     "Failure": "model.values",
     "FileError": "errors",
+    "Fit": "fitting.answer",
     "Force": "model.values",
     "InputError": "errors",
     "InterpretError": "errors",
@@ -84,6 +90,7 @@ _HOMES = {
     "Ranks": "traced.ranks",
     "STAGES": "stages",
     "Stage": "model.stage",
+    "Sweep": "sweeping.sweep",
     "Target": "gpus.figures",
     "Trace": "traced",
     "Vary": "probing.vary",
@@ -93,11 +100,14 @@ _HOMES = {
     "compare_modes": "probing.modes",
     "explain": "help.words",
     "explore": "recording.display",
+    "fit": "fitting.fit",
     "load": "traced.ranks",
     "probe": "probing.probe",
     "quiz": "",
     "record": "recording.record",
+    "schema": "files.schema",
     "show": "recording.display",
+    "sweep": "sweeping.sweep",
     "targets": "absent.target",
     "trace": "recording.trace",
     "trace_kernel": "recording.handwritten",

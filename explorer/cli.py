@@ -1,14 +1,17 @@
 """The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends, look what is missing.
 
-    explorer trace SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
+    explorer trace [--json] [--profile] SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
     explorer show FILE [--stage NAME] [--json] [-o OUT]...
     explorer compare FILE FILE... [--json] [-o OUT]
     explorer diff BEFORE AFTER [--markdown | --json] [--fail-on RULES]
-    explorer merge FOLDER -o FILE
+    explorer merge FOLDER -o FILE [--json]
+    explorer fit CONFIG [--set NAME=VALUE]... [--target T]... [--world N] [--train [--optimizer NAME]] [--json]
+    explorer sweep MODEL... [--target T]... [--variant V]... [--python P]... -o FOLDER [--json]
     explorer targets [--json]
     explorer backends [NAME...] [--json]
     explorer doctor [--warm] [--json]
-    explorer classpack NOTEBOOK... -o FOLDER
+    explorer classpack NOTEBOOK... -o FOLDER [--json]
+    explorer schema
     explorer mcp [FILE...] [--read-only]
 
 This module imports neither torch nor triton, so that `--help`, `--version`, `show` and `compare` answer at once.
@@ -17,6 +20,8 @@ This module imports neither torch nor triton, so that `--help`, `--version`, `sh
 from __future__ import annotations
 
 import argparse
+import ast
+import atexit
 import builtins
 import importlib.machinery
 import importlib.util
@@ -24,12 +29,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import Any
+from typing import IO, Any, TypeVar
 
 from explorer import __version__
 from explorer.errors import ExplorerError, FileError, InputError, chain
@@ -37,13 +43,13 @@ from explorer.process.ranks import (
     IN_FOLDER,
     LAUNCHERS,
     asks_for_rank,
-    ends_on_sigterm,
     how_to_trace_ranks,
     make_folder,
     path_in_folder,
     path_of_rank,
     rank,
 )
+from explorer.process.sigterm import Ending, ends_on_sigterm
 
 #: The exit status for a wrong use of explorer itself; argparse uses the same.
 MISUSE = 2
@@ -64,7 +70,17 @@ USE_CACHES = (
 
 WHICH_RANKS = "under torchrun, the ranks that are recorded: all, or numbers such as 0,3; the others run as without explorer"
 
+TRACE_AS_JSON = (
+    "print the stage table, what breaks a rule, and the files as JSON on stdout, and send what the program prints to stderr; "
+    "stands before the program, because many programs have such an option"
+)
+PROFILES = (
+    "profile the program's own calls with torch.profiler: kernels, library calls, waits in collectives; it keeps an event for "
+    "each operator until the end, so let the program take a few steps; not for a program that uses a profiler itself"
+)
+
 Run = Callable[[argparse.Namespace], int]
+T = TypeVar("T")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -100,6 +116,9 @@ def parser() -> argparse.ArgumentParser:
     merge_command = _add(commands, "merge", merge, "join the traces or logs of a job's ranks into one file, and compare them")
     merge_command.add_argument("folder", metavar="FOLDER", type=Path, help="a folder with a trace or TORCH_TRACE log per rank")
     merge_command.add_argument("-o", "--output", metavar="FILE", required=True, type=Path, help="the file, for explorer.load")
+    _add_json(merge_command)
+    _add_fit(commands)
+    _add_sweep(commands)
     _add_json(_add(commands, "targets", targets, "list the targets that a trace can be made for"))
     backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
     _add_json(backends_command)
@@ -112,8 +131,48 @@ def parser() -> argparse.ArgumentParser:
     )
     pack_command.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="notebooks that run here")
     pack_command.add_argument("-o", "--output", metavar="FOLDER", required=True, type=Path, help="the folder of the pack")
+    _add_json(pack_command)
+    _add(commands, "schema", schema, "print the JSON Schema of trace files")
     _add_mcp(commands)
     return whole
+
+
+def _add_fit(commands: Any) -> None:
+    command = _add(commands, "fit", fit, "say whether a model fits on GPUs you don't have, and what bounds a call of it")
+    what = "a config class of transformers, such as LlamaConfig, or the path of a config.json"
+    command.add_argument("config", metavar="CONFIG", help=what)
+    what = "a field of the config, such as hidden_size=8192; repeat for several"
+    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="fields", help=what)
+    what = "a GPU that `explorer targets` lists; repeat for several (default: h100)"
+    command.add_argument("--target", action="append", default=[], metavar="T", dest="targets", help=what)
+    command.add_argument(
+        "--world", type=int, default=1, metavar="N", help="split the model over N of the GPU by tensor parallelism"
+    )
+    command.add_argument("--rank", type=int, default=0, metavar="N", help="the rank whose part is traced (default: 0)")
+    command.add_argument("--batch", type=int, default=1, metavar="N", help="sequences in a call (default: 1)")
+    command.add_argument("--sequence", type=int, default=2048, metavar="N", help="tokens in a sequence (default: 2048)")
+    command.add_argument("--dtype", default="bfloat16", metavar="D", help="of the weights (default: bfloat16)")
+    command.add_argument("--train", action="store_true", help="a call is a step of training: the loss and its backward")
+    command.add_argument("--optimizer", metavar="NAME", help="with --train, a class of torch.optim, such as adamw")
+    what = "what a GPU sends to the others, in bytes/s (default: that of the GPU)"
+    command.add_argument("--interconnect", type=float, metavar="RATE", help=what)
+    _add_json(command)
+
+
+def _add_sweep(commands: Any) -> None:
+    command = _add(commands, "sweep", sweep, "trace several models for several targets and settings, and print a table")
+    what = "FILE.py:NAME or MODULE:NAME of a function that returns (function, *arguments)"
+    command.add_argument("models", metavar="MODEL", nargs="+", help=what)
+    command.add_argument(
+        "--target", action="append", default=[], metavar="T", help="a target; repeat for several (default: auto)"
+    )
+    what = "NAME:KEY=VALUE,KEY=VALUE: settings of explorer.trace, or options of Inductor's, such as tuned:mode=max-autotune"
+    command.add_argument("--variant", action="append", default=[], metavar="V", help=f"{what}; repeat for several")
+    what = "NAME=PATH: an interpreter of an environment with another torch; repeat for several"
+    command.add_argument("--python", action="append", default=[], metavar="P", help=what)
+    command.add_argument("--workers", type=int, default=2, metavar="N", help="the number of processes (default: 2)")
+    _add_json(command)
+    command.add_argument("-o", "--output", metavar="FOLDER", required=True, type=Path, help="the folder for the traces")
 
 
 def _add_mcp(commands: Any) -> None:
@@ -130,11 +189,16 @@ def _add(commands: Any, name: str, run: Run, help: str, **settings: Any) -> argp
 
 
 def _add_trace(commands: Any) -> None:
-    usage = "explorer trace [-h] (SCRIPT | -m MODULE) [ARGS...] [--target T] [--ranks all|0,3] [--fail-on RULES] [-o OUT]..."
+    usage = (
+        "explorer trace [-h] [--json] [--profile] [--use-caches] (SCRIPT | -m MODULE) [ARGS...] [--target T] [--ranks all|0,3] "
+        "[--fail-on RULES] [-o OUT]..."
+    )
     command = _add(commands, "trace", trace, "run an unchanged program and record every torch.compile in it", usage=usage)
     command.add_argument("--target", default="auto", metavar="T", help="a name that `explorer targets` lists (default: auto)")
     command.add_argument("--use-caches", action="store_true", help=USE_CACHES)
     command.add_argument("--ranks", default="all", metavar="R", help=WHICH_RANKS)
+    command.add_argument("--json", action="store_true", help=TRACE_AS_JSON)
+    command.add_argument("--profile", action="store_true", help=PROFILES)
     _add_fail_on(command, RULES)
     _add_output(command)
     command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="MODULE [ARGS...]: run a module, as python -m does")
@@ -213,34 +277,132 @@ def trace(options: argparse.Namespace) -> int:
     program = _program(options)
     is_asked_for = asks_for_rank(options.ranks, os.environ)
     _check_folders(options.output)
-    outcome = Outcome()
-    if not is_asked_for:
-        with outcome:
-            program.run()
-        return outcome.status
+    with _printing_to_stderr() if options.json else nullcontext() as answers:
+        if not is_asked_for:
+            with (outcome := Outcome()):
+                program.run()
+            return outcome.status
+        return _traced(options, program, answers)
+
+
+def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | None) -> int:
+    """Record the program and write what was recorded; `answers` is where JSON is asked for. Return the exit status."""
     from explorer import record
 
-    with ends_on_sigterm() as run:
-        with record(options.target, name=program.name, fresh=not options.use_caches) as recording, outcome:
-            run(program.run)
-        own_rank = rank(os.environ)
-        written = _write(recording.trace, [path_of_rank(path, own_rank) for path in options.output])
-    advice = _advice(recording.trace, vars(sys.modules["__main__"]), program.name)
-    print(recording.trace, *advice, *written, sep="\n", file=sys.stderr)
-    broken = _broken_rules(recording.trace, options.fail_on)  # printed even where the program's own status is returned
-    return outcome.status or broken
+    outcome = Outcome()
+    with ends_on_sigterm() as ending:
+        with (
+            record(options.target, name=program.name, fresh=not options.use_caches) as recording,
+            _timed(options) as read,
+            outcome,
+        ):
+            ending.run(program.run, lambda: _leave(recording, ending, options))
+        own_rank, traced = rank(os.environ), _ended(read(recording.trace), ending)
+        written = _write(traced, [path_of_rank(path, own_rank) for path in options.output])
+    advice = _advice(traced, vars(sys.modules["__main__"]), program.name)
+    broken = _broken_rules(traced, options.fail_on)
+    if answers is None:
+        print(traced, *advice, *written, sep="\n", file=sys.stderr)
+        for finding in broken:  # printed even where the program's own status is returned
+            print(f"explorer: {finding}", file=sys.stderr)
+    else:
+        said = {"advice": advice, "broken": list(map(str, broken)), "status": outcome.status, "rank": own_rank}
+        files = [str(path_of_rank(path, own_rank)) for path in options.output]
+        # of several processes each prints a line, in one write
+        _print_json({**_shown(traced, None), **said, "files": files}, answers, indent=2 if own_rank is None else None)
+    return outcome.status or (BROKEN if broken else 0)
 
 
-def _broken_rules(recorded: Any, names: Sequence[str]) -> int:
-    """Print to stderr what breaks the rules of `--fail-on`, and return the exit status."""
+def _leave(recording: Any, ending: Ending, options: argparse.Namespace) -> None:
+    """Write what was recorded of a program that waits in C++ while it is ended."""
+    from explorer.model.values import Failure
+
+    traced = _ended(recording.so_far(), ending)
+    if options.profile:  # torch gives the events of a profiler once it is stopped, which only the thread that waits can do
+        failure = Failure("run_times", "read the profile", "SIGTERM ended the program before the profiler was stopped")
+        traced = replace(traced, failures=(*traced.failures, failure))
+    try:
+        written = _write(traced, [path_of_rank(path, rank(os.environ)) for path in options.output])
+    except ExplorerError as error:
+        written = [f"explorer: {error}"]
+    print(
+        "explorer: SIGTERM ended the program while it waited outside of Python", *written, sep="\n", file=sys.stderr, flush=True
+    )
+
+
+def _ended(traced: Any, ending: Ending) -> Any:
+    """The trace of a program that SIGTERM ended, with where it was then."""
+    return replace(traced, meta={**traced.meta, "ended_at": ending.place}) if ending.place else traced
+
+
+@contextmanager
+def _timed(options: argparse.Namespace) -> Iterator[Callable[[Any], Any]]:
+    """Give what makes of the program's trace one with its times, where `--profile` asks for them."""
+    if not options.profile:
+        yield lambda traced: traced
+        return
+    from explorer.recording.profiling import profiling
+
+    with profiling() as read:
+        yield read
+
+
+class _Answers(io.FileIO):
+    """A stdout whose errors are explorer's own."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise FileError(f"cannot write to stdout: {error.strerror or error}") from error
+
+
+def _copy_of_stdout() -> int:
+    """A file descriptor of this process's stdout; FileError where it is closed or cannot be written to."""
+    if sys.stdout is None:  # in a process that was started without one; 1 may be any file by now
+        raise FileError("cannot write to stdout: it is closed; send it to a file, or leave --json out")
+    try:
+        sys.stdout.flush()
+        return os.dup(1)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write to stdout: {error.strerror or error}") from error
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[IO[str]]:
+    """Send what this process and its children print to stderr; give the stdout that was, for the answer alone.
+
+    FileError where that is closed, or cannot be written to. A pipe that nobody reads stays a BrokenPipeError, for `main`.
+    """
+    own = _copy_of_stdout()
+    answers = io.TextIOWrapper(io.BufferedWriter(_Answers(own, "w")), encoding="utf-8")
+    try:
+        os.dup2(2, 1)
+        try:
+            with redirect_stdout(sys.stderr):  # sys.stdout may not be the process's own, as in a notebook
+                yield answers
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os.dup2(own, 1)
+        answers.flush()
+    finally:
+        with suppress(OSError):  # it writes again what could not be written, whose error was raised above
+            answers.close()
+    atexit.register(os.dup2, 2, 1)  # runs before the program's own handlers, which may print
+
+
+def _broken_rules(recorded: Any, names: Sequence[str]) -> list[Any]:
+    """What breaks the rules of `--fail-on`."""
     if not names:
-        return 0
+        return []
     from explorer.testing.rules import RULES as FINDERS
 
-    found = [finding for name in dict.fromkeys(names) for finding in FINDERS[name](recorded)]
-    for finding in found:
-        print(f"explorer: {finding}", file=sys.stderr)
-    return BROKEN if found else 0
+    return [finding for name in dict.fromkeys(names) for finding in FINDERS[name](recorded)]
 
 
 def _advice(recorded: Any, names: Mapping[str, Any], program: str) -> list[str]:
@@ -295,11 +457,11 @@ def _shown(trace: Any, stage: str | None) -> dict[str, Any]:
     return {"meta": trace.meta, "counts": counts(trace), "stages": rows, "failures": failures}
 
 
-def _print_json(value: object) -> None:
+def _print_json(value: object, file: IO[str] | None = None, indent: int | None = 2) -> None:
     """Print a value as JSON; of a table each row has its columns as keys."""
     from explorer.model.values import jsonable, plain
 
-    print(json.dumps(jsonable(plain(value)), indent=2, ensure_ascii=False))
+    print(json.dumps(jsonable(plain(value)), indent=indent, ensure_ascii=False), file=file, flush=True)
 
 
 def _of_one_rank(loaded: Any, file: str, verb: str) -> Any:
@@ -318,7 +480,8 @@ def compare(options: argparse.Namespace) -> int:
     for path in options.output:
         if not _is_page(path):
             raise InputError(f"cannot write {path}: several traces are written as a page, to a name that ends in .html")
-    compared = comparison_of(*map(load, options.files), names=options.name)
+    traces = [_of_one_rank(load(file), file, "compare") for file in options.files]
+    compared = comparison_of(*traces, names=options.name)
     if options.json:
         _print_json({"figures": compared.figures(), "lines": compared.lines(), "groups": compared.groups()})
     elif not options.output:
@@ -330,12 +493,18 @@ def compare(options: argparse.Namespace) -> int:
 
 def merge(options: argparse.Namespace) -> int:
     """Write one file of all ranks, and print which compute the same, and where others differ."""
+    from explorer.ranks.folder import files_at
     from explorer.traced.ranks import load_ranks
 
     _check_folders([options.output])
     ranks = load_ranks(options.folder)
+    if options.output.exists() and any(file.samefile(options.output) for file in files_at(options.folder)):
+        raise InputError(f"cannot write {options.output}: it is one of the files that are merged; give another name")
     ranks.save(options.output)
-    print(ranks)
+    if options.json:
+        _print_json({**ranks.plain(), "file": str(options.output)})
+    else:
+        print(ranks)
     print(f"explorer: wrote {options.output} ({options.output.stat().st_size / 1e3:,.0f} kB)", file=sys.stderr)
     return 0
 
@@ -351,6 +520,93 @@ def diff(options: argparse.Namespace) -> int:
     names = {{"unfused": "fused", "memory": "peak memory"}.get(name, name) for name in options.fail_on}
     worse = [finding for finding in found.findings if not finding.is_gain]
     return BROKEN if any(finding.rule in names or (names and not finding.judged) for finding in worse) else 0
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Print whether the model fits on each target, what its memory is, and what bounds a call."""
+    from explorer import fit as fitted
+
+    names = ("world", "rank", "batch", "sequence", "dtype", "train", "optimizer", "interconnect")
+    arguments = {name: getattr(options, name) for name in names} | dict(map(_field, options.fields))
+    found = []
+    with _printing_to_stderr() if options.json else nullcontext() as answers:
+        for target in options.targets or ["h100"]:
+            found.append(fitted(options.config, target=target, **arguments))
+            if not options.json:
+                print(found[-1], end="\n\n" if len(found) < len(options.targets) else "\n", flush=True)
+        if options.json:
+            _print_json([one.plain() for one in found], answers)
+    return 0
+
+
+def _field(text: str) -> tuple[str, Any]:
+    """A field of a config and its value: of JSON where it is that, such as 8192 or true, else the text itself."""
+    name, is_set, value = text.partition("=")
+    if not is_set or not name:
+        raise InputError(f"--set takes NAME=VALUE, such as hidden_size=8192, not {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """Trace every cell and print a row of each; the status is `BROKEN` if one failed."""
+    from explorer import sweep as swept
+
+    variants = _by_name("--variant", map(_variant, options.variant))
+    pythons = _by_name("--python", (_pair(text, "=", "NAME=PATH") for text in options.python))
+    with _printing_to_stderr() if options.json else nullcontext() as answers:
+        found = swept(
+            options.models,
+            options.target or ("auto",),
+            variants,
+            folder=options.output,
+            pythons=pythons,
+            workers=options.workers,
+        )
+        if options.json:
+            _print_json(found.plain(), answers)
+    if not options.json:
+        print(found)
+    return BROKEN if found.failed else 0
+
+
+def _variant(text: str) -> tuple[str, dict[str, Any]]:
+    """A name and the settings of `explorer.trace` of a text such as "tuned:dynamic=False,max_autotune=True"."""
+    from explorer.sweeping.sweep import SETTINGS
+
+    name, _, listed = text.partition(":")
+    if "=" in name:
+        raise InputError(f"--variant takes NAME:KEY=VALUE, such as tuned:{name}, not {text!r}")
+    settings: dict[str, Any] = {}
+    for key, value in _by_name(text, (_pair(part, "=", "KEY=VALUE") for part in listed.split(",") if part)).items():
+        try:
+            read = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            read = value
+        if key in SETTINGS:
+            settings[key] = read
+        else:
+            settings.setdefault("options", {})[key] = read
+    return name, settings
+
+
+def _by_name(option: str, pairs: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """What an option gives by name. InputError for a name that is given twice, of which one would be lost."""
+    values: dict[str, T] = {}
+    for name, value in pairs:
+        if name in values:
+            raise InputError(f"{option} has {name!r} twice: give each a name of its own")
+        values[name] = value
+    return values
+
+
+def _pair(text: str, between: str, form: str) -> tuple[str, str]:
+    first, found, second = text.partition(between)
+    if not first or not found:
+        raise InputError(f"{text!r} is not {form}")
+    return first, second
 
 
 def targets(options: argparse.Namespace) -> int:
@@ -403,8 +659,22 @@ def classpack(options: argparse.Namespace) -> int:
 
     for module in ("torch", "nbclient"):
         require_installed(module, "explorer classpack", "full")
-    for line in make(options.notebooks, options.output):
-        print(f"explorer: wrote {line}", flush=True)
+    rows = []
+    with _printing_to_stderr() if options.json else nullcontext() as answers:
+        for pack in make(options.notebooks, options.output):
+            rows.append(pack.plain())
+            if not options.json:
+                print(f"explorer: wrote {pack}", flush=True)
+        if options.json:
+            _print_json(rows, answers)
+    return 0
+
+
+def schema(options: argparse.Namespace) -> int:
+    """Print the JSON Schema of trace files and recordings, as `explorer.schema()` gives it."""
+    from explorer import schema as schema_of_files
+
+    _print_json(schema_of_files())
     return 0
 
 

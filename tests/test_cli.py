@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -314,6 +316,122 @@ def test_each_command_that_prints_rows_prints_them_as_json(command: Command, sav
     assert {"lines", "groups"} <= set(compared)
     assert {row["target"]: row["works"] for row in read("targets")} == {r["target"]: r["works"] for r in explorer.targets()}
     assert [(row["backend"], row["works"]) for row in read("backends", "eager")] == [("eager", True)]
+
+
+#: The subcommands without `--json`, and why.
+WITHOUT_JSON = {
+    "mcp": "its stdout is the protocol's, which is JSON",
+    "schema": "it prints nothing but JSON",
+}
+
+
+def test_every_command_answers_in_json() -> None:
+    """Each subcommand takes `--json`, but for those that are listed with the reason."""
+    (commands,) = (action for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction))
+    lacking = {name for name, command in commands.choices.items() if "--json" not in command.format_help()}
+    assert lacking == set(WITHOUT_JSON)
+
+
+def test_a_traced_program_answers_in_json(command: Command, tmp_path: Path) -> None:
+    """With --json stdout has the stage table, what breaks a rule and the files, and nothing that the program printed."""
+    program = COMPILES + "\nimport os, sys\nprint('own', sys.argv[1:]); os.system('echo child'); sys.exit(7)\n"
+    (tmp_path / "program.py").write_text(program)
+    status, out, err = command("trace", "--json", "--fail-on", "break,failure", "-o", "t.gz", "program.py", "--json")
+    said, trace = json.loads(out), explorer.load("t.gz")
+    assert status == said["status"] == 7 and said["broken"] == [] and said["files"] == ["t.gz"]
+    assert "own ['--json']" in err and "child" in err
+    assert [(row["stage"], row["count"]) for row in said["stages"]] == [(r["stage"], r["count"]) for r in summary_rows(trace)]
+    (tmp_path / "program.py").write_text("print('nothing compiled')\n")
+    status, out, err = command("trace", "--json", "program.py")
+    assert status == 0 and "nothing compiled" in err and "torch.compile" in json.loads(out)["advice"][0]
+    assert command("trace", "program.py")[1] == "nothing compiled\n"
+
+
+class Answer:
+    """What `fit` and `classpack` print of one target or notebook."""
+
+    def plain(self) -> dict[str, str]:
+        """The same as values."""
+        return {"is": "an answer"}
+
+
+def printing(*_: object, **__: object) -> Answer:
+    """Run code that prints, as that of a model or a notebook may."""
+    print("printed by the code")
+    os.system("echo printed by a child")
+    return Answer()
+
+
+@pytest.mark.parametrize("words", [("fit", "LlamaConfig"), ("classpack", "one.ipynb", "-o", "pack")])
+def test_what_other_code_prints_is_not_in_the_json(
+    command: Command, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """With --json stdout has the answer alone; what a model or a notebook prints goes to stderr."""
+    pytest.importorskip("nbclient", reason="nbclient is not installed: it runs notebooks")
+    monkeypatch.setattr(explorer, "fit", printing, raising=False)
+    monkeypatch.setattr("explorer.classpack.pack.make", lambda notebooks, _: (printing() for _ in notebooks))
+    status, out, err = command(*words, "--json")
+    assert (status, json.loads(out)) == (0, [{"is": "an answer"}])
+    assert "printed by the code" in err and "printed by a child" in err
+
+
+def test_what_breaks_a_rule_is_in_the_json(command: Command, tmp_path: Path) -> None:
+    """A graph break is named, and the status is that of a broken rule."""
+    (tmp_path / "program.py").write_text(REFUSED.replace(", fullgraph=True", ""))
+    status, out, _ = command("trace", "--json", "--fail-on", "break", "program.py")
+    assert status == cli.BROKEN and "print" in " ".join(json.loads(out)["broken"])
+
+
+def test_merged_ranks_answer_in_json(command: Command, saved: explorer.Trace, tmp_path: Path) -> None:
+    """The groups and divergences of the ranks, as `explorer.load` has them."""
+    (tmp_path / "job").mkdir()
+    for rank in range(3):
+        saved.save(tmp_path / "job" / f"trace.rank{rank}.json.gz")
+    status, out, _ = command("merge", "job", "-o", "job.ranks", "--json")
+    said = json.loads(out)
+    assert (status, said["groups"], said["divergences"], said["ranks"]) == (0, [[0, 1, 2]], [], [0, 1, 2])
+    assert said["file"] == "job.ranks" and explorer.load("job.ranks").groups == ((0, 1, 2),)
+
+
+def test_merging_ranks_that_cannot_be_read_leaves_an_older_file(command: Command, tmp_path: Path) -> None:
+    """Without a rank that can be read nothing is written, and the reason is said."""
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "trace.rank0.json.gz").write_text("no trace")
+    (tmp_path / "job.ranks").write_text("older")
+    status, out, err = command("merge", "job", "-o", "job.ranks")
+    assert (status, out) == (2, "") and err.startswith("explorer: no rank of job can be read; of rank 0 the reason is: ")
+    assert (tmp_path / "job.ranks").read_text() == "older"
+
+
+def test_merging_refuses_to_write_over_what_it_merges(command: Command, saved: explorer.Trace, tmp_path: Path) -> None:
+    """An output that is a file of a rank, or the merged file itself, stays as it is."""
+    (tmp_path / "job").mkdir()
+    for rank in range(2):
+        saved.save(tmp_path / "job" / f"trace.rank{rank}.json.gz")
+    assert command("merge", "job", "-o", "job.ranks")[0] == 0
+    for merged, output in (("job", "job/trace.rank0.json.gz"), ("job.ranks", "job.ranks")):
+        before = (tmp_path / output).read_bytes()
+        status, _, err = command("merge", merged, "-o", output)
+        assert (status, (tmp_path / output).read_bytes()) == (2, before)
+        assert err == f"explorer: cannot write {output}: it is one of the files that are merged; give another name\n"
+
+
+@pytest.mark.parametrize(
+    ("stdout", "reason"),
+    [(">&-", "it is closed; send it to a file, or leave --json out"), (">/dev/full", "No space left on device")],
+)
+def test_an_answer_that_cannot_be_printed_is_one_line(tmp_path: Path, stdout: str, reason: str) -> None:
+    """Where stdout is closed, or full, that is said, without a traceback."""
+    (tmp_path / "program.py").write_text("pass\n")
+    words = ["sh", "-c", f'"$0" -m explorer trace --json program.py {stdout}', sys.executable]
+    done = subprocess.run(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"explorer: cannot write to stdout: {reason}\n")
+
+
+def test_the_schema_of_trace_files_is_printed(command: Command) -> None:
+    """`explorer schema` prints what `explorer.schema()` gives."""
+    status, out, err = command("schema")
+    assert (status, err) == (0, "") and json.loads(out) == explorer.schema()
 
 
 def test_a_reader_that_stops_early_is_no_error(saved: explorer.Trace, tmp_path: Path) -> None:

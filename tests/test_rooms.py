@@ -54,6 +54,8 @@ ROOMS = (
     "widget",
     "traced",
     "recording",
+    "fitting",
+    "sweeping",
     "probing",
     "quiz",
     "testing",
@@ -78,6 +80,11 @@ PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
     ("advice/operators.py", "triton.prefer_nd_tiling"): "an option of Inductor's, as a user passes it",
     ("bisecting/fault_script.py", "torch._C"): "the text of a script, which launches as the wrapper does",
     ("bisecting/fault_script.py", "torch._inductor"): "the text of a script, which compiles as the wrapper does",
+    ("fitting/blocks.py", "torch.utils._python_dispatch"): "where torch has TorchDispatchMode",
+    (
+        "fitting/optimizers.py",
+        "torch.utils._python_dispatch",
+    ): "where torch has TorchDispatchMode",
     ("quiz/m5.py", "triton.jit"): "triton's public decorator, in the text of a kernel",
     ("quiz/programs.py", "triton.language"): "triton's public language, which the kernels' texts name",
     ("recording/handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
@@ -112,6 +119,7 @@ ASKED_OF_TORCH_ALLOWED = {
 CATCHES_EVERYTHING = {
     "mcp/program.py": "what an agent's program raises is the answer to it",
     "mcp/worker.py": "a process of its own: what fails is its answer",
+    "sweeping/cell.py": "a cell of a sweep that fails is a row of its table",
     "recording/recorder.py": "an error in a hook must not break the user's compile",
     "replay.py": "what one stage cannot render must not take the rest away",
     "recording/trace.py": "the trace up to an error goes with the error",
@@ -257,6 +265,7 @@ def test_the_first_name_imports_no_room_of_a_single_verb() -> None:
         "explorer.advice",
         "explorer.timing",
         "explorer.probing",
+        "explorer.sweeping",
     )
     done = subprocess.run([sys.executable, "-c", code, *late], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -107,8 +107,27 @@ class Records:
         self.write([step if step.recorded else Step(step.cell, step.statement) for step in steps])
 
 
-def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
-    """Make the pack in a folder, and yield a line about each notebook that is in it.
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a notebook that was written: its file, its statements, and how many of them are recorded."""
+
+    file: Path
+    statements: int
+    recorded: int
+    linked_files: int
+    size: int
+
+    def plain(self) -> dict[str, Any]:
+        """The same as values; the size is in bytes."""
+        return {**vars(self), "file": str(self.file)}
+
+    def __str__(self) -> str:
+        files = f"{self.linked_files} linked files, " if self.linked_files else ""
+        return f"{self.file}: {self.statements} statements, {self.recorded} of them recorded, {files}{self.size / 1e6:.1f} MB"
+
+
+def make(notebooks: Sequence[Path], folder: Path) -> Iterator[Copy]:
+    """Make the pack in a folder, and yield each copy of a notebook that is in it.
 
     CompileError, with the cell, for a notebook that does not run here; FileError for what is no notebook; InputError where a copy
     would take the place of a notebook, or of another linked file.
@@ -128,8 +147,7 @@ def make(notebooks: Sequence[Path], folder: Path) -> Iterator[str]:
         _write_copy(book, steps, records, folder / path.name)
         recorded = sum(step.recorded for step in steps)
         size = sum(file.stat().st_size for file in records.folder.rglob("*") if file.is_file())
-        files = f"{len(linked)} linked files, " if linked else ""
-        yield f"{folder / path.name}: {len(steps)} statements, {recorded} of them recorded, {files}{size / 1e6:.1f} MB"
+        yield Copy(folder / path.name, len(steps), recorded, len(linked), size)
 
 
 def _check_folder(notebooks: Sequence[Path], folder: Path) -> None:

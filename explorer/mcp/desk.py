@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from explorer.errors import InputError, LiveError, unknown_name
 from explorer.mcp import questions, verbs
 from explorer.mcp.answer import Answer
 from explorer.process.children import environment
-from explorer.traced.ranks import load
+from explorer.traced.ranks import Ranks, load
 from explorer.traced.trace import Trace
 from explorer.traced.trace import load as load_trace
 
@@ -110,11 +111,19 @@ def _closed(pipe: Any) -> None:
         pipe.close()
 
 
+@dataclass(frozen=True)
+class RankOf:
+    """A rank of a job, which is read when it is asked for: `Ranks` keeps two at a time, however many there are."""
+
+    ranks: Ranks
+    rank: int
+
+
 class Desk:
     """All open traces. Use it as a context: at the end the processes are ended and what they wrote is removed."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Trace | Worker] = {}
+        self._held: dict[str, Trace | Worker | RankOf] = {}
         self._said: dict[str, str] = {}
         self._count = 0
         self._turn = threading.Lock()
@@ -136,13 +145,14 @@ class Desk:
     def open(self, path: str) -> tuple[str, dict[str, Any]]:
         """Open a trace file or a log; its name and its stages. Of several ranks each is a trace."""
         loaded = load(path)
-        if not isinstance(loaded, Mapping):
+        if not isinstance(loaded, Ranks):
             return self._held_as(loaded, path), questions.stages(loaded).sent()
-        names = {rank: self._held_as(trace, f"rank {rank} of {path}") for rank, trace in loaded.items()}
+        loaded.raise_if_none_is_readable()
+        names = {rank: self._held_as(RankOf(loaded, rank), f"rank {rank} of {path}") for rank in loaded}
         rows = [{"trace": name, "rank": rank} for rank, name in names.items()]
         return next(iter(names.values())), Answer(repr(loaded), rows, ("compare(traces) of two ranks",)).sent()
 
-    def _held_as(self, trace: Trace, of: str) -> str:
+    def _held_as(self, trace: Trace | RankOf, of: str) -> str:
         name = self._named()
         self._held[name], self._said[name] = trace, of
         return name
@@ -167,7 +177,7 @@ class Desk:
 
     def ask(self, trace: str, question: str, seconds: float = PATIENCE, **arguments: Any) -> dict[str, Any]:
         """Ask a question of an open trace."""
-        held = self._known(trace)
+        held = self._opened(trace)
         if isinstance(held, Worker):
             return held.ask(question, trace, arguments, seconds)
         if question in verbs.__all__:
@@ -193,14 +203,19 @@ class Desk:
 
     def _data(self, name: str) -> Trace:
         """The data of a trace, from its process where it has one."""
-        held = self._known(name)
+        held = self._opened(name)
         if not isinstance(held, Worker):
             return held
         path = Path(self._folder.name) / f"{name}.trace"
         held.ask("save", name, {"path": str(path)})
         return load_trace(path)
 
-    def _known(self, name: str) -> Trace | Worker:
+    def _opened(self, name: str) -> Trace | Worker:
+        """The trace of that name, a rank's read now, or the process that has it."""
+        held = self._known(name)
+        return held.ranks[held.rank] if isinstance(held, RankOf) else held
+
+    def _known(self, name: str) -> Trace | Worker | RankOf:
         if name not in self._held:
             raise unknown_name("trace", name, list(self._held) or ["none is open: call open_trace or trace_program"])
         return self._held[name]

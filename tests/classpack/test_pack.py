@@ -44,7 +44,10 @@ def test_the_copy_runs_without_torch_and_shows_the_same(tmp_path: Path) -> None:
     """Each cell's text is the notebook's own, below a line that says that it is recorded; what needs torch is a comment."""
     book = notebook(tmp_path / "one.ipynb", *CELLS)
     (line,) = make([book], tmp_path / "pack")
-    assert "one.ipynb: 12 statements" in line
+    assert "one.ipynb: 12 statements" in str(line)
+    assert (
+        line.plain() == {**vars(line), "file": str(tmp_path / "pack" / "one.ipynb")} and line.statements == 12 > line.recorded > 0
+    )
     opening, *shown = executed(tmp_path / "pack" / "one.ipynb", WITHOUT_TORCH)
     assert "statements that ran with PyTorch" in opening
     marked = [text.split("\n", 1)[1] if text.startswith("[recorded with PyTorch") else text for text in shown]
@@ -106,7 +109,7 @@ def test_what_the_texts_link_to_is_copied_along(tmp_path: Path) -> None:
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("1 + 1")])
     nbformat.write(book, tmp_path / "books" / "one.ipynb")
     (line,) = make([tmp_path / "books" / "one.ipynb"], tmp_path / "pack")
-    assert "2 linked files" in line
+    assert "2 linked files" in str(line)
     pack = tmp_path / "pack"
     shown = nbformat.read(pack / "one.ipynb", as_version=4).cells[2].source
     assert shown == text.replace("figures/", "recorded/one/figures/", 1).replace("../words.md", "recorded/one/words.md")
@@ -142,7 +145,7 @@ def test_an_absolute_link_stays(tmp_path: Path) -> None:
     (tmp_path / "a.svg").write_text("<svg/>")
     text = f"![a]({(tmp_path / 'a.svg').as_posix()})"
     (line,) = make([linking(tmp_path / "one.ipynb", text)], tmp_path / "pack")
-    assert "linked files" not in line and not list((tmp_path / "pack").rglob("*.svg"))
+    assert "linked files" not in str(line) and not list((tmp_path / "pack").rglob("*.svg"))
     assert nbformat.read(tmp_path / "pack" / "one.ipynb", as_version=4).cells[2].source == text
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.errors import InputError, LiveError
+from explorer.errors import FileError, InputError, LiveError
 from explorer.mcp.desk import Desk
 from explorer.model.values import plain
 from explorer.traced import Trace
@@ -71,6 +73,16 @@ def test_each_rank_of_a_job_is_a_trace(trace: Trace, tmp_path: Path) -> None:
         assert desk.compare(["t1", "t2"])["answer"].startswith("0 figures differ")
 
 
+def test_a_job_of_which_no_rank_can_be_read_is_an_error(tmp_path: Path) -> None:
+    """It says why, and opens nothing."""
+    for rank in (0, 1):
+        (tmp_path / f"trace.rank{rank}.json.gz").write_text("no trace")
+    with Desk() as desk:
+        with pytest.raises(FileError, match=r"no rank of .* can be read; of rank 0 the reason is: .*rank0"):
+            desk.open(str(tmp_path))
+        assert desk.listed() == []
+
+
 def test_what_a_file_cannot_be_asked_is_not_offered(trace: Trace, tmp_path: Path) -> None:
     """Of a trace from a file no question is named that needs the process which compiled it."""
     trace.save(tmp_path / "f.json.gz")
@@ -80,3 +92,18 @@ def test_what_a_file_cannot_be_asked_is_not_offered(trace: Trace, tmp_path: Path
         assert offered and not [asking for asking in offered if asking.startswith("what_if")]
         with pytest.raises(InputError, match="an offset is from 0 to"):
             desk.ask(name, "stages", offset=-1)
+
+
+def test_few_of_many_ranks_are_in_memory(trace: Trace, tmp_path: Path) -> None:
+    """Of a job with many ranks each can be asked, and at most two are held at a time."""
+    for rank in range(5):
+        trace.save(tmp_path / f"trace.rank{rank}.json.gz")
+    with Desk() as desk:
+        _, answer = desk.open(str(tmp_path))
+        traces = []
+        for row in answer["evidence"]:
+            assert desk.ask(row["trace"], "stages")["evidence"]
+            traces.append(weakref.ref(desk._data(row["trace"])))
+        gc.collect()
+        assert len(traces) == 5 and sum(each() is not None for each in traces) <= 2
+        assert {row["kind"] for row in desk.listed()} == {"file"}
