@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +237,18 @@ w = explorer.show(t)
 )
 
 
+def interrupted_until_hidden(tab: Any, bar: Any) -> None:
+    """Interrupt the kernel as its button does, again where nothing ends: torch drops one that arrives in a Python guard."""
+    from playwright.sync_api import TimeoutError as StillThere
+
+    for _ in range(6):
+        tab.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+        with suppress(StillThere):
+            bar.wait_for(state="hidden", timeout=10_000)
+            return
+    raise AssertionError("six interrupts ended nothing")
+
+
 @pytest.mark.parametrize("server", ["lab", "notebook"])
 def test_a_view_shows_what_a_cell_does_with_its_trace(browser: Any, tmp_path: Path, server: str) -> None:
     """While a cell runs a verb, the view shows how far it is; an interrupt of the kernel ends both, and the trace can go on."""
@@ -249,8 +261,7 @@ def test_a_view_shows_what_a_cell_does_with_its_trace(browser: Any, tmp_path: Pa
         bar.get_by_text("in a cell: benchmark()").wait_for(timeout=180_000)
         bar.get_by_text("timing").wait_for()
         tab.wait_for_function("bar => bar.value > 0", arg=bar.locator("progress").element_handle(), timeout=60_000)
-        tab.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
-        bar.wait_for(state="hidden", timeout=60_000)
+        interrupted_until_hidden(tab, bar)
         tab.locator(".jp-OutputArea", has_text="KeyboardInterrupt").first.wait_for(timeout=60_000)
         tab.wait_for_function(READY, timeout=60_000)
         assert run(tab, "[len(t.benchmark(3)), w.called]") == [2, {}]

@@ -100,7 +100,7 @@ def test_what_is_observed_does_not_depend_on_the_stages() -> None:
 
 
 def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
-    """Each kind of event that a stage consumes is emitted by a probe, a ladder or a backend, for another stage, by a verb, or from a log."""
+    """Each kind of event that a stage consumes is emitted by a probe, a ladder, a backend or a verb, or comes from a log."""
     emitted = {kind for watches in (*PROBES, *COMPILERS) for kind in watches.kinds}
     later = {
         "choice",
