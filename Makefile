@@ -20,10 +20,24 @@ JOBS ?= 2
 export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/.cache/inductor
 export TRITON_CACHE_DIR ?= $(CURDIR)/.cache/triton
 
-.PHONY: help demo lab test whole faults check notebooks outputs docs docs-links classroom class-pack binder wheel widget widget-check types venv which-python clean
+# Where bytecode is not kept, each process compiles explorer again, and pytest rewrites 900 modules at each start: some 10 s.
+unexport PYTHONDONTWRITEBYTECODE
+
+# `make test TIMES=file` adds the seconds of its tests to a file, so that the last of several runs prints them all.
+TIMES ?=
+# Each worker has a part of the tests in their order, so that what a module shares is made once, and takes from others at the end.
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(TIMES),--times $(TIMES))
+
+# `make test CHANGED=1`: only the tests that ran code which has changed since they passed. pytest-testmon notes which code each runs. It
+# follows Python alone, in one process; the first run is a whole one. Where no test is affected pytest exits with 5.
+CHANGED ?=
+AFFECTED = TESTMON_DATAFILE=.cache/testmondata $(BIN)/python -m pytest --testmon-forceselect
+
+.PHONY: help demo lab test test-compile test-browser test-docs test-benchmarks test-rest test-all whole coverage mutants faults \
+	check notebooks outputs docs docs-links classroom class-pack binder wheel widget widget-check types venv which-python clean
 
 help: ## what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/gpt2.html
 	$(BIN)/python -m explorer.demo
@@ -31,11 +45,35 @@ demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/g
 lab: $(INSTALLED) ## the first notebook in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) $(firstword $(sort $(wildcard notebooks/*.ipynb)))
 
-test: $(INSTALLED) ## the tests, large tables of cases sampled
-	$(BIN)/python -m pytest -n $(JOBS) tests
+test: $(INSTALLED) ## the tests that read recordings and shared traces, and each verb once on the CPU and for an H100: minutes
+	$(if $(CHANGED),$(AFFECTED),$(PYTEST)) -m "fast or smoke" tests $(if $(CHANGED),|| test $$? -eq 5)
 
-whole: $(INSTALLED) ## the tests with every case of those that `make test` samples, but for `make classroom`'s
-	$(BIN)/python -m pytest -n $(JOBS) --whole --ignore=tests/quiz/test_notebooks_in_lab.py tests
+test-compile: $(INSTALLED) ## the tests that compile programs of their own
+	$(PYTEST) -m "compile and not smoke and not browser and not docs and not benchmarks" tests
+
+test-browser: $(INSTALLED) node_modules/.installed ## the tests of the view, in Chromium, JupyterLab and Notebook 7
+	$(PYTEST) -m "browser and not docs and not benchmarks" tests
+
+test-docs: docs wheel ## the site and its guides, the notebooks, binder/ and the wheel
+	$(PYTEST) -m "docs and not benchmarks" --nbmake --nbmake-timeout=600 tests notebooks
+
+test-benchmarks: $(INSTALLED) ## the tests of the scripts in benchmarks/
+	$(PYTEST) -m benchmarks tests
+
+test-rest: docs wheel node_modules/.installed ## the tests that `make test` leaves out, in one run
+	$(PYTEST) -m "not fast and not smoke" --nbmake --nbmake-timeout=600 tests notebooks
+
+test-all: test test-rest ## all tests
+
+whole: $(INSTALLED) ## the tests with every case of those that are sampled otherwise, but for `make classroom`'s
+	$(PYTEST) --whole --ignore=tests/quiz/test_notebooks_in_lab.py tests
+
+coverage: docs wheel node_modules/.installed ## the lines that all tests run, room by room, kept in .cache/covered for benchmarks/mutants.py
+	$(BIN)/python benchmarks/covered_lines.py run .cache/covered -n $(JOBS) --dist worksteal tests
+	$(BIN)/python benchmarks/covered_lines.py table .cache/covered
+
+mutants: $(INSTALLED) ## 60 small mistakes in explorer/, and how many the tests find, after `make coverage`: up to an hour
+	$(BIN)/python benchmarks/mutants.py .cache/covered
 
 faults: $(INSTALLED) ## fail each function that runs while a program compiles, one after the other: an hour
 	$(BIN)/python benchmarks/faults.py h100 --jobs $(JOBS)
@@ -45,11 +83,12 @@ faults: $(INSTALLED) ## fail each function that runs while a program compiles, o
 check: $(INSTALLED) node_modules/.installed ## lint, format and types, of Python and of the front end
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	npm run --silent check
 
 notebooks: $(INSTALLED) ## run every notebook from top to bottom
-	$(BIN)/python -m pytest -n $(JOBS) --nbmake --nbmake-timeout=600 notebooks
+	$(PYTEST) --nbmake --nbmake-timeout=600 notebooks
 
 outputs: $(INSTALLED) ## run every notebook and write the outputs with which it is kept
 	$(BIN)/python docs/outputs.py
@@ -61,7 +100,7 @@ docs-links: docs ## ask other sites whether what the documentation links to is t
 	$(BIN)/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
 
 classroom: $(INSTALLED) ## every notebook in JupyterLab, answered rightly, wrongly and not at all, as a table: half an hour
-	$(BIN)/python -m pytest -n $(JOBS) --whole tests/quiz/test_notebooks_in_lab.py
+	$(PYTEST) --whole tests/quiz/test_notebooks_in_lab.py
 
 class-pack: $(INSTALLED) ## copies of the notebooks that run without PyTorch, with recorded traces, in class-pack/
 	$(BIN)/explorer classpack notebooks/*.ipynb -o class-pack

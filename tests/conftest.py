@@ -64,8 +64,9 @@ def programs(module_at: Callable[[Path], ModuleType]) -> ModuleType:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--whole`, which runs every case of the sampled tests."""
+    """Add `--whole`, which runs every case of the sampled tests, and `--times`."""
     parser.addoption("--whole", action="store_true", help="run every case of the tests that are sampled otherwise")
+    parser.addoption("--times", help="the file that adds up the seconds of several runs, for the table at the end")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -104,7 +105,9 @@ def covering(cases: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check every payload that a test makes against the shape in `explorer/wire.py`, as the front end reads it."""
+    """Sort the tests into tiers, and check each payload that a test makes against `explorer/wire.py`, as the front end does."""
+    tiers = load(HERE / "tiers.py")
+    config.pluginmanager.register(tiers, "tiers")
     config.addinivalue_line("markers", "sampled: run few of its cases, with every value of every parameter; `--whole` runs all")
     config.addinivalue_line("markers", "whole: run with `--whole` only")
     check = load(HERE / "wire_types.py").check
@@ -174,17 +177,19 @@ def engines() -> Comparison:
 
 
 @pytest.fixture(scope="session")
-def for_h100() -> Trace:
-    """A training step compiled now for an absent H100: fusions made, refused and never considered, and library calls."""
-    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
-    import torch
-    from torch import nn
+def zoo(pytestconfig: pytest.Config) -> Callable[[str], Trace]:
+    """Give a trace of the zoo, such as `zoo("block training h100")`. The first test that asks has it compiled, a fast one too."""
+    for package in ("torch", "triton"):
+        pytest.importorskip(package, reason=f"{package} is not installed: the traces of the zoo are compiled with it")
+    from tests.zoo import zoo_of_checkout
 
-    import explorer
-    from tests.programs import Block
+    return zoo_of_checkout(pytestconfig.stash[pytestconfig.pluginmanager.get_plugin("tiers").COMPILES])
 
-    torch.manual_seed(0)
-    return explorer.trace(nn.Sequential(Block(), Block()), torch.randn(8, 32), target="h100", train=True)
+
+@pytest.fixture(scope="session")
+def for_h100(zoo: Callable[[str], Trace]) -> Trace:
+    """A training step for an absent H100: fusions made, refused and never considered, and library calls."""
+    return zoo("block training h100")
 
 
 @pytest.fixture(scope="session")
@@ -216,6 +221,17 @@ def not_covered() -> Callable[[Trace], list[tuple[str, str, float]]]:
 # The browser -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Note whether a phase of the test failed, for the fixtures that end after it."""
+    from tests.tabs import FAILED
+
+    report: Any = yield
+    if report.when == "setup" or report.failed:
+        item.stash[FAILED] = report.failed
+    return report
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One headless chromium."""
@@ -228,55 +244,83 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], Path]:
+    """Give the file with the page of a trace or comparison, written once: `saved(trace)`."""
+    from tests.tabs import Pages
+
+    return Pages(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture(scope="module")
+def tabs_of_module(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The tabs that the tests of a module use one after the other."""
+    from tests.tabs import Tabs
+
+    tabs = Tabs(browser, tmp_path_factory.mktemp("tabs"))
+    yield tabs
+    tabs.close()
+
+
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def tabs(tabs_of_module: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Give empty tabs: `tabs(viewport=…, color_scheme="dark")`; no page may raise an error or request anything of a network."""
+    with tabs_of_module.lent_to(request.node) as lent:
+        yield lent
+        lent.leave()
+        assert lent.raised == []
+        assert lent.requested_outside == []
+
+
+@pytest.fixture
+def opened(tabs_of_module: Any, saved: Callable[[Any], Path], request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Open a trace's saved page; it must log nothing on the console, raise no error and request nothing beyond the file."""
-    said: list[str] = []
-    asked: list[str] = []
-    file = tmp_path / "page.html"
-    contexts = []
+    files: set[str] = set()
 
     def open_page(trace: Trace, fragment: str = "", **settings: object) -> Any:
-        page.save(trace, file)
-        context = browser.new_context(viewport={"width": 1400, "height": 800}, **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(15_000)
-        tab.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        tab.on("pageerror", lambda error: said.append(f"exception: {error}"))
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(f"{file.as_uri()}{fragment}")
+        address = saved(trace).as_uri()
+        files.add(address)
+        tab = lent(**settings)
+        tab.goto(f"{address}{fragment}")
         tab.wait_for_selector("#explorer[data-state]")
         return tab
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert said == []
-    assert {url.partition("#")[0] for url in asked} <= {file.as_uri()}
+    with tabs_of_module.lent_to(request.node) as lent:
+        yield open_page
+        lent.leave()
+        assert lent.logged == []
+        assert lent.requested <= files
 
 
 @pytest.fixture
-def shown(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """Show HTML in a tab: `shown(text, java_script_enabled=False)`; it must ask nothing of a network and raise no error."""
-    asked: list[str] = []
-    raised: list[str] = []
-    contexts = []
+def shown(tabs: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Show HTML in a tab: `shown(text, java_script_enabled=False)`."""
 
     def show(text: str, fragment: str = "", **settings: Any) -> Any:
         file = tmp_path / "shown.html"
         file.write_text(text, encoding="utf-8")
-        context = browser.new_context(viewport={"width": 1400, "height": 900}, **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.on("pageerror", lambda error: raised.append(str(error)))
+        tab = tabs(viewport={"width": 1400, "height": 900}, **settings)
         tab.goto(f"{file.as_uri()}{fragment}")
         return tab
 
-    yield show
-    for context in contexts:
-        context.close()
-    assert raised == []
-    assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data"}, "no network"
+    return show
+
+
+@pytest.fixture(scope="session")
+def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """JupyterLab's server, one for all tests of a worker; it serves Notebook 7 too where it is installed."""
+    pytest.importorskip("jupyterlab", reason="jupyterlab is not installed: pip install jupyterlab")
+    from tests.in_lab import serving
+
+    with serving(tmp_path_factory.mktemp("jupyter")) as server:
+        yield server
+
+
+@pytest.fixture
+def lab(jupyter: Any, browser: Any) -> Iterator[Any]:
+    """JupyterLab with a folder of the test's own: `lab.notebook(*cells)` is a notebook's page; its kernel ends with the test."""
+    from tests.in_lab import Lab
+
+    folder = jupyter.new_folder()
+    yield Lab(jupyter, browser, folder)
+    jupyter.end_kernels(folder)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,41 @@ def show(tab: Any, name: str) -> Any:
 def drawn(tab: Any) -> None:
     """Wait until the browser has drawn two frames, after which the editors have what they show in the page."""
     tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until a condition holds of what other threads of this process do; it is asked again every few milliseconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"it did not hold within {seconds:g} s"
+        time.sleep(0.005)
+
+
+def hold_timers(tab: Any) -> None:
+    """Have a page's timers of a second and more, and its intervals, rest until `run_timers`: the machine may be slow."""
+    tab.evaluate("""() => {
+        window.resting = new Map();
+        const [set, clear] = [setTimeout, clearTimeout];
+        window.setTimeout = (action, wait, ...given) => {
+            if (!(wait >= 1000)) return set(action, wait, ...given);
+            window.last = (window.last ?? 0) - 1; // no timer of the browser's has such a number
+            resting.set(last, [wait, () => action(...given)]);
+            return last;
+        };
+        window.clearTimeout = (timer) => resting.delete(timer) || clear(timer);
+        window.setInterval = () => 0;
+    }""")
+
+
+def run_timers(tab: Any) -> list[int]:
+    """Run what rests of a page's timers, as if their time had come; how many milliseconds each was to wait."""
+    waits: list[int] = tab.evaluate("""() => {
+        const held = [...resting.values()];
+        resting.clear();
+        for (const [, action] of held) action();
+        return held.map(([wait]) => wait);
+    }""")
+    return waits
 
 
 def fitted(tab: Any, view: str) -> None:
@@ -79,12 +116,11 @@ def name_nodes(panel: Any, first: str, second: str) -> None:
         panel.get_by_label(f"{which} node").press("Enter")
 
 
-def functions(browser: Any, *modules: str) -> Any:
-    """A blank tab in which `js` holds what those modules of the front end export; they import nothing but each other."""
+def functions(tab: Any, *modules: str) -> Any:
+    """Give an empty tab a `js` with what those modules of the front end export; they import nothing but each other."""
     texts = [(SOURCES / name).read_text(encoding="utf-8") for name in modules]
     whole = "".join(re.sub(r"^export ", "", re.sub(r"^import .*;\n", "", text, flags=re.M), flags=re.M) for text in texts)
     names = [name for text in texts for name in re.findall(r"^export (?:const|function|class) (\w+)", text, re.M)]
-    tab = browser.new_page()
     tab.evaluate("code => { window.js = new Function(code)() }", f"{whole}; return {{ {', '.join(names)} }}")
     return tab
 

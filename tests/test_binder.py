@@ -17,6 +17,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -10,6 +10,8 @@ import pytest
 
 import explorer
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).parents[2]
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "explanation").glob("*.md"))}
 TEXT = "\n".join(PAGES.values())

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.docs
+
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem != "index")
 

@@ -11,6 +11,8 @@ import pytest
 
 from explorer.quiz.workshop import EXERCISES
 
+pytestmark = pytest.mark.docs
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NAMES = [path.name for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
 

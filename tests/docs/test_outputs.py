@@ -11,6 +11,8 @@ import pytest
 nbformat = pytest.importorskip("nbformat", reason="nbformat comes with jupyterlab")
 pytest.importorskip("nbclient", reason="nbclient comes with jupyterlab")
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = Path(__file__).parents[2] / "docs" / "outputs.py"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +10,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
 import explorer
 from explorer import cli
+
+pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -48,41 +47,18 @@ def gallery() -> Iterator[ModuleType]:
 
 # The pages ---------------------------------------------------------------------------------------------------------------
 
-#: How Sphinx is called, by docs/build.py too; the gallery's traces are not made here.
-BUILD = """
-import json, sys
-sys.path.insert(0, "docs")
-import gallery
-from pathlib import Path
-gallery.FOLDER = Path(sys.argv[1]) / "gallery"
-gallery.FOLDER.mkdir()
-fact = lambda entry: {"bytes": 0, "targets": [], "counts": "", "links": ["#view=code" for place in entry.places]}
-(gallery.FOLDER / "index.json").write_text(json.dumps({entry.name: fact(entry) for entry in gallery.ENTRIES}))
-from sphinx.cmd.build import main
-out = ["-d", sys.argv[1] + "/doctrees", ".", sys.argv[1] + "/html"]
-sys.exit(main(["-W", "--keep-going", "-q", "-b", "html", "-c", "docs", *out]))
-"""
+#: What a page of the site is made of.
+SOURCES = [*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "explorer").rglob("*.py")]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages, built with warnings as errors, once for all of xdist's workers.
-
-    A lock shares them, not `--dist loadgroup`: that hands out all other tests one by one, so that each worker makes each module's
-    fixtures anew.
-    """
-    for module in ("sphinx", "myst_nb", "furo"):
-        pytest.importorskip(module, reason="the extra `docs` is not installed: make docs installs it")
-    own = tmp_path_factory.getbasetemp()
-    built = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "built-site"
-    with FileLock(built.with_suffix(".lock")):
-        if not built.exists():
-            folder = tmp_path_factory.mktemp("site")
-            command = [sys.executable, "-c", BUILD, str(folder)]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-            folder.rename(built)
-    return built / "html"
+def site(links: ModuleType) -> Path:
+    """The site that `make docs` builds, with warnings and dead links as errors; `make test-docs` builds it first."""
+    built: Path = links.SITE
+    index = built / "objects.inv"
+    if not index.exists() or index.stat().st_mtime < max(path.stat().st_mtime for path in SOURCES):
+        pytest.skip("the site is not built, or older than its sources: make docs")
+    return built
 
 
 def inventory(site: Path) -> set[str]:
@@ -117,13 +93,10 @@ def test_every_command_is_described(site: Path) -> None:
         assert {option for option in options if option not in sections[name]} == set(), name
 
 
-def test_every_page_is_reached_and_every_link_leads_somewhere(site: Path, links: ModuleType) -> None:
-    """No page is outside the tables of contents, no link is dead, and no page names a folder of this machine."""
-    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
-    dead = [(path.name, what) for path, what in links.dead_links(pages) if "gallery/" not in what]
-    assert [*dead, *links.machine_names(pages)] == []
-    sources = [*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
-    assert [path.name for path in sources if not (site / path.relative_to(ROOT)).with_suffix(".html").exists()] == []
+def test_every_page_of_the_docs_and_each_notebook_is_in_the_site(site: Path) -> None:
+    """What is written for readers has a page; that every link leads somewhere is asked when the site is built."""
+    pages = [path for path in SOURCES if path.suffix != ".py"]
+    assert [path.name for path in pages if not (site / path.relative_to(ROOT)).with_suffix(".html").exists()] == []
 
 
 def test_dead_links_are_found(links: ModuleType, tmp_path: Path) -> None:
