@@ -22,6 +22,7 @@ from explorer.process.under_way import Watchers
 from explorer.questions.summary import summary_rows
 from explorer.traced import Trace, loads
 from explorer.traced.choice import Choice
+from tests.each import each
 
 Replayed = Callable[[str], Trace]
 
@@ -395,12 +396,12 @@ def test_every_verb_that_needs_a_live_trace_is_asked_of_a_loaded_one() -> None:
     assert asked - ASKED_LATER == set(NEEDS_LIVE)
 
 
-@pytest.mark.parametrize("what", NEEDS_LIVE)
-def test_a_loaded_trace_says_what_it_cannot_do(what: str, mlp: Trace) -> None:
+@each(NEEDS_LIVE)
+def test_a_loaded_trace_says_what_it_cannot_do(name: str, mlp: Trace) -> None:
     """Without the live process each such verb is a LiveError that says what was asked and what to do."""
     loaded = loads(dumps(mlp))
-    with pytest.raises(LiveError, match=f"{re.escape(what)} needs the process that made this trace; call explorer.trace again"):
-        NEEDS_LIVE[what](loaded)
+    with pytest.raises(LiveError, match=f"{re.escape(name)} needs the process that made this trace; call explorer.trace again"):
+        NEEDS_LIVE[name](loaded)
 
 
 def test_live_verbs_ask_the_live_part(mlp: Trace) -> None:

@@ -79,6 +79,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.compile
 def test_names_are_those_of_torch(inference, real, tmp_path):
     """The folder and file names are those that TORCH_COMPILE_DEBUG=1 writes, the two diagrams beside them."""
     written = [Path(p) for p in inference.save_debug_dir(tmp_path)]
@@ -88,6 +89,7 @@ def test_names_are_those_of_torch(inference, real, tmp_path):
     assert all(p.stat().st_size for p in written)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("name", ["ir_pre_fusion.txt", "ir_post_fusion.txt"])
 def test_scheduler_texts_are_those_of_torch(inference, real, tmp_path, name):
     """The scheduler's texts are, but for empty lines at the end, what TORCH_COMPILE_DEBUG=1 writes."""
@@ -96,6 +98,7 @@ def test_scheduler_texts_are_those_of_torch(inference, real, tmp_path, name):
     assert ours.rstrip() == (real / name).read_text().rstrip()
 
 
+@pytest.mark.compile
 def test_graph_texts_hold_the_operators_of_torch(inference, real, tmp_path):
     """The readable and the transformed graph compute the same operators in the same order as the graphs that torch writes."""
     inference.save_debug_dir(tmp_path)
@@ -108,19 +111,30 @@ def test_graph_texts_hold_the_operators_of_torch(inference, real, tmp_path):
         assert ours and ours == operators(real / name)
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("name", ["fx_graph_runnable.py", "output_code.py"])
-@pytest.mark.parametrize("which", ["inference", "training"])
-def test_runnable_files_run(request, tmp_path, which, name):
-    """Both files that are runnable in torch's folder run here too, for inference, forward and backward."""
-    request.getfixturevalue(which).save_debug_dir(tmp_path)
-    files = sorted(tmp_path.glob(f"*/{name}"))
-    assert len(files) == {"inference": 1, "training": 2}[which]
-    for file in files:
-        done = subprocess.run([sys.executable, file.name], cwd=file.parent, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
+#: Runs one file after the other as a program of its own, in one process that imports torch once.
+RUN_EACH = """
+import os, runpy, sys, torch
+for file in sys.argv[1:]:
+    torch.compiler.reset()
+    os.chdir(os.path.dirname(file))
+    sys.argv = [file]
+    runpy.run_path(file, run_name="__main__")
+    print("ran", file, flush=True)
+"""
 
 
+@pytest.mark.compile
+def test_runnable_files_run(inference, training, tmp_path):
+    """Both files that are runnable in torch's folder run here too: a graph of an inference, code of a forward and a backward."""
+    files = [Path(p) for p in inference.save_debug_dir(tmp_path / "inference") if p.endswith("fx_graph_runnable.py")]
+    files += [Path(p) for p in training.save_debug_dir(tmp_path / "training") if p.endswith("output_code.py")]
+    assert len(files) == 3
+    done = subprocess.run([sys.executable, "-c", RUN_EACH, *map(str, files)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("ran ")] == [f"ran {file}" for file in files]
+
+
+@pytest.mark.compile
 def test_forward_and_backward_have_a_folder_each(training, tmp_path):
     """A training step gives one folder for its forward and one for its backward, of the same graph number."""
     folders = sorted({Path(p).parent.name for p in training.save_debug_dir(tmp_path)})

@@ -10,6 +10,7 @@ import pickle
 import random
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,7 @@ from explorer.model.artifacts import ARTIFACTS
 from explorer.model.events import PhaseMark
 from explorer.model.values import Artifact, Event, Failure, Link, jsonable, plain
 from explorer.traced import Trace, load, loads
+from tests.each import each
 
 DATA = Path(__file__).parents[1] / "data"
 FUNCTION = {"function": "f", "qualname": "f", "file": "f.py", "line": 3, "first_line": 3, "resume": False, "compiled": True}
@@ -155,22 +157,25 @@ def test_the_format_is_the_documented_one(saved: Path) -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == whole["sha256"]
 
 
-@pytest.fixture
+@contextmanager
 def full_disk() -> Iterator[None]:
     """No file can grow beyond 100 bytes, as on a disk that is full."""
     resource = pytest.importorskip("resource", reason="limits on files are Unix's")
     handler, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("write", [Trace.save, Trace.to_html])
-def test_a_full_disk_leaves_the_old_file_and_no_other(write: Callable[[Trace, Path], None], saved: Path, full_disk: None) -> None:
+def test_a_full_disk_leaves_the_old_file_and_no_other(write: Callable[[Trace, Path], None], saved: Path) -> None:
     """Where writing fails half-way the file that was there is still whole, and nothing is left beside it."""
     before = saved.read_bytes()
-    with pytest.raises(FileError, match=r"cannot write .*: File too large"):
+    # no longer than the write: a report that is printed into a file meanwhile would find the disk full too
+    with full_disk(), pytest.raises(FileError, match=r"cannot write .*: File too large"):
         write(SMALL, saved)
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]
@@ -396,7 +401,7 @@ def test_a_table_of_a_file_holds_text_that_utf8_can_hold(replayed: Callable[[str
     assert texts and "".join(texts).encode() and repr(trace.matches).encode()
 
 
-@pytest.mark.parametrize("name", sorted(path.name.removesuffix(".events.json.gz") for path in DATA.glob("*.events.json.gz")))
+@each(sorted(path.name.removesuffix(".events.json.gz") for path in DATA.glob("*.events.json.gz")))
 def test_the_shape_of_each_stage_is_that_of_the_recordings(name: str, replayed: Callable[[str], Trace]) -> None:
     """What every recorded version of torch gives has the shapes that a file is held to."""
     trace = replayed(name)

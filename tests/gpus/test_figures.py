@@ -11,6 +11,7 @@ import pytest
 import explorer
 from explorer.absent.target import resolve
 from explorer.gpus.figures import KB, NAMED, Target
+from tests.each import each
 
 WANTED = [
     "v100",
@@ -32,6 +33,7 @@ WANTED = [
     "b580",
     "b570",
 ]
+TARGETS = {target.name: target for target in NAMED}
 #: Floating-point operations a clock that a multiprocessor does in fp32, where it is not 256.
 SLOWER = {70: 128, 75: 128, 80: 128, "gfx90a": 128}
 
@@ -44,9 +46,10 @@ def test_every_gpu_of_the_table_can_be_named_and_is_listed() -> None:
         assert rows[name]["fp16_tflops"] > rows[name]["fp32_tflops"] and rows[name]["sources"]
 
 
-@pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
-def test_the_figures_of_a_gpu_agree_with_one_another(target: Target) -> None:
+@each(TARGETS)
+def test_the_figures_of_a_gpu_agree_with_one_another(name: str) -> None:
     """The bandwidth follows from clock and bus, and fp32 from clock and multiprocessors, within what boost clocks vary."""
+    target = TARGETS[name]
     transfers = 4 if target.arch in ("gfx942", "gfx950") else 2
     assert target.memory_clock * transfers * target.bus / 8 == pytest.approx(target.bandwidth, rel=0.05)
     lanes = SLOWER.get(target.arch, 256)
@@ -59,9 +62,10 @@ def test_the_figures_of_a_gpu_agree_with_one_another(target: Target) -> None:
 DOUBLES = {70: 32, 75: 2, 80: 32, 86: 2, 89: 2, 90: 64, 100: 64, 120: 2}
 
 
-@pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
-def test_every_gpu_has_its_rate_of_double_precision(target: Target) -> None:
+@each(TARGETS)
+def test_every_gpu_has_its_rate_of_double_precision(name: str) -> None:
     """On NVIDIA's it follows from clock and multiprocessors; it is never above that of fp32 nor above that of tensor cores."""
+    target = TARGETS[name]
     assert 0 < target.peak["fp64"] <= target.peak["fp32"]
     assert target.peak.get("fp64_tensor", target.peak["fp64"]) >= target.peak["fp64"]
     if isinstance(target.arch, int):
@@ -69,9 +73,10 @@ def test_every_gpu_has_its_rate_of_double_precision(target: Target) -> None:
         assert made == pytest.approx(target.peak["fp64"], rel=0.03)
 
 
-@pytest.mark.parametrize("target", NAMED, ids=lambda t: t.name)
-def test_each_figure_names_a_source_or_says_that_there_is_none(target: Target) -> None:
+@each(TARGETS)
+def test_each_figure_names_a_source_or_says_that_there_is_none(name: str) -> None:
     """Every GPU has a public address among its sources; what has none says where it was read, or that it was not checked."""
+    target = TARGETS[name]
     assert any("https://" in source for source in target.sources)
     assert all("https://" in source or re.search(r"read|checked|nominal|published", source) for source in target.sources)
 

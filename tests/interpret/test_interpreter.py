@@ -23,6 +23,7 @@ from triton.language.extra import libdevice
 from explorer.errors import InputError
 from explorer.interpret.interpreter import Interpreter, interpreting
 from explorer.interpret.libdevice import functions
+from tests.each import each
 
 
 @pytest.fixture
@@ -323,7 +324,7 @@ def test_inline_assembly_of_one_instruction(interpreter: Interpreter) -> None:
     """The PTX that Inductor writes for atan is computed."""
     x, out = torch.randn(32), torch.empty(32)
     interpreter.run(assembled, (x, out), {"N": 32}, (1,))
-    assert torch.allclose(out, x * x + x)
+    assert torch.allclose(out, x * x + x, atol=1e-6)  # near -1 the terms cancel, and their rounding stays
 
 
 FLOATS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -388,8 +389,8 @@ PAIRS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(FLOATS))
-def test_a_libdevice_function_of_one_float(interpreter: Interpreter, name: str) -> None:
+@each(sorted(FLOATS))
+def test_each_libdevice_function_of_one_float(interpreter: Interpreter, name: str) -> None:
     """It is torch's function of the same meaning."""
     x = torch.linspace(0.01, 0.99, 64) + (1 if name == "acosh" else 0)
     out = torch.empty(64)
@@ -397,8 +398,8 @@ def test_a_libdevice_function_of_one_float(interpreter: Interpreter, name: str) 
     assert torch.allclose(out, FLOATS[name](x), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(PAIRS))
-def test_a_libdevice_function_of_two_floats(interpreter: Interpreter, name: str) -> None:
+@each(sorted(PAIRS))
+def test_each_libdevice_function_of_two_floats(interpreter: Interpreter, name: str) -> None:
     """It is torch's function of the same meaning."""
     x, y, out = torch.rand(64) + 0.1, torch.rand(64) + 0.1, torch.empty(64)
     interpreter.run(apply_two, (x, y, out), {"FUNCTION": getattr(libdevice, name), "N": 64}, (1,))
@@ -505,6 +506,7 @@ print(triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ttir"])
 """
 
 
+@pytest.mark.compile
 def test_a_kernel_is_compiled_after_one_was_interpreted(tmp_path: Path) -> None:
     """The compiler has the language's own min, also where triton loads it only after the first interpretation."""
     root = str(Path(__file__).parents[2])

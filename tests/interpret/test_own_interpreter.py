@@ -16,6 +16,8 @@ pytest.importorskip("triton")
 from explorer.interpret.interpreter import interpreting
 from tests.interpret import own_interpreter
 
+pytestmark = pytest.mark.compile
+
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[torch.Tensor] | None]:

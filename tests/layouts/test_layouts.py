@@ -20,6 +20,7 @@ from explorer.layouts.encodings import linear_layout
 from explorer.layouts.layout import layout_named, layouts_of
 from explorer.layouts.linear import LinearLayout
 from explorer.layouts.ttgir import read, type_of
+from tests.each import each
 from tests.layouts import kernels
 from tests.layouts.ptx_addresses import Block
 
@@ -109,13 +110,15 @@ def linear_of(kind: str) -> LinearLayout:
     return linear_layout(parse_attribute(parts.encoding, aliases_of(kernels.ALIASES)), parts.shape, parts.bits)
 
 
-@pytest.mark.parametrize("at", range(len(TYPES)), ids=TYPES)
-def test_a_layout_is_the_one_that_triton_makes_of_it(answers, at):
+@pytest.mark.compile
+@each(TYPES)
+def test_a_layout_is_the_one_that_triton_makes_of_it(answers, name):
     """Every bit of register, lane, warp and block, or of the offset, adds the coordinates that it adds in triton's layout."""
-    expected = {name: tuple(map(tuple, bases)) for name, bases in answers[at]["bases"].items()}
-    assert dict(linear_of(TYPES[at]).bases) == expected
+    expected = {name: tuple(map(tuple, bases)) for name, bases in answers[TYPES.index(name)]["bases"].items()}
+    assert dict(linear_of(name).bases) == expected
 
 
+@pytest.mark.compile
 def test_the_first_holder_is_the_one_that_triton_prints(answers):
     """Triton's `format_tensor_view` names the thread and register of each element of a tensor: these are among its holders."""
     compared = 0
@@ -135,6 +138,7 @@ def test_the_first_holder_is_the_one_that_triton_prints(answers):
     assert compared > 30_000
 
 
+@pytest.mark.compile
 def test_bank_conflicts_are_those_that_triton_counts(answers):
     """For each pair of registers and shared memory the extra rounds of an access are as many as triton counts."""
     different, conflicting = [], 0

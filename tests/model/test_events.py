@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from explorer.model.events import EVENTS, FORMS, event_data
 from explorer.model.records import FieldError
 from explorer.model.upgrades import upgraded
 from explorer.model.values import Event, record_to_json
+from tests.each import each
 
 DATA = Path(__file__).parent.parent / "data"
-FILES = sorted(DATA.glob("*.events.json.gz"))
+FILES = {path.name.removesuffix(".events.json.gz"): path for path in sorted(DATA.glob("*.events.json.gz"))}
 #: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
 ELSEWHERE = {
     "lowering": "tests/observe/test_lowering.py",
@@ -44,17 +46,24 @@ ELSEWHERE = {
 }
 
 
-def recorded(path: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
+@cache
+def recorded(name: str) -> list[tuple[str, dict[str, Any], int]]:
     """Kind, data and format of each event of a file, as its JSON has them."""
-    whole = json.loads(gzip.decompress(path.read_bytes()))
-    for event in whole["events"]["events"]:
-        yield event["kind"], event.get("data", {}), whole["format"]
+    whole = json.loads(gzip.decompress(FILES[name].read_bytes()))
+    return [(event["kind"], event.get("data", {}), whole["format"]) for event in whole["events"]["events"]]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.removesuffix(".events.json.gz"))
-def test_every_recorded_event_fits_its_kind(path: Path) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def forget() -> Iterator[None]:
+    """Drop what was read when the last test of this file has run."""
+    yield
+    recorded.cache_clear()
+
+
+@each(FILES)
+def test_every_recorded_event_fits_its_kind(name: str) -> None:
     """Every event that torch gave rise to, of every recorded version, is a record of its kind, and its JSON says the same."""
-    for kind, data, number in recorded(path):
+    for kind, data, number in recorded(name):
         assert kind in EVENTS, f"{kind} has no record"
         given = upgraded("event", kind, data, number)
         made = record_to_json(Event(kind, 0.0, data=event_data(kind, given))).get("data", {})
@@ -70,7 +79,7 @@ def without_nones(value: Any) -> Any:
 
 def test_every_kind_is_recorded_somewhere() -> None:
     """Each kind has events in the recordings, counted here, or stands in the list of what is tested elsewhere."""
-    counts = Counter(kind for path in FILES for kind, _, _ in recorded(path))
+    counts = Counter(kind for name in FILES for kind, _, _ in recorded(name))
     print(*(f"{count:5} {kind}" for kind, count in sorted(counts.items())), sep="\n")
     assert set(counts) | set(ELSEWHERE) == set(EVENTS)
     assert not set(counts) & set(ELSEWHERE)
@@ -96,19 +105,19 @@ def mutants(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield key, {**data, key: wrong}
 
 
-@pytest.mark.parametrize("kind", sorted({kind for path in FILES for kind, _, _ in recorded(path)}))
-def test_what_does_not_fit_is_refused_by_name(kind: str) -> None:
-    """A field too many, a missing field or a value of another type is a FieldError that names it."""
-    data, number = next((d, n) for p in FILES for k, d, n in recorded(p) if k == kind)
-    given = dict(upgraded("event", kind, data, number))
-    required = {field.name for field in fields(EVENTS[kind]) if field.default is MISSING}  # type: ignore[arg-type]
+@each(EVENTS.keys() - ELSEWHERE.keys())
+def test_what_does_not_fit_is_refused_by_name(name: str) -> None:
+    """A field too many, a missing field or a value of another type is a FieldError that names it, of each recorded kind."""
+    data, number = next((d, n) for file in FILES for kind, d, n in recorded(file) if kind == name)
+    given = dict(upgraded("event", name, data, number))
+    required = {field.name for field in fields(EVENTS[name]) if field.default is MISSING}  # type: ignore[arg-type]
     assert required <= set(given)
     for key, changed in mutants(given):
         if key in changed or key in required:
             with pytest.raises(FieldError, match=key):
-                event_data(kind, changed)
+                event_data(name, changed)
         else:
-            event_data(kind, changed)
+            event_data(name, changed)
 
 
 def test_a_nested_field_is_named_by_its_place() -> None:

@@ -121,6 +121,7 @@ def test_every_record_of_the_package_has_a_schema() -> None:
         assert needs_data(kind) == bool(value)
 
 
+@pytest.mark.compile
 def test_two_records_of_one_name_are_both_there() -> None:
     """A record named as another one is gets the name of its module too."""
     other = record(type("Inner", (Record,), {"__annotations__": {"size": int}, "__module__": "somewhere.else_", "__doc__": ""}))

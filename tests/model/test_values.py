@@ -99,6 +99,7 @@ def test_plain_data_cannot_be_changed() -> None:
         frozen["rows"][0]["n"] = 2
 
 
+@pytest.mark.compile
 def test_a_set_is_frozen_in_the_same_order_in_every_process() -> None:
     """The order of a set's strings changes from process to process, that of its frozen form does not."""
     code = "from explorer.model.values import plain; print(plain({'b', 'a', 'd', 'c', 'f', 'e', 'g'}))"
@@ -106,7 +107,7 @@ def test_a_set_is_frozen_in_the_same_order_in_every_process() -> None:
         subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout
-        for seed in "1234"
+        for seed in "12"
     }
     assert seen == {"('a', 'b', 'c', 'd', 'e', 'f', 'g')\n"}
 

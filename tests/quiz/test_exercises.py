@@ -15,6 +15,7 @@ from explorer.quiz import Question, Quiz, Task
 from explorer.quiz.quiz import Quiz as Made
 from explorer.quiz.workshop import EXERCISES, FINAL, PARTS
 from explorer.widget.views import views_of
+from tests.each import each
 
 HERE = Path(__file__).parent
 ITEMS = {item.id: item for item in EXERCISES}
@@ -50,6 +51,7 @@ def needs(id: str) -> None:
         pytest.importorskip("iree.compiler", reason="IREE is not installed")
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 def test_right_answers_are_right_and_wrong_ones_are_not(exercise_id: str, answers: ModuleType) -> None:
     """The first wrong answer gets the hint, the second the line; each check of a task fails once; the right one is right."""
@@ -76,11 +78,11 @@ def test_there_is_an_answer_for_every_exercise(answers: ModuleType) -> None:
     assert of_the_machine == {"M0.1", "M0.3", "M0.5"} == set(ITEMS) - set(answers.WRONG) and set(answers.RIGHT) <= set(ITEMS)
 
 
-@pytest.mark.parametrize("id", ITEMS)
-def test_every_exercise_is_well_formed(id: str) -> None:
+@each(ITEMS)
+def test_every_exercise_is_well_formed(name: str) -> None:
     """It has a text, a hint, and says how it is answered; its program is the text that is traced; no answer is in its words."""
-    item = ITEMS[id]
-    assert item.text and item.hint and f'q("{id}").answer(' in item.how and id.partition(".")[0] in PARTS
+    item = ITEMS[name]
+    assert item.text and item.hint and f'q("{name}").answer(' in item.how and name.partition(".")[0] in PARTS
     if item.program is not None and not item.program.is_triton:
         assert item.program.load().__name__ == item.program.name
     assert isinstance(item, Question) or (item.checks and ": " in item.takes)

@@ -11,6 +11,7 @@ from explorer.errors import InputError
 from explorer.quiz.exercises import Question
 from explorer.quiz.fields import AnyOf, Choice, Choices, Field, Line, Lines, Names, Number, Text, is_nothing
 from explorer.quiz.workshop import EXERCISES
+from tests.each import each
 
 SPEEDS = Choice(options=("less than 2 times", "2–4 times"))
 SIZES = Choices(options=("8", "10000", "10001"))
@@ -94,10 +95,13 @@ def test_only_nothing_is_no_answer() -> None:
     assert all(map(is_nothing, (..., None, "", "  "))) and not any(map(is_nothing, (0, False, [], "a", torch.ones(2))))
 
 
-@pytest.mark.parametrize("item", [each for each in EXERCISES if isinstance(each, Question)], ids=lambda item: item.id)
-def test_every_option_of_the_workshop_can_be_given_as_its_text(item: Question) -> None:
+QUESTIONS = {item.id: item for item in EXERCISES if isinstance(item, Question)}
+
+
+@each(QUESTIONS)
+def test_every_option_of_the_workshop_can_be_given_as_its_text(name: str) -> None:
     """An option is read as itself, also one that ends in a parenthesis."""
-    for field in item.fields:
+    for field in QUESTIONS[name].fields:
         for option in field.options if isinstance(field, Choice) else ():
             assert field.read([option] if isinstance(field, Choices) else option) == (
                 (option,) if isinstance(field, Choices) else option

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.files.trace_file import dumps, load_events
+from explorer.files.trace_file import dumps
 from explorer.model.artifacts import Assembly, Phase, Phases
 from explorer.model.events import FxGraphText, SourceText
 from explorer.model.records import blank
@@ -21,6 +21,7 @@ from explorer.replay import extended, new_id, renumber
 from explorer.stages import STAGES, stage_of
 from explorer.stages.torch_compile.phase import seconds_of
 from explorer.traced import Trace
+from tests.each import each
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = {path.name.removesuffix(".events.json.gz"): path for path in sorted(DATA.glob("*.events.json.gz"))}
@@ -51,16 +52,17 @@ INFERENCE = [name for name in FRAMES if name not in ("mlp_train", *OTHER_COMPILE
 #: A path from the root of some machine's disk, also inside quotes or brackets; not a URL and not a division.
 ABSOLUTE = re.compile(r"(?<![\w/.:<\])-])/[A-Za-z][\w.-]*/[\w.-]+")
 
-every = pytest.mark.parametrize("name", FILES)
-
-
-def of(*programs: str) -> pytest.MarkDecorator:
-    """The recordings of these programs."""
-    return pytest.mark.parametrize("name", [name for name in FILES if name.partition("-")[0] in programs])
+every = each(FILES)
 
 
 def program(name: str) -> str:
+    """The program that a recording is of."""
     return name.partition("-")[0]
+
+
+def of(*programs: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Check all recordings of these programs."""
+    return each(name for name in FILES if program(name) in programs)
 
 
 def language(name: str) -> str:
@@ -247,7 +249,7 @@ def strings(value: object) -> list[str]:
 # Links and verdicts -----------------------------------------------------------------------------------------------
 
 #: Recordings that hold which node each line of a kernel computes, and the scheduler's verdicts: those of the torch that CI runs.
-linked = pytest.mark.parametrize("name", [n for n in FILES if "-torch2.13-" in n and not n.startswith(OTHER_COMPILERS)])
+linked = each(name for name in FILES if "-torch2.13-" in name and program(name) not in OTHER_COMPILERS)
 
 
 @linked
@@ -433,6 +435,7 @@ assert "torch" not in sys.modules and "triton" not in sys.modules
 """
 
 
+@pytest.mark.compile
 def test_replay_save_and_load_need_no_torch(tmp_path: Path) -> None:
     """Where torch and triton cannot be imported, all recordings replay, are saved and load as equal traces."""
     command = [sys.executable, "-c", NO_TORCH, str(DATA), str(tmp_path / "t.trace.json.gz")]
@@ -521,12 +524,12 @@ def test_a_wrapper_that_is_no_python_costs_only_its_kernels(recorded: Callable[[
     assert [(f.stage, f.step) for f in trace.failures] == [("kernel", "gather")]
 
 
-def test_load_events_takes_what_the_files_hold() -> None:
+@every
+def test_load_events_takes_what_the_files_hold(name: str, recorded: Callable[[str], tuple[list[Event], list, dict]]) -> None:
     """Each recording says in its meta which program, torch and device it is of, as its file name does."""
-    for name, path in FILES.items():
-        _, _, meta = load_events(path.read_bytes())
-        release = ".".join(meta["torch"].split(".")[:2])
-        assert f"{meta['program']}-torch{release}-{meta['device']}" == name
+    _, _, meta = recorded(name)
+    release = ".".join(meta["torch"].split(".")[:2])
+    assert f"{meta['program']}-torch{release}-{meta['device']}" == name
 
 
 def test_kernels_have_their_name_in_their_id() -> None:

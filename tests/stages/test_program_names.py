@@ -68,7 +68,7 @@ class Holders(nn.Module):
 
 @pytest.fixture(scope="module")
 def held() -> Trace:
-    return explorer.trace(Holders().eval(), torch.randn(2, 4))
+    return explorer.trace(Holders().eval(), torch.randn(2, 4), target="h100")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,7 @@ def test_a_module_is_called_as_the_program_calls_it(source: str, name: str) -> N
     assert module_name(source) == name
 
 
+@pytest.mark.compile
 def test_a_parameter_is_called_by_its_module(held: Trace) -> None:
     """What a linear layer reads is its own weight and bias, named by the module in the same graph."""
     (graph,) = held.find("forward")
@@ -122,6 +123,7 @@ def test_a_parameter_is_called_by_its_module(held: Trace) -> None:
     assert all(re.fullmatch(r"\.?(weight|bias|scale)", name.removeprefix(module)) for module, name in read), read
 
 
+@pytest.mark.compile
 def test_the_memory_table_names_what_the_graph_names(held: Trace) -> None:
     """Each parameter in it is one of a module of the graph, and of exactly one."""
     modules = {str(node["module"]) for a in held.find("forward") for node in a.nodes if node.get("module")}
@@ -130,6 +132,7 @@ def test_the_memory_table_names_what_the_graph_names(held: Trace) -> None:
     assert {"plain[1].up", "plain['1'].up", "named.1.up", "x-y.up", "fn.up"} <= modules
 
 
+@pytest.mark.compile
 def test_children_are_called_as_named_modules_calls_them(held: Trace) -> None:
     """Other than those in a dict of the program's own, which torch does not know as children."""
     modules = {str(node["module"]) for a in held.find("forward") for node in a.nodes if node.get("module")}
@@ -137,6 +140,7 @@ def test_children_are_called_as_named_modules_calls_them(held: Trace) -> None:
     assert children < set(dict(Holders().named_modules())) and len(modules - children) == 6
 
 
+@pytest.mark.compile
 def test_a_module_is_followed_by_its_name(held: Trace) -> None:
     """An entry alone, or all that a list or dict holds."""
     (graph,) = held.find("forward")
@@ -152,6 +156,7 @@ def test_a_name_is_its_parts(name: str, parts: tuple[str, ...]) -> None:
     assert is_inside(name, name) and is_inside(joined_name((*parts, "up")), name) and not is_inside(name, f"other.{name}")
 
 
+@pytest.mark.compile
 def test_the_view_splits_names_as_python_does(held: Trace) -> None:
     """`widget/src/modules.js` repeats it."""
     node = shutil.which("node")
@@ -163,6 +168,7 @@ def test_the_view_splits_names_as_python_does(held: Trace) -> None:
     assert [tuple(parts) for parts in json.loads(told.stdout)] == [split_name(name) for name in names]
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("path", ["", "."])
 def test_no_module_is_followed_by_a_name_without_parts(held: Trace, path: str) -> None:
     """It is an error with the valid names, not all modules."""

@@ -7,6 +7,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Change one input; return a view of the other, and a new tensor."""
@@ -14,10 +16,15 @@ def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return y[0], x * y
 
 
-def test_inputs_and_outputs_are_what_eager_says_they_are() -> None:
+@pytest.fixture(scope="module")
+def trace() -> explorer.Trace:
+    """The program above, compiled for inference."""
+    return explorer.trace(program, torch.randn(4, 4), torch.randn(4, 4), target="h100")
+
+
+def test_inputs_and_outputs_are_what_eager_says_they_are(trace: explorer.Trace) -> None:
     """Versions and storages, as eager leaves them, say which input is changed and which output shares an input's memory."""
     x, y = torch.randn(4, 4), torch.randn(4, 4)
-    trace = explorer.trace(program, x.clone(), y.clone(), target="h100")
     rows = trace.table("aot_metadata")
     versions = x._version, y._version
     outputs = program(x, y)
@@ -28,23 +35,19 @@ def test_inputs_and_outputs_are_what_eager_says_they_are() -> None:
     assert [row["type"] for row in rows if row["what"] == "input"] == ["float32[4, 4]"] * 2
 
 
-def test_each_line_leads_to_the_value_in_dynamos_graph() -> None:
+def test_each_line_leads_to_the_value_in_dynamos_graph(trace: explorer.Trace) -> None:
     """Inputs lead to placeholders, outputs to what makes them, by their order in the program."""
-    trace = explorer.trace(program, torch.randn(4, 4), torch.randn(4, 4), target="h100")
     (found,), (graph,) = trace.find("aot_metadata"), trace.find("dynamo")
     targets = {link.source_lines[0]: graph.lines[link.target_lines[0] - 1] for link in trace.links if link.source == found.id}
     assert "getitem" in targets[3] and "mul" in targets[4], targets
 
 
-def test_the_stage_table_says_how_many() -> None:
+def test_the_stage_table_says_how_many(trace: explorer.Trace) -> None:
     """For a program that changes an input and returns one view."""
-    trace = explorer.trace(program, torch.randn(4, 4), torch.randn(4, 4), target="h100")
     assert "1 input changed, 1 view\n" in repr(trace)
 
 
-@pytest.mark.parametrize("train", [False, True])
-def test_inference_and_training_have_one_each(train: bool) -> None:
+def test_inference_and_training_have_one_each(trace: explorer.Trace) -> None:
     """Each names the graph that it belongs to."""
-    x = torch.randn(4, requires_grad=train)
-    trace = explorer.trace(lambda x: x.sin(), x, target="h100", train=train)
-    assert [a.graph for a in trace.find("aot_metadata")] == ["forward" if train else "inference"]
+    trained = explorer.trace(lambda x: x.sin(), torch.randn(4, requires_grad=True), target="h100", train=True)
+    assert [[a.graph for a in each.find("aot_metadata")] for each in (trace, trained)] == [["inference"], ["forward"]]

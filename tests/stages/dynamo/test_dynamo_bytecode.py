@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 
 import explorer
@@ -55,6 +56,7 @@ def broken(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return x * b
 
 
+@pytest.mark.compile
 def test_what_dynamo_copies_of_a_function_with_breaks() -> None:
     """The call that broke the graph and the branch on data lead to their lines; every other instruction is Dynamo's own."""
     with torch.no_grad():

@@ -18,6 +18,8 @@ from explorer.model.rows import SymbolicStep
 from explorer.model.values import Artifact
 from explorer.stages.dynamo.symbolic_steps import step_lines
 
+pytestmark = pytest.mark.compile
+
 
 def doubled(y: torch.Tensor) -> torch.Tensor:
     return y.cos() * 2

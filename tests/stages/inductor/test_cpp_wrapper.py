@@ -96,6 +96,7 @@ def whole(trace: explorer.Trace) -> None:
     assert {"launch", "extern kernel"} <= used, used
 
 
+@pytest.mark.compile
 def test_cpp_wrapper_for_an_absent_gpu_has_its_kernels_down_to_ptx(model: nn.Module) -> None:
     """Kernels that stand as Triton in a C++ string are compiled, and their calls lead to them."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
@@ -108,6 +109,7 @@ def test_cpp_wrapper_for_an_absent_gpu_has_its_kernels_down_to_ptx(model: nn.Mod
         trace.check()
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch.export's own
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 @pytest.mark.parametrize(("how", "target"), [("cpp_wrapper", "auto"), ("aot", "auto"), ("aot", "h100")])

@@ -13,6 +13,7 @@ def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x @ y, -1).relu() + 1
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("target", ["cpu", "h100"])
 def test_there_is_a_parameter_for_each_argument_of_the_launch(target: str) -> None:
     """The launch that is recorded has as many arguments, tensors where the parameters say so, and changes what they write."""
