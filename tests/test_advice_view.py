@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
-import explorer
 from explorer.payload import payload
 from explorer.traced import Trace
 from tests.in_tab import load_axe, selected, serious, show
 
 
-@pytest.fixture(scope="module")
-def slow() -> Trace:
+@pytest.fixture
+def slow(zoo: Callable[[str], Trace]) -> Trace:
     """Two sums of one tensor, of which a setting forbids that one kernel makes both, for a GPU you don't have."""
-
-    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return x.sum(-1), (x * x).sum(-1)
-
-    return explorer.trace(f, torch.empty(1 << 12, 1 << 12, device="meta"), target="h100", options={"max_fusion_size": 1})
+    return zoo("two sums h100 apart")
 
 
 def test_cards_are_the_verdicts_and_lead_to_their_lines(opened: Any, slow: Trace) -> None:

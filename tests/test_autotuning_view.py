@@ -122,6 +122,7 @@ def test_two_choices_stand_beside_each_other_with_their_differences(opened, with
     assert "Not both have PTX here" in panel.get_by_role("status").last.inner_text() and not lines.first.is_visible()
 
 
+@pytest.mark.compile
 def test_the_texts_of_a_choice_lead_to_its_source(with_texts):
     """The product in the TTGIR is linked to the source's `tl.dot`, by the location that triton wrote."""
     (text,) = (a for a in with_texts.find("choice") if a.data["choice"] == "triton_mm_2" and a.data["form"] == "ttgir")
@@ -131,6 +132,7 @@ def test_the_texts_of_a_choice_lead_to_its_source(with_texts):
     assert "tl.dot(" in source.lines[links[0].target_lines[0] - 1] and source.text == with_texts.choice("triton_mm_2").source
 
 
+@pytest.mark.compile
 def test_texts_of_choices_are_saved_and_change_nothing_else(tmp_path, with_texts, tuned):
     """A loaded trace has them; kernels, choices and the texts of all other stages are as they were."""
     with_texts.save(tmp_path / "t.explorer")
@@ -153,18 +155,14 @@ def test_texts_of_choices_are_saved_and_change_nothing_else(tmp_path, with_texts
 
 
 @pytest.fixture
-def hosted(browser: Any, tuned: Callable[[str], Trace]) -> Iterator[tuple[Any, Explorer]]:
+def hosted(tabs: Callable[..., Any], tuned: Callable[[str], Trace]) -> Iterator[tuple[Any, Explorer]]:
     """The widget of the live trace in a page, as a notebook holds it, and the Python side of it."""
     trace = tuned(CPU)
-    widget, tab = Explorer(trace), browser.new_page(viewport={"width": 1300, "height": 800})
-    raised: list[str] = []
-    tab.on("pageerror", lambda error: raised.append(str(error)))
+    widget, tab = Explorer(trace), tabs(viewport={"width": 1300, "height": 800})
     tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
     yield tab, widget
     tab.evaluate("window.take_down()")
-    tab.close()
     widget.close()
-    assert raised == []
 
 
 def carried(tab: Any, widget: Explorer) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+from tests.in_tab import load_axe, serious
+
 #: The entries of the tree, each with its depth; an entry's text without those below it.
 ENTRIES = """tree => [...tree.querySelectorAll('li')].map(item => {
     let depth = 0;
@@ -88,10 +88,7 @@ def test_header_and_chip_count_the_same_breaks(opened, replayed) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_the_tree(opened, replayed, scheme: str) -> None:
     """The tree and the card of the limit."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: npm ci")
     tab = opened(replayed("views/limit-torch2.13-cpu"), color_scheme=scheme)
     breaks(tab)
-    tab.evaluate(AXE.read_text(encoding="utf-8"))
-    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-    assert [v["id"] for v in told["violations"] if v["impact"] in ("serious", "critical")] == []
+    load_axe(tab)
+    assert serious(tab) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,20 +17,10 @@ from explorer.traced import Trace
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning")
 
 
-def exchanged(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """A sum over all ranks that a product does not need, and one of that."""
-    summed = functional.all_reduce(x @ w, "sum", "0")
-    apart = torch.relu(x @ w.t())
-    return summed + functional.all_reduce(apart, "avg", "0")
-
-
-def wide() -> torch.Tensor:
-    return torch.empty(1024, 1024, device="meta", dtype=torch.bfloat16)
-
-
-@pytest.fixture(scope="module")
-def traced() -> Trace:
-    return explorer.trace(exchanged, wide(), wide(), target="h100", world=8)
+@pytest.fixture
+def traced(zoo: Callable[[str], Trace]) -> Trace:
+    """A sum over all of eight GPUs that a product does not need, and one of that product."""
+    return zoo("exchanged h100")
 
 
 def view(tab: Any) -> Any:
@@ -68,9 +59,9 @@ def test_the_streams_are_as_long_as_the_rows_say(opened: Any, traced: Trace) -> 
     assert panel.locator(".stream-lane i.wait").count() > 0
 
 
-def test_without_a_price_nothing_is_drawn_and_the_reason_stands_there(opened: Any) -> None:
+def test_without_a_price_nothing_is_drawn_and_the_reason_stands_there(opened: Any, zoo: Callable[[str], Trace]) -> None:
     """A group larger than what connects the GPUs has no time: the rows are there, the streams are not, and the view says why."""
-    panel = view(opened(explorer.trace(exchanged, wide(), wide(), target="h100", world=64)))
+    panel = view(opened(zoo("exchanged h100 of 64")))
     expect(panel.locator("tbody tr")).to_have_count(2)
     expect(panel).to_contain_text("larger than the 8 GPUs")
     expect(panel).to_contain_text("Not drawn over time: how long all_reduce takes is not known.")
@@ -84,10 +75,9 @@ def test_a_trace_without_collectives_has_no_such_tab(opened: Any, replayed: Any)
     assert tab.get_by_role("tab", name="Collectives").count() == 0
 
 
-def test_two_traces_are_told_apart(opened: Any, traced: Trace) -> None:
+def test_two_traces_are_told_apart(opened: Any, traced: Trace, zoo: Callable[[str], Trace]) -> None:
     """Side by side each trace's graphs have their own rows and streams."""
-    other = explorer.trace(exchanged, wide(), wide(), target="b200", world=8)
-    panel = view(opened(explorer.compare(traced, other, names=["h100", "b200"])))
+    panel = view(opened(explorer.compare(traced, zoo("exchanged b200"), names=["h100", "b200"])))
     expect(panel.locator("h3")).to_have_count(2)
     assert {text.split()[0] for text in panel.locator("h3").all_inner_texts()} == {"h100", "b200"}
     expect(panel.locator("tbody tr")).to_have_count(4)
@@ -104,7 +94,8 @@ def test_each_process_group_has_a_stream_of_its_own(opened: Any) -> None:
             second = functional.all_reduce(w + 1, "sum", names[1])
             return first * second
 
-        trace = explorer.trace(both, wide(), wide(), target=cluster)
+        x = torch.empty(1024, 1024, device="meta", dtype=torch.bfloat16)
+        trace = explorer.trace(both, x, x.clone(), target=cluster)  # compiled here: its groups are those of the cluster
     assert [row["group"] for row in trace.overlap if row["stream"] == "communication"] == names
     panel = view(opened(trace))
     expect(panel.locator(".stream")).to_have_count(3)
@@ -113,15 +104,9 @@ def test_each_process_group_has_a_stream_of_its_own(opened: Any) -> None:
     assert begun[1] < begun[0] + trace.collectives[0]["seconds"]
 
 
-def test_what_is_hidden_is_said_in_words(opened: Any) -> None:
+def test_what_is_hidden_is_said_in_words(opened: Any, zoo: Callable[[str], Trace]) -> None:
     """Where a product runs as long as the collective before its wait, nothing waits: the view says so instead of 0 seconds."""
-    passes = {"reorder_for_compute_comm_overlap": True, "reorder_for_compute_comm_overlap_passes": ["sink_waits"]}
-
-    def hidden(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return functional.all_reduce(x @ w, "sum", "0") + torch.relu(x @ w.t())
-
-    x = torch.empty(4096, 4096, device="meta", dtype=torch.bfloat16)
-    trace = explorer.trace(hidden, x, x, target="h100", world=8, options=passes)
+    trace = zoo("hidden h100")
     assert [row["exposed"] for row in trace.collectives] == [0.0]
     panel = view(opened(trace))
     expect(panel).to_contain_text("all of it hidden by what runs meanwhile.")

@@ -165,6 +165,7 @@ def test_an_error_of_the_replay_gives_a_trace_that_says_so(monkeypatch: pytest.M
     assert [(f.step, f.message, f.fatal) for f in trace.failures] == [("replay", "RuntimeError: boom", True)]
 
 
+@pytest.mark.compile
 def test_facts_that_are_made_when_read_are_made_once() -> None:
     """They join a recording's events and its trace's; facts that cannot be made are a Failure, and the rest is there."""
     import torch
@@ -193,6 +194,7 @@ def test_facts_that_are_made_when_read_are_made_once() -> None:
     assert asked == ["first", "bad", "last"]
 
 
+@pytest.mark.compile
 def test_a_trace_asks_for_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     """`explorer.trace` and the trace's live part work without a replay."""
     import torch

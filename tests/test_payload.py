@@ -168,10 +168,11 @@ def looks_at(trace, compiles):
 
 def test_each_further_compile_takes_as_many_looks(rotary):
     """Kernels, verdicts and lowerings of a graph are looked up, not searched for among those of every other compile."""
-    few, more, most = (looks_at(rotary, compiles) for compiles in (4, 8, 12))
+    few, more, most = (looks_at(rotary, compiles) for compiles in (2, 3, 4))
     assert 0 < most - more == more - few
 
 
+@pytest.mark.compile
 def test_payload_needs_no_torch():
     """Payload, page and debug folder are made without importing torch or triton."""
     code = "import sys, explorer.payload, explorer.page, explorer.files.debug_dir; print({'torch', 'triton'} & set(sys.modules))"

@@ -34,6 +34,7 @@ from explorer.stages.cpp import assembly
 from explorer.traced import Trace
 from explorer.widget import Explorer
 from explorer.widget.worker import MOST_WAITING
+from tests.in_tab import until
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +236,7 @@ def test_widgets_nest_in_boxes(view):
     assert ipywidgets.VBox([view]).children == (view,)
 
 
+@pytest.mark.compile
 def test_a_trace_makes_no_widget_outside_a_notebook(trace):
     """In a terminal a trace shows its table only, and `show` prints it."""
     assert trace._repr_mimebundle_() == {}
@@ -402,9 +404,9 @@ def test_passes_share_their_texts(live, trace):
 def test_questions_beyond_what_may_wait_are_refused(live):
     """A page that asks without end is told to wait; what is kept of its questions is bounded."""
     begun, go_on = threading.Event(), threading.Event()
-    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(10), Rows())[2]
+    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(60), Rows())[2]
     live._worker.answer({"ask": "check"})
-    assert begun.wait(10)
+    assert begun.wait(60)
     for _ in range(5000):
         live._worker.answer({"ask": "run"})
     assert live.progress["error"] == f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop"
@@ -430,8 +432,7 @@ def test_stop_ends_what_is_under_way_and_forgets_what_waits(live):
     live.observe(lambda change: told.append(change["new"]), "progress")
     for _ in range(3):
         live._worker.answer({"ask": "check"})
-    while not ran:
-        time.sleep(0.01)
+    until(lambda: ran)
     live._worker.answer({"ask": "stop"})
     live._worker.wait()
     assert told[-1] == {"what": "check", "rows": [], "stopped": True}
@@ -442,11 +443,11 @@ def test_stop_ends_what_is_under_way_and_forgets_what_waits(live):
 def test_an_edit_that_waits_is_answered_when_it_is_dropped(live):
     """Stop tells the view of a waiting edit that it ended, and of which text it was: it may ask again."""
     begun, go_on = threading.Event(), threading.Event()
-    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(10), Rows())[2]
+    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(60), Rows())[2]
     told: list[dict[str, object]] = []
     live.observe(lambda change: told.append(change["new"]), "progress")
     live._worker.answer({"ask": "check"})
-    assert begun.wait(10)
+    assert begun.wait(60)
     live._worker.answer({"ask": "edit", "artifact": "a", "text": ""})
     live._worker.answer({"ask": "stop"})
     go_on.set()
@@ -504,19 +505,15 @@ HOST = """async ([bundle, payload, theme, raw]) => {
 
 
 @pytest.fixture
-def hosted(browser: Any, trace: Trace) -> Iterator[Callable[..., Any]]:
+def hosted(tabs: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
     """The widget in a page that is not Jupyter's; at the end the view has raised no error."""
-    tab = browser.new_page(color_scheme="light")
-    raised: list[str] = []
-    tab.on("pageerror", lambda error: raised.append(str(error)))
+    tab = tabs()
 
     def show(host: str, theme: str = "vscode-light", raw: bool = False) -> Any:
         tab.evaluate(host, [bundle(), base64.b64encode(packed(trace)).decode(), theme, raw])
         return tab
 
-    yield show
-    tab.close()
-    assert raised == []
+    return show
 
 
 @pytest.mark.parametrize(

@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
 
-import explorer
 from explorer.advice.whole import LEAST_SECONDS, LEAST_SHARE
 from explorer.errors import InputError, LiveError
 from explorer.traced import Trace, load
+from tests.zoo_programs import advice_programs
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "advice.py"
 #: Of the programs of benchmarks/advice.py, which runs them all, one or more a file of the room.
 PLANTED = ("break", "tiny", "tf32", "unfused", "attention", "layout", "float64", "strided", "idle", "scalar", "t5")
 FINE = ("fine: block", "fine: norm", "fine: llama")
 
 
-@cache
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("advice_programs", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # its dataclass looks the module up
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def traced(zoo: Callable[[str], Trace]) -> Callable[[str], Trace]:
+    """Give the trace of a program, by its name."""
+    return lambda name: zoo(f"advice {name}")
 
 
-@cache
-def traced(name: str) -> Trace:
-    program = next(program for program in script().programs() if program.name == name)
-    trace: Trace = program.trace()
+def live(name: str) -> Trace:
+    """Compile a program now: a proof compiles it once more, in the process that made the trace."""
+    trace: Trace = next(program for program in advice_programs().programs() if program.name == name).trace()
     return trace
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_the_plant_is_named_first(name: str) -> None:
+def test_the_plant_is_named_first(name: str, traced: Callable[[str], Trace]) -> None:
     """The oracle is the plant, whose kind was written down with the program."""
-    kinds = next(program.kinds for program in script().programs() if program.name == name)
+    kinds = next(program.kinds for program in advice_programs().programs() if program.name == name)
     verdict = traced(name).advise()[0]
     assert verdict.kind in kinds
     assert verdict.cost.seconds >= LEAST_SECONDS and verdict.share >= LEAST_SHARE
@@ -50,13 +41,13 @@ def test_the_plant_is_named_first(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_a_fine_program_gets_no_verdict(name: str) -> None:
+def test_a_fine_program_gets_no_verdict(name: str, traced: Callable[[str], Trace]) -> None:
     """Nothing is said where nothing is wrong, and the page says that."""
     advice = traced(name).advise()
     assert not advice and "nothing stands out" in repr(advice) and "nothing stands out" in advice._repr_html_()
 
 
-def test_verdicts_name_the_line_that_was_planted() -> None:
+def test_verdicts_name_the_line_that_was_planted(traced: Callable[[str], Trace]) -> None:
     """The user lines and the lines of texts are those of the plant: the log line, the transposed copies, the table of records."""
     assert [line.code for line in traced("break").advise()[0].lines] == ['print("activations", x.shape)']
     assert any(".contiguous()" in line.code for line in traced("layout").advise()[0].lines)
@@ -68,9 +59,10 @@ def test_verdicts_name_the_line_that_was_planted() -> None:
         assert places and all(1 <= line <= len(trace.artifact(id).lines) for id, line in places)
 
 
+@pytest.mark.compile
 def test_a_loaded_trace_is_advised_on_like_a_live_one(tmp_path: Path) -> None:
     """The data alone decide; only a proof needs the process."""
-    trace = traced("unfused")
+    trace = live("unfused")
     trace.save(tmp_path / "trace")
     loaded = load(tmp_path / "trace")
     assert loaded.advise() == trace.advise()
@@ -78,9 +70,10 @@ def test_a_loaded_trace_is_advised_on_like_a_live_one(tmp_path: Path) -> None:
         loaded.advise(prove=True)
 
 
+@pytest.mark.compile
 def test_a_proof_runs_the_what_if_and_says_what_came_of_it() -> None:
     """With the setting at its default the fusions are done, and a call takes less by the estimate; without it nothing is run."""
-    trace = traced("unfused")
+    trace = live("unfused")
     verdict = trace.advise(prove=True)[0]
     assert trace.advise()[0].proof is None
     proof = verdict.proof
@@ -89,23 +82,19 @@ def test_a_proof_runs_the_what_if_and_says_what_came_of_it() -> None:
     assert eval(verdict.call, {"t": trace}).figure("kernels")["change"] < 0  # as a user pastes it
 
 
+@pytest.mark.compile
 def test_a_setting_of_torchs_proves_a_verdict_and_is_put_back() -> None:
     """The products are traced as if TF32 were allowed, and afterwards the setting is what it was."""
     before = torch.backends.cuda.matmul.fp32_precision
-    proof = traced("tf32").advise(prove=True)[0].proof
+    proof = live("tf32").advise(prove=True)[0].proof
     assert torch.backends.cuda.matmul.fp32_precision == before
     assert proof is not None and proof.gone and proof.after is not None and proof.before is not None
     assert proof.after < 0.5 * proof.before
 
 
-def test_float64_that_was_asked_for_is_no_fault() -> None:
+def test_float64_that_was_asked_for_is_no_fault(zoo: Callable[[str], Trace]) -> None:
     """A program whose inputs are all float64 means it."""
-
-    def square(x: Any) -> Any:
-        return (x * x).sum(-1)
-
-    x = torch.empty(1 << 14, 1 << 12, dtype=torch.float64, device="meta")
-    assert "float64" not in [verdict.kind for verdict in explorer.trace(square, x, target="h100").advise()]
+    assert "float64" not in [verdict.kind for verdict in zoo("square float64 h100").advise()]
 
 
 def test_prove_takes_a_truth_value() -> None:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+
 import torch
 
-import explorer
 from explorer.questions.fusion import fusion_of
+from explorer.traced import Trace
 
 
-def rotated(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
-    """Rotary embedding by complex numbers, as Meta's Llama has it."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * turn).flatten(-2).type_as(x)
-
-
-@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
-def test_a_called_view_costs_nothing_and_a_called_product_does() -> None:
+def test_a_called_view_costs_nothing_and_a_called_product_does(zoo: Callable[[str], Trace]) -> None:
     """The oracle is eager's memory: an operator whose result lies in its argument's storage moves nothing."""
-    x, turn = (torch.empty(*size, device="meta", dtype=d) for size, d in SIZES)
-    trace = explorer.trace(rotated, x, turn, target="h100")
+    trace = zoo("rotated h100")
     groups = [group for graph in fusion_of(trace).graphs for group in graph.groups() if group["calls"]]
     calls = {call.operator: (call.view, group) for group in groups for call in group["calls"] or ()}
     assert set(calls) == {"aten.view_as_complex", "aten.mul", "aten.view_as_real"}
@@ -28,9 +21,6 @@ def test_a_called_view_costs_nothing_and_a_called_product_does() -> None:
         assert (group["read"] + group["written"] == 0) == in_place(name), name
     called = [verdict.title for verdict in trace.advise() if verdict.kind == "fallback"]
     assert called and all("aten.mul" in title for title in called)
-
-
-SIZES = (((2, 4096, 32, 128), torch.bfloat16), ((4096, 1, 64), torch.complex64))
 
 
 def in_place(name: str) -> bool:

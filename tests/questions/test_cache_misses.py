@@ -11,6 +11,8 @@ import torch
 import explorer
 from tests.inductor_caches import caches_in, call, misses
 
+pytestmark = pytest.mark.compile
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:

@@ -17,21 +17,11 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import explorer
 from explorer.questions.collectives import collectives, in_order, is_collective, short_name
 from explorer.traced import Trace
+from tests import zoo_programs
 
 WORLD = 8
 #: torch 2.13 has other names for two of the functions, which torch 2.11 does not have.
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning")
-
-
-def every_collective(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """One collective of each kind, the first independent of the product after it."""
-    z = functional.all_reduce(x @ w, "sum", "0")
-    u = torch.relu(x @ w.t())
-    whole = functional.all_gather_tensor(u, 0, "0")
-    part = functional.reduce_scatter_tensor(whole * 2, "sum", 0, "0")
-    a, b = functional.all_reduce_coalesced([part, u + 1], "avg", "0")
-    c = functional.all_to_all_single(u, None, None, "0")
-    return z + u, a + 1, b, c * 2
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +35,10 @@ def arguments() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.ones(64, 64), torch.ones(64, 64)
 
 
-@pytest.fixture(scope="module")
-def traced(group: None) -> Trace:
-    return explorer.trace(every_collective, *arguments(), target="h100")
+@pytest.fixture
+def traced(zoo: Callable[[str], Trace]) -> Trace:
+    """One collective of each kind, for eight GPUs."""
+    return zoo("every collective h100")
 
 
 def counted_by_torch(function: Callable[..., Any]) -> dict[str, int]:
@@ -58,12 +49,13 @@ def counted_by_torch(function: Callable[..., Any]) -> dict[str, int]:
     return {short_name(name): count for name, count in names.items() if is_collective(name)}
 
 
+@pytest.mark.usefixtures("group")
 def test_every_collective_that_torch_counts_has_a_row(traced: Trace) -> None:
     """The rows name the collectives that CommDebugMode counts in eager, as often as it does."""
     counted: dict[str, int] = {}
     for row in collectives(traced):
         counted[row["operator"]] = counted.get(row["operator"], 0) + 1
-    assert counted == counted_by_torch(every_collective)
+    assert counted == counted_by_torch(zoo_programs.every_collective)
     assert len(counted) == 5
 
 
@@ -84,7 +76,7 @@ def test_a_row_names_its_group_and_the_users_line(traced: Trace) -> None:
     for row in collectives(traced):
         assert row["ranks"] == tuple(range(WORLD)), row
         assert row["size"] == WORLD
-        assert row["file"] == __file__
+        assert row["file"] == zoo_programs.__file__
         assert "functional." in row["code"]
 
 
@@ -110,9 +102,10 @@ def test_what_runs_meanwhile_stands_between(traced: Trace) -> None:
     assert between["all_gather_into_tensor"] == ()
 
 
+@pytest.mark.compile  # no entry of the zoo is for the group of its process
 def test_a_graph_without_a_wrapper_gives_its_own_lines(group: None) -> None:
     """With the backend aot_eager the lines are those of AOTAutograd's graph, and its nodes stand between."""
-    trace = explorer.trace(every_collective, *arguments(), backend="aot_eager")
+    trace = explorer.trace(zoo_programs.every_collective, *arguments(), backend="aot_eager")
     rows = collectives(trace)
     text = trace.text("forward").splitlines()
     assert len(rows) == 5
@@ -126,14 +119,9 @@ def test_a_saved_trace_has_the_same_collectives(traced: Trace, tmp_path: Any) ->
     assert list(collectives(explorer.load(tmp_path / "t.json.gz"))) == list(collectives(traced))
 
 
-def of_an_input(x: torch.Tensor) -> torch.Tensor:
-    """A collective of what the caller keeps, so that Inductor copies it first."""
-    return functional.all_reduce(x, "sum", "0") + x
-
-
-def test_a_call_in_place_is_that_of_the_graphs_operator(group: None) -> None:
+def test_a_call_in_place_is_that_of_the_graphs_operator(zoo: Callable[[str], Trace]) -> None:
     """The graph has all_reduce and the wrapper all_reduce_ on a copy: the lines are the wrapper's."""
-    trace = explorer.trace(of_an_input, torch.ones(64, 64), target="h100")
+    trace = zoo("collective of an input h100")
     (row,) = collectives(trace)
     lines = trace.text("output_code").splitlines()
     assert row["call"] == "_c10d_functional.all_reduce.default" and row["wrapper"]
@@ -159,6 +147,7 @@ class Layers(nn.Module):
         return functional.all_gather_tensor(self.down(hidden), 0, "0")  # type: ignore[no-any-return]
 
 
+@pytest.mark.compile  # DistributedDataParallel is made in a group
 def test_each_bucket_of_ddp_has_its_collectives(group: None) -> None:
     """DDPOptimizer makes a graph a bucket, all of one name: each has its own wrapper."""
     model = DistributedDataParallel(Layers(), bucket_cap_mb=1)
@@ -179,21 +168,9 @@ def test_a_collective_without_a_start_keeps_its_place(traced: Trace) -> None:
     assert [row["node"] for row in in_order(rows[::-1])] == [row["node"] for row in rows]  # type: ignore[arg-type]
 
 
-def branching(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """A collective in each branch of a cond, and one behind it."""
-
-    def summed(x: torch.Tensor) -> torch.Tensor:
-        return functional.all_reduce(x @ w, "sum", "0") + 1
-
-    def gathered(x: torch.Tensor) -> torch.Tensor:
-        return functional.all_gather_tensor(x[: 64 // WORLD], 0, "0") * 2
-
-    return functional.all_reduce(torch.cond(x.sum() > 0, summed, gathered, (x,)), "sum", "0") + w
-
-
-def test_collectives_inside_a_cond_have_rows(group: None) -> None:
+def test_collectives_inside_a_cond_have_rows(zoo: Callable[[str], Trace]) -> None:
     """Those of both branches too, with their lines, bytes, and where they start and are waited for in the branch's own text."""
-    trace = explorer.trace(branching, *arguments(), target="h100")
+    trace = zoo("branching collectives h100")
     tensor = 64 * 64 * 4
     rows = {row["node"]: row for row in collectives(trace)}
     assert {name: (row["operator"], row["bytes"]) for name, row in rows.items()} == {

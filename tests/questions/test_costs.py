@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,12 @@ from explorer.questions.figures import figures
 from explorer.traced import Kernels, Trace
 
 H100 = Target.parse("h100")
+
+
+@pytest.fixture
+def trained(zoo: Callable[[str], Trace]) -> Trace:
+    """A training step for an absent H100."""
+    return zoo("block training h100")
 
 
 def group(number: int, read: int, written: int) -> dict[str, Any]:
@@ -98,9 +105,9 @@ def test_a_recording_without_verdicts_has_no_bytes(replayed) -> None:  # type: i
     assert Kernels().table() == ()
 
 
-def test_the_table_adds_up_to_the_figures_of_what_if(for_h100: Trace) -> None:
+def test_the_table_adds_up_to_the_figures_of_what_if(trained: Trace) -> None:
     """What kernels and library calls move is what `what_if` says that the whole code moves."""
-    rows, groups, whole = for_h100.kernels.table(), for_h100.fusion.groups(), figures(for_h100)
+    rows, groups, whole = trained.kernels.table(), trained.fusion.groups(), figures(trained)
     calls = [g for g in groups if not g["kernels"]]
     for key in ("read", "written"):
         assert sum(row[key] for row in rows) + sum(g[key] for g in calls) == whole[f"bytes_{key}"]
@@ -231,17 +238,17 @@ def test_a_transposed_convolution_is_estimated_on_tensor_cores() -> None:
     assert estimate(H100, work({**ways[True], "dtype": "float32"})).outside == ""
 
 
-def test_the_table_has_operations_and_what_is_outside(for_h100: Trace) -> None:
+def test_the_table_has_operations_and_what_is_outside(trained: Trace) -> None:
     """Every row of kernels and of library calls has them; the linear layers are 2 × rows × inputs × outputs."""
-    assert {row["operations"] for row in for_h100.kernels.table()} == {0}
-    calls = for_h100.library_calls
+    assert {row["operations"] for row in trained.kernels.table()} == {0}
+    calls = trained.library_calls
     assert calls and all(row["operations"] > 0 and row["dtype"] == "float32" and row["outside"] == "" for row in calls)
     assert all(row["seconds"] > LAUNCHES["library"] and "H100" in row["seconds_known"] for row in calls)
 
 
-def test_what_was_counted_survives_saving(for_h100: Trace, tmp_path: Path) -> None:
+def test_what_was_counted_survives_saving(trained: Trace, tmp_path: Path) -> None:
     """A loaded trace has the same kernels, library calls, estimates and memory."""
-    for_h100.save(tmp_path / "t.json.gz")
+    trained.save(tmp_path / "t.json.gz")
     loaded = explorer.load(tmp_path / "t.json.gz")
-    assert loaded.kernels.table() == for_h100.kernels.table() and loaded.library_calls == for_h100.library_calls
-    assert loaded.memory.table() == for_h100.memory.table()
+    assert loaded.kernels.table() == trained.kernels.table() and loaded.library_calls == trained.library_calls
+    assert loaded.memory.table() == trained.memory.table()

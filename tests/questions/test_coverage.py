@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-import torch
 
-import explorer
 from explorer.errors import InputError
 from explorer.model.values import Artifact, Link, plain
 from explorer.stages.kinds import REASONS
@@ -71,9 +69,9 @@ def test_a_line_below_a_kernel_is_what_the_kernels_line_is(small: Trace) -> None
     assert [n for n, _ in small.coverage("ttir")[0]["missing"]] == [2, 5]
 
 
-def test_fewer_links_are_a_smaller_share(for_h100: Trace) -> None:
+def test_fewer_links_are_a_smaller_share(zoo: Callable[[str], Trace]) -> None:
     """For each stage half of its links are deleted, then all: its share falls, and is nothing at last."""
-    made = for_h100
+    made = zoo("block training h100")
     shares = {row["stage"] for row in made.coverage() if row["linked"]}
     assert {"kernel", "post_grad", "ttir", "ttgir", "llir", "ptx"} <= shares
     for stage in shares - {"dynamo_bytecode"}:  # of a few lines of the function itself
@@ -169,25 +167,14 @@ def test_graphs_are_covered_in_recordings_of_every_version(program: str, replaye
                 assert row["share"] == 1.0, (version, row)
 
 
-class Mlp(torch.nn.Module):
-    """Two linear layers with a GELU and a layer norm between them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.up, self.norm, self.down = torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.Linear(32, 16)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = torch.nn.functional.gelu(self.up(x))
-        return self.down(self.norm(hidden))
-
-
-def test_every_stage_of_an_mlp_is_covered_down_to_sass(not_covered: Callable[[Trace], object]) -> None:
+def test_every_stage_of_an_mlp_is_covered_down_to_sass(
+    zoo: Callable[[str], Trace], not_covered: Callable[[Trace], object]
+) -> None:
     """Forward and backward: each node, operation and kernel's line leads to a user's line, and nearly each instruction.
 
     Missing are instructions that LLVM gives no line. What is inlined from triton's library is among those linked.
     """
-    pytest.importorskip("triton")
-    made = explorer.trace(Mlp(), torch.randn(8, 16), target="h100", train=True).with_sass()
+    made = zoo("mlp training h100 sass")
     rows = made.coverage()
     assert {"sass", "ptx", "kernel", "post_grad", "ir_post_fusion", "output_code"} <= {row["stage"] for row in rows}
     assert not_covered(made) == []
@@ -209,89 +196,27 @@ def test_a_module_is_followed_to_all_that_it_became(replayed: Callable[[str], Tr
         made.follow_module("nowhere")
 
 
-@torch.library.custom_op("explorer_tests_coverage::bump", mutates_args={"x"})
-def bump(x: torch.Tensor) -> None:
-    x.add_(1)
-
-
-@bump.register_fake
-def _(x: torch.Tensor) -> None:
-    return None
-
-
-def bumped(x: torch.Tensor) -> torch.Tensor:
-    y = x * 2
-    bump(y)
-    z = y * y
-    bump(z)
-    return z + y
-
-
-def jacobian(x: torch.Tensor) -> object:
-    return torch.func.jacrev(lambda a: torch.sin(a).diagonal() * a.sum())(x)
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x)
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return gradient * x.cos() * 2
-
-
-def own_function(x: torch.Tensor) -> torch.Tensor:
-    return Doubled.apply(x) * 3  # type: ignore[no-any-return]
-
-
-@torch.compiler.nested_compile_region
-def region(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return (x @ weight).relu() + 1
-
-
-def regions(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return region(region(x, weight), weight).sum()
-
-
-#: What a line without a link was once seen in, its arguments, and whether it trains.
-WHOLLY: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...], bool]] = {
-    "calls of a mutating custom operator": (bumped, (torch.randn(8),), False),
-    "a scatter that a pass decomposes": (jacobian, (torch.randn(4, 4),), False),
-    "switches in an autograd.Function": (own_function, (torch.randn(8, requires_grad=True),), True),
-    "passes over a region's own joint graph": (regions, (torch.randn(8, 8, requires_grad=True), torch.randn(8, 8)), True),
-    "gradients added in a module of torch's": (
-        torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True),
-        (torch.randn(2, 4, 16),),
-        True,
-    ),
+#: Traces, by what a line without a link was once seen in.
+WHOLLY = {
+    "calls of a mutating custom operator": "bumped h100",
+    "a scatter that a pass decomposes": "jacobian h100",
+    "switches in an autograd.Function": "own gradient training h100",
+    "passes over a region's own joint graph": "regions training h100",
+    "gradients added in a module of torch's": "encoder training h100",
 }
 
 
-@pytest.mark.filterwarnings(
-    "ignore:TensorFloat32 tensor",
-    "ignore:`torch._prims_common.check`",
-    "ignore:.* should not be instantiated",
-    "ignore:invoke_subgraph traced",
-)
 @pytest.mark.parametrize("name", WHOLLY)
-def test_every_line_is_linked(name: str, not_covered: Callable[[Trace], object]) -> None:
+def test_every_line_is_linked(name: str, zoo: Callable[[str], Trace], not_covered: Callable[[Trace], object]) -> None:
     """Each line that computes leads to a user's line, in every stage, but for what LLVM gives no line."""
-    pytest.importorskip("triton")
-    function, inputs, train = WHOLLY[name]
-    made = explorer.trace(function, *inputs, target="h100", train=train)
-    assert not made.failures
-    assert not_covered(made) == []
+    assert not_covered(zoo(WHOLLY[name])) == []
 
 
-def test_each_call_of_an_operator_is_its_own() -> None:
+def test_each_call_of_an_operator_is_its_own(zoo: Callable[[str], Trace]) -> None:
     """Two calls of one mutating operator in the wrapper lead to one line each."""
-    pytest.importorskip("triton")
-    made = explorer.trace(bumped, torch.randn(8), target="h100")
-    (code,), (source,) = made.find("output_code"), [a for a in made.find("source") if "bumped" in a.text]
-    calls = [n for n, line in enumerate(code.lines, 1) if line.lstrip().startswith("torch.ops.explorer_tests_coverage")]
+    made = zoo("bumped h100")
+    (code,), (source,) = made.find("output_code"), [a for a in made.find("source") if "def bumped" in a.text]
+    calls = [n for n, line in enumerate(code.lines, 1) if line.lstrip().startswith("torch.ops.explorer_zoo")]
     rows = [[row for row in made.follow(code.id, n) if row["artifact"] == source.id] for n in calls]
     found = [[row["lines"] for row in some if row["route"][0] == "extern kernel"] for some in rows]
     assert [{source.lines[n - 1].strip() for lines in some for n in lines} for some in found] == [{"bump(y)"}, {"bump(z)"}]

@@ -275,6 +275,7 @@ def test_the_text_says_all_and_links_to_the_scheduler_nodes(trace: Trace) -> Non
     assert [before.lines[n - 1].partition(":")[0] for n in link.target_lines] == ["op0", "op1", "op2"]
 
 
+@pytest.mark.compile
 def test_verdicts_survive_saving_and_need_no_torch(trace: Trace, tmp_path: Path) -> None:
     """A loaded trace answers the same, in a process without torch."""
     path = tmp_path / "t.json.gz"

@@ -22,9 +22,10 @@ def f(x: torch.Tensor) -> torch.Tensor:
     return x.sin() + 1
 
 
-@pytest.fixture(scope="module")
-def eager() -> Trace:
-    return explorer.trace(f, R(8), backend="eager")
+@pytest.fixture
+def eager(zoo: Callable[[str], Trace]) -> Trace:
+    """A trace by a backend that writes no kernels."""
+    return zoo("doubled")
 
 
 @pytest.fixture
@@ -147,14 +148,17 @@ def test_arguments_of_another_kind_are_answered(call: Callable[[], Any], said: s
         call()
 
 
-def test_changes_of_another_kind_are_answered(eager: Trace) -> None:
-    """`what_if` says what its arguments are."""
+@pytest.mark.compile
+def test_changes_of_another_kind_are_answered() -> None:
+    """`what_if`, which compiles again in the process that did, says what its arguments are."""
+    eager = explorer.trace(f, R(8), backend="eager")
     with pytest.raises(InputError, match="options is a mapping"):
         eager.what_if(options="max_fusion_size")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="without_pattern takes a name"):
         eager.what_if(without_pattern=3)  # type: ignore[arg-type]
 
 
+@pytest.mark.compile
 def test_a_function_called_without_its_arguments_gets_a_note() -> None:
     """Python's own error goes through, with what to write."""
     with pytest.raises(TypeError) as raised:
@@ -162,6 +166,7 @@ def test_a_function_called_without_its_arguments_gets_a_note() -> None:
     assert "trace(f, x)" in raised.value.__notes__[0]
 
 
+@pytest.mark.compile
 def test_a_backend_that_is_not_installed_says_so_first() -> None:
     """The failure of a backend that torch registers begins with what to do."""
     trace = explorer.trace(f, R(8), backend="openxla")
@@ -169,6 +174,7 @@ def test_a_backend_that_is_not_installed_says_so_first() -> None:
     assert failure.message.startswith("the backend 'openxla' needs a package that is not installed") and failure.fatal
 
 
+@pytest.mark.compile
 def test_triton_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     """Installed, and broken: the target is refused with the reason, by trace and by record."""
     pytest.importorskip("triton")
@@ -184,6 +190,7 @@ def test_triton_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     assert done.stdout.count("which is installed and cannot be imported") == 2, done.stderr
 
 
+@pytest.mark.compile
 def test_a_dropped_compile_is_named_by_a_check() -> None:
     """After torch._dynamo.reset() there is nothing to interpret: the message says what dropped it."""
     pytest.importorskip("triton")

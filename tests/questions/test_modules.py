@@ -9,10 +9,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
-import explorer
 from explorer.questions.modules import NOT_COMPUTED, boxes_in_order, module_paths
 from explorer.traced import Trace
 
@@ -41,25 +38,11 @@ def graphs(trace: Trace) -> Iterable[Sequence[Mapping[str, Any]]]:
     yield from (a.nodes for a in trace.artifacts if a.nodes and a.nodes[0].get("op"))
 
 
-class GPT2(nn.Module):
-    """The first layers of PyTorch's own block and of transformers' GPT-2, one after the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        from transformers import GPT2Config
-        from transformers.models.gpt2.modeling_gpt2 import GPT2Block
-
-        self.torch = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, norm_first=True, batch_first=True)
-        self.gpt2 = GPT2Block(GPT2Config(n_embd=16, n_head=2, attn_implementation="sdpa"), layer_idx=0).eval()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.gpt2(self.torch(x))  # type: ignore[no-any-return]
-
-
-@pytest.fixture(scope="module")
-def blocks() -> Trace:
-    pytest.importorskip("triton")
-    return explorer.trace(GPT2(), torch.randn(1, 8, 16), target="h100", train=True)
+@pytest.fixture
+def blocks(zoo: Callable[[str], Trace]) -> Trace:
+    """A training step of PyTorch's own block and of transformers' GPT-2, one after the other."""
+    pytest.importorskip("transformers", reason="transformers is not installed: it has GPT-2's block")
+    return zoo("layers training h100")
 
 
 def test_a_transformer_block_is_drawn_in_its_order(blocks: Trace) -> None:

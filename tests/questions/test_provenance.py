@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import re
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import explorer
 from explorer.model.trace_data import TraceData, merged
@@ -196,16 +196,9 @@ def test_a_link_to_a_call_alone_says_that_it_is_coarse() -> None:
     }
 
 
-def test_a_gradient_leads_to_its_call_and_says_so() -> None:
+def test_a_gradient_leads_to_its_call_and_says_so(zoo: Callable[[str], Trace]) -> None:
     """torch.func.grad's nodes lead to its call only: no text names their forward line. A forward line is exact."""
-
-    def wave(x: torch.Tensor) -> torch.Tensor:
-        return (torch.sin(x) * x).sum()
-
-    def gradient(x: torch.Tensor) -> torch.Tensor:
-        return torch.func.grad(wave)(x)
-
-    made = explorer.trace(gradient, torch.ones(64), target="h100")
+    made = zoo("gradient h100")
     (kernel,) = made.find("kernel")
     rows = {
         word: [row["coarse"] for row in made.follow(kernel.id, at).where(stage="source")]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import explorer
 from explorer.model.values import Failure
@@ -22,25 +21,13 @@ from explorer.traced.ranks import Ranks
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
 
-def doubled(x: torch.Tensor) -> torch.Tensor:
-    """Add a tensor to itself."""
-    return x + x
+Zoo = Callable[[str], explorer.Trace]
 
 
-def squared(x: torch.Tensor) -> torch.Tensor:
-    """Multiply a tensor by itself."""
-    return x * x
-
-
-def trace(function: Callable[[torch.Tensor], torch.Tensor], size: int) -> explorer.Trace:
-    """A trace of Dynamo's graph alone, which is quick to make."""
-    return explorer.trace(function, torch.ones(size), backend="eager")
-
-
-@pytest.fixture(scope="module")
-def small() -> explorer.Trace:
-    """What most ranks compute."""
-    return trace(doubled, 4)
+@pytest.fixture
+def small(zoo: Zoo) -> explorer.Trace:
+    """What most ranks compute: a trace of Dynamo's graph alone, as those of the other ranks are."""
+    return zoo("doubled")
 
 
 def place(rank: int, item: Item) -> Place:
@@ -57,20 +44,20 @@ def ranks_of(folder: Path, traces: Sequence[explorer.Trace]) -> Ranks:
     return loaded
 
 
-def test_a_rank_with_another_shape_is_named_with_the_line(small: explorer.Trace, tmp_path: Path) -> None:
+def test_a_rank_with_another_shape_is_named_with_the_line(small: explorer.Trace, zoo: Zoo, tmp_path: Path) -> None:
     """The others are one group; the row has both shapes, and the line of the program."""
-    ranks = ranks_of(tmp_path, [small, small, trace(doubled, 5), small])
+    ranks = ranks_of(tmp_path, [small, small, zoo("doubled of 5"), small])
     first = ranks.first
     assert ranks.groups == ((0, 1, 3), (2,)) and first is not None
     assert (first["kind"], first["ranks"], first["others"]) == ("graph", (2,), (0, 1, 3))
     assert "[5]" in first["here"] and "[4]" in first["there"]
-    assert Path(__file__).read_text().split("\n")[first["line"] - 1].strip() == "return x + x"
-    assert f"{Path(__file__).name}:{first['line']}" in str(ranks) and "rank 0-1, 3" in str(ranks)
+    assert Path(first["file"]).read_text(encoding="utf-8").split("\n")[first["line"] - 1].strip() == "return x + x"
+    assert f"zoo_programs.py:{first['line']}" in str(ranks) and "rank 0-1, 3" in str(ranks)
 
 
-def test_another_function_ends_the_comparison_with_the_others(small: explorer.Trace, tmp_path: Path) -> None:
+def test_another_function_ends_the_comparison_with_the_others(small: explorer.Trace, zoo: Zoo, tmp_path: Path) -> None:
     """What comes after is compared among the ranks that compile the same function."""
-    other = trace(squared, 4)
+    other = zoo("squared")
     ranks = ranks_of(tmp_path, [small, other, other])
     assert [(row["kind"], row["ranks"]) for row in ranks.divergences] == [("function", (0,))]
     assert ranks.groups == ((1, 2), (0,))
@@ -107,10 +94,10 @@ def test_ranks_that_have_guards_alone_are_not_called_equal(small: explorer.Trace
     assert ranks.groups == () and "rank 0-1 compiled no graph" in str(ranks) and "compute the same" not in str(ranks)
 
 
-def test_one_file_of_all_ranks_gives_the_same(small: explorer.Trace, tmp_path: Path) -> None:
+def test_one_file_of_all_ranks_gives_the_same(small: explorer.Trace, zoo: Zoo, tmp_path: Path) -> None:
     """The file has each rank's trace unchanged, and equal ranks give equal bytes."""
     (tmp_path / "job").mkdir()
-    ranks = ranks_of(tmp_path / "job", [small, trace(doubled, 5)])
+    ranks = ranks_of(tmp_path / "job", [small, zoo("doubled of 5")])
     ranks.save(tmp_path / "all.ranks")
     again = explorer.load(tmp_path / "all.ranks")
     assert dict(again) == dict(ranks) and again.divergences == ranks.divergences
@@ -160,74 +147,36 @@ def test_two_ranks_need_the_length_of_a_dimension() -> None:
     assert keys[0] != keys[1] and not replaced
 
 
-def along_rows(x: torch.Tensor) -> torch.Tensor:
-    """Add up along the first dimension, or along the second on another rank."""
-    return torch.cumsum(x, DIMENSION)
-
-
-DIMENSION = 0
-
-
-def test_another_argument_on_two_ranks_is_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_argument_on_two_ranks_is_a_divergence(zoo: Zoo, tmp_path: Path) -> None:
     """cumsum along 0 on rank 0 and along 1 on rank 1 is no part of a whole."""
-    traces = []
-    for rank in (0, 1):
-        monkeypatch.setitem(globals(), "DIMENSION", rank)
-        traces.append(explorer.trace(along_rows, torch.ones(4, 4), backend="eager"))
-    ranks = ranks_of(tmp_path, traces)
+    ranks = ranks_of(tmp_path, [zoo(f"accumulated {rank}") for rank in (0, 1)])
     assert {"graph", "guards"} <= {row["kind"] for row in ranks.divergences}
     assert ranks.groups == ((0,), (1,))
 
 
-def by_first(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """One of three products, by which the ranks differ."""
-    added = x + y + z
-    return torch.mm(x, (x, y, z)[DIMENSION]) + added
-
-
-def test_another_operand_is_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_operand_is_a_divergence(zoo: Zoo, tmp_path: Path) -> None:
     """mm(x, x), mm(x, y) and mm(x, z) differ by a node, whose place is no number of the program."""
     traces = []
     for rank in (0, 1, 2):
-        monkeypatch.setitem(globals(), "DIMENSION", rank)
-        made = explorer.trace(by_first, *(torch.ones(4, 4) for _ in range(3)), backend="eager")
+        made = zoo(f"multiplied {rank}")
         traces.append(replace(made, artifacts=tuple(a for a in made.artifacts if a.stage == "dynamo" or a.stage == "source")))
     ranks = ranks_of(tmp_path, traces)
     assert {row["kind"] for row in ranks.divergences} == {"graph"} and len(ranks.groups) == 3
 
 
-SCALE = 1 / 3
-
-
-def scaled(x: torch.Tensor) -> torch.Tensor:
-    """Multiply by a number with many digits."""
-    return x * SCALE
-
-
-def test_long_numbers_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_numbers_are_compared(zoo: Zoo, tmp_path: Path) -> None:
     """1/3 and 1/7, and long integers, are what the program says and no addresses."""
-    traces = []
-    for scale in (1 / 3, 1 / 7):
-        monkeypatch.setitem(globals(), "SCALE", scale)
-        traces.append(trace(scaled, 4))
+    traces = [zoo(f"scaled {number}") for number in (1 / 3, 1 / 7)]
     assert "graph" in {row["kind"] for row in ranks_of(tmp_path, traces).divergences}
     assert neutral("seed=123456789012345") != neutral("seed=123456789012346")
     assert neutral("G['__builtins_dict___16']") == neutral("G['__builtins_dict___4']")
     assert neutral("G['___unnamed_scope_140059514723456_c7']") == neutral("G['___unnamed_scope_140122577162944_c7']")
 
 
-def branching(x: torch.Tensor) -> torch.Tensor:
-    """A branch whose graph has the number by which the ranks differ."""
-    return torch.cond(x.sum() > 0, lambda a: a * SCALE, lambda a: a.sin(), (x,))  # type: ignore[no-any-return]
-
-
-def test_graphs_inside_a_graph_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The branches of torch.cond are graphs of their own, with the line of the program."""
-    traces = []
-    for scale in (0.5, 0.25):
-        monkeypatch.setitem(globals(), "SCALE", scale)
-        traces.append(trace(branching, 4))
-    (row,) = ranks_of(tmp_path, traces).divergences.where(kind="graph")
+@pytest.mark.parametrize("program", ["scaled in a branch", "with keyword"])
+def test_graphs_inside_a_graph_and_keyword_arguments_are_compared(program: str, zoo: Zoo, tmp_path: Path) -> None:
+    """The branches of torch.cond are graphs of their own; where only a keyword differs the two labels differ."""
+    (row,) = ranks_of(tmp_path, [zoo(f"{program} {number}") for number in (0.5, 0.25)]).divergences.where(kind="graph")
     assert "0.5" in row["there"] and "0.25" in row["here"]
 
 
@@ -249,12 +198,9 @@ def test_a_graph_without_nodes_is_missing(small: explorer.Trace, tmp_path: Path)
     assert one.groups == ((0, 1), (2,))
 
 
-def test_places_that_follow_the_rank_are_said_with_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_that_follow_the_rank_are_said_with_the_group(zoo: Zoo, tmp_path: Path) -> None:
     """Ranks are not called equal without a word where numbers follow the rank."""
-    traces = []
-    for scale in (0, 4):
-        monkeypatch.setitem(globals(), "SCALE", scale)
-        traces.append(trace(scaled, 4))
+    traces = [zoo(f"scaled {number}") for number in (0, 4)]
     ranks = ranks_of(tmp_path, [replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "guards")) for t in traces])
     assert ranks.groups == ((0, 1),)
     assert "compute the same, but for a number that is n × rank in 1 place: rank 0-1" in str(ranks)
@@ -267,21 +213,6 @@ def test_a_failed_compile_is_named(small: explorer.Trace, tmp_path: Path, failin
     ranks = ranks_of(tmp_path, [failed if rank in failing else small for rank in (0, 1)])
     assert [(row["kind"], row["ranks"]) for row in ranks.divergences] == [("failed compile", (1,))] * (len(failing) == 1)
     assert f"a compile failed: rank {'1' if len(failing) == 1 else '0-1'}: TorchRuntimeError: no such operator" in str(ranks)
-
-
-def test_labels_have_keyword_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only a keyword differs the two labels differ."""
-    traces = []
-    for scale in (0.5, 0.25):
-        monkeypatch.setitem(globals(), "SCALE", scale)
-        traces.append(trace(with_keyword, 4))
-    (row,) = ranks_of(tmp_path, traces).divergences.where(kind="graph")
-    assert "0.5" in row["there"] and "0.25" in row["here"]
-
-
-def with_keyword(x: torch.Tensor) -> torch.Tensor:
-    """Add with a keyword argument."""
-    return torch.add(x, x, alpha=SCALE)
 
 
 @pytest.mark.parametrize("name", ["trace.json.gz", "trace.rank0.json.gz"])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import explorer
 from explorer.files import trace_file
@@ -19,16 +18,10 @@ from explorer.traced.ranks import Ranks
 RANKS = 4
 
 
-def normed(x: torch.Tensor) -> torch.Tensor:
-    """A kernel or two."""
-    y = torch.softmax(x, -1)
-    return y.sum(0)
-
-
-@pytest.fixture(scope="module")
-def one() -> explorer.Trace:
+@pytest.fixture
+def one(zoo: Callable[[str], explorer.Trace]) -> explorer.Trace:
     """What each rank computes."""
-    return explorer.trace(normed, torch.ones(64, 64), target="h100")
+    return zoo("softmax h100")
 
 
 @pytest.fixture
@@ -39,6 +32,11 @@ def saved(one: explorer.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         later = tuple(replace(a, seconds=rank + 0.5, time=rank * 1e-9) for a in one.artifacts)
         replace(one, artifacts=later).save(tmp_path / f"trace.rank{rank}.json.gz")
     return tmp_path
+
+
+def file_of(trace: explorer.Trace) -> str:
+    """The file of a trace's program."""
+    return str(trace.find("source")[0].data["file"])
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[Any]:
@@ -88,18 +86,17 @@ def test_a_kernel_that_differs_is_placed(one: explorer.Trace, saved: Path, monke
     ranks = loaded(saved)
     assert ranks.first is not None and len(ranks.divergences) == 1 and len(placed) == 1
     assert (ranks.first["kind"], ranks.first["ranks"]) == ("kernels", (2,)) and "program_id(1)" in ranks.first["here"]
-    assert ranks.first["file"] == __file__ and ranks.first["code"] == "y = torch.softmax(x, -1)"
+    assert ranks.first["file"] == file_of(one) and ranks.first["code"] == "y = torch.tanh(x @ w)"
 
 
-def test_a_node_that_differs_is_placed(one: explorer.Trace, saved: Path) -> None:
+def test_a_node_that_differs_is_placed(one: explorer.Trace, zoo: Callable[[str], explorer.Trace], saved: Path) -> None:
     """Of a graph the line is that of the node."""
-    cosine = explorer.trace(lambda x: torch.cos(torch.softmax(x, -1)).sum(0), torch.ones(64, 64), target="h100")
-    graph, other = one.find("dynamo")[0], cosine.find("dynamo")[0]
+    graph, other = one.find("dynamo")[0], zoo("softmax h100 edited").find("dynamo")[0]
     changed = tuple(replace(a, data=other.data) if a == graph else a for a in one.artifacts)
     replace(one, artifacts=changed).save(saved / "trace.rank1.json.gz")
     first = loaded(saved).first
     assert first is not None and (first["kind"], first["ranks"]) == ("graph", (1,))
-    assert "cos" in first["here"] and first["file"] == __file__ and first["line"] > 0
+    assert "sum" in first["here"] and first["file"] == file_of(one) and first["line"] > 0
 
 
 def test_the_files_may_be_gone_once_they_are_loaded(saved: Path) -> None:

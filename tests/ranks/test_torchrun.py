@@ -1,4 +1,4 @@
-"""Jobs under torchrun with gloo: each rank is traced, and one that computes something else than the others is found."""
+"""Jobs of several ranks with gloo, one of them under torchrun: a rank that computes something else than the others is found."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ import explorer
 from explorer import cli
 from explorer.traced.ranks import Ranks
 
-pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo"),
+]
 
+#: What starts ranks from one process.
+FORKED = Path(__file__).parent / "forked_ranks.py"
 #: One function that every rank calls alike, rank 1 each time 50 ms after the others, and one that it calls with another shape.
 PROGRAM = """
 import time
@@ -44,11 +49,15 @@ dist.destroy_process_group()
 """
 
 
-def torchrun(program: str, folder: Path, ranks: int = 2, options: Sequence[str] = ()) -> Path:
-    """Trace a program on several ranks, as a user does, and return the folder of the traces."""
+def torchrun(program: str, folder: Path, options: Sequence[str] = ()) -> Path:
+    """Trace a program on two ranks, as a user does, and return the folder of the traces."""
     (folder / "program.py").write_text(program)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "--no-python"]
-    command = [*launch, sys.executable, "-m", "explorer", "trace", "-o", "out/", *options, "program.py"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    return traced([*launch, sys.executable, "-m", "explorer", "trace", "-o", "out/", *options, "program.py"], folder)
+
+
+def traced(command: Sequence[str], folder: Path) -> Path:
+    """Run a job in the folder of its program, and return the folder of the traces."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -128,9 +137,9 @@ def test_the_two_are_shown_side_by_side(ranks: Ranks, tmp_path: Path) -> None:
     assert (tmp_path / "ranks.html").stat().st_size > 10_000
 
 
-#: Four ranks: rank 2 calls `other` with another shape, rank 1 `mode` under another guard, rank 3 exchanges in another order, and
-#: rank 0 cannot compile `failing`.
-FOUR = """
+#: Three ranks: rank 2 calls `other` with another shape, rank 1 `mode` under another guard, rank 0 exchanges in another order, and
+#: cannot compile `failing`. Where it does not matter there is no Inductor.
+THREE = """
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -143,7 +152,7 @@ MODE = "train" if rank == 1 else "eval"
 def same(x):
     return functional.all_reduce(x.sum(0), "sum", dist.group.WORLD).relu()
 
-@torch.compile
+@torch.compile(backend="aot_eager")
 def other(x):
     return x.sin() + 1
 
@@ -165,16 +174,16 @@ def parts_first(x):
 
 @torch.compile
 def ordered(x):
-    return parts_first(x) if rank == 3 else sums_first(x)
+    return parts_first(x) if rank == 0 else sums_first(x)
 
-@torch.compile(fullgraph=True)
+@torch.compile(backend="aot_eager", fullgraph=True)
 def failing(x):
     y = x + 1
     if rank == 0:
         return x.view(5) + y
     return x.cos() + y
 
-A, B = dist.new_group([0, 1, 2, 3]), dist.new_group([0, 1, 2, 3])
+A, B = dist.new_group([0, 1, 2]), dist.new_group([0, 1, 2])
 same(torch.ones(8, 16))
 other(torch.ones(24 if rank == 2 else 16))
 mode(torch.ones(16))
@@ -189,9 +198,11 @@ dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
-    """The four ranks of the program above."""
-    loaded = explorer.load(torchrun(FOUR, tmp_path_factory.mktemp("four"), 4))
+def three(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+    """The three ranks of the program above."""
+    folder = tmp_path_factory.mktemp("three")
+    (folder / "program.py").write_text(THREE)
+    loaded = explorer.load(traced([sys.executable, str(FORKED), "3", "-o", "out/", "program.py"], folder))
     assert isinstance(loaded, Ranks)
     return loaded
 
@@ -201,32 +212,32 @@ def rows_of(ranks: Ranks, frame: str) -> list[tuple[str, tuple[int, ...], tuple[
     return [(row["kind"], row["ranks"], row["others"], row["code"]) for row in ranks.divergences.where(frame=frame)]
 
 
-def test_of_four_ranks_the_one_with_another_shape_is_named(four: Ranks) -> None:
-    """Three ranks against one, with the line; the function that all call alike is equal on all four."""
-    assert four.groups == ((0,), (1,), (2,), (3,))
-    assert rows_of(four, "0/0") == []
-    assert rows_of(four, "1/0")[0] == ("graph", (2,), (0, 1, 3), "return x.sin() + 1")
-    assert "[24]" in four.divergences[0]["here"] and "[16]" in four.divergences[0]["there"]
+def test_of_three_ranks_the_one_with_another_shape_is_named(three: Ranks) -> None:
+    """Two ranks against one, with the line; the function that all call alike is equal on all three."""
+    assert three.groups == ((0,), (1,), (2,))
+    assert rows_of(three, "0/0") == []
+    assert rows_of(three, "1/0")[0] == ("graph", (2,), (0, 1), "return x.sin() + 1")
+    assert "[24]" in three.divergences[0]["here"] and "[16]" in three.divergences[0]["there"]
 
 
-def test_a_rank_with_another_guard_only_is_named(four: Ranks) -> None:
+def test_a_rank_with_another_guard_only_is_named(three: Ranks) -> None:
     """Its graph and kernels are those of the others, and the guard has both values."""
-    assert [row[:3] for row in rows_of(four, "2/0")] == [("guards", (1,), (0, 2, 3))]
-    (row,) = four.divergences.where(frame="2/0")
+    assert [row[:3] for row in rows_of(three, "2/0")] == [("guards", (1,), (0, 2))]
+    (row,) = three.divergences.where(frame="2/0")
     assert "'train'" in row["here"] and "'eval'" in row["there"] and row["code"] == 'if MODE != "debug":'
 
 
-def test_a_rank_that_exchanges_in_another_order_is_named(four: Ranks) -> None:
+def test_a_rank_that_exchanges_in_another_order_is_named(three: Ranks) -> None:
     """The first collective that is another one, with the line on which the rank calls it."""
-    (row,) = (row for row in four.divergences if row["kind"] == "collective order")
-    assert (row["ranks"], row["others"]) == ((3,), (0, 1, 2))
+    (row,) = (row for row in three.divergences if row["kind"] == "collective order")
+    assert (row["ranks"], row["others"]) == ((0,), (1, 2))
     assert row["here"].startswith("all_gather_into_tensor of float32[8]") and row["there"].startswith("all_reduce of float32[8]")
     assert row["code"] == "b = functional.all_gather_tensor(x, 0, B)"
 
 
-def test_a_compile_that_fails_on_one_rank_is_named_with_the_line(four: Ranks) -> None:
+def test_a_compile_that_fails_on_one_rank_is_named_with_the_line(three: Ranks) -> None:
     """Its compile id, the line of the program that torch names, and torch's message."""
-    (row,) = (row for row in four.divergences if row["kind"] == "failed compile")
-    assert (row["frame"], row["ranks"], row["others"]) == ("4/0", (0,), (1, 2, 3))
-    assert row["code"] == "return x.view(5) + y" == FOUR.split("\n")[row["line"] - 1].strip()
+    (row,) = (row for row in three.divergences if row["kind"] == "failed compile")
+    assert (row["frame"], row["ranks"], row["others"]) == ("4/0", (0,), (1, 2))
+    assert row["code"] == "return x.view(5) + y" == THREE.split("\n")[row["line"] - 1].strip()
     assert row["here"].startswith("TorchRuntimeError") and row["there"] == "compiled"

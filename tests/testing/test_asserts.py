@@ -21,43 +21,9 @@ from explorer.traced import Trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the assertions are tried on compiles")
 pytest.importorskip("triton", reason="triton is not installed: kernels for a GPU you don't have need it")
+from tests import zoo_programs  # noqa: E402 it imports torch
 
 DATA = Path(__file__).parents[1] / "data"
-
-
-def block(x: Any, w: Any) -> Any:
-    h = torch.nn.functional.silu(x @ w)
-    h = h * 2
-    return h.sum(-1)
-
-
-def broken(x: Any, w: Any) -> Any:
-    h = torch.nn.functional.silu(x @ w)
-    torch._dynamo.graph_break()
-    h = h * 2
-    return h.sum(-1)
-
-
-def columns(x: Any, w: Any) -> Any:
-    h = torch.nn.functional.silu(x @ w).cumsum(0)
-    return torch.sort(h.sum(-1))[0]
-
-
-def inputs() -> tuple[Any, Any]:
-    return torch.ones(64, 128), torch.ones(128, 256)
-
-
-@pytest.fixture(scope="module")
-def traced() -> Callable[[Any], Trace]:
-    """Trace a function for an absent H100, once."""
-    traces: dict[Any, Trace] = {}
-
-    def trace(fn: Any) -> Trace:
-        if fn not in traces:
-            traces[fn] = explorer.trace(fn, *inputs(), target="h100")
-        return traces[fn]
-
-    return trace
 
 
 @pytest.fixture(scope="module")
@@ -75,52 +41,50 @@ def message(assertion: Callable[..., object], *arguments: Any, **settings: Any) 
 # Graphs and kernels ------------------------------------------------------------------------------------------------------
 
 
-def test_a_graph_break_is_named_with_its_line(traced: Callable[[Any], Trace]) -> None:
-    """As many breaks are found as torch's own `explain` counts, each with the user's line and torch's advice."""
-    assert torch._dynamo.explain(block)(*inputs()).graph_break_count == 0
-    testing.assert_no_graph_break(traced(block))
+@pytest.mark.compile
+def test_a_graph_break_is_named_with_its_line(zoo: Callable[[str], Trace]) -> None:
+    """As many breaks are found as torch's own `explain`, which compiles, counts, each with the user's line and torch's advice."""
+    inputs = torch.ones(64, 128), torch.ones(128, 256)
+    assert torch._dynamo.explain(zoo_programs.silu)(*inputs).graph_break_count == 0
+    testing.assert_no_graph_break(zoo("silu h100"))
     with pytest.raises(testing.ContractError) as raised:
-        testing.assert_no_graph_break(traced(broken))
-    assert len(raised.value.findings) == torch._dynamo.explain(broken)(*inputs()).graph_break_count == 1
+        testing.assert_no_graph_break(zoo("broken h100"))
+    assert len(raised.value.findings) == torch._dynamo.explain(zoo_programs.broken)(*inputs).graph_break_count == 1
     text = str(raised.value)
-    assert re.search(r"at: +test_asserts\.py:\d+: torch\._dynamo\.graph_break\(\)", text)
+    assert re.search(r"at: +zoo_programs\.py:\d+: torch\._dynamo\.graph_break\(\)", text)
     assert "Remove the `torch._dynamo.graph_break()` call" in text and "t.graph_breaks" in text
     torch._dynamo.reset()
 
 
-def test_kernels_are_counted_as_the_output_code_defines_them(traced: Callable[[Any], Trace]) -> None:
+def test_kernels_are_counted_as_the_output_code_defines_them(zoo: Callable[[str], Trace]) -> None:
     """The limit is the number of kernels that Inductor's output code compiles; above it all are listed with their lines."""
-    defined = traced(columns).text("output_code").count("async_compile.triton(")
+    defined = zoo("columns h100").text("output_code").count("async_compile.triton(")
     assert defined > 1
-    testing.assert_kernels(traced(columns), defined)
-    text = message(testing.assert_kernels, traced(columns), defined - 1)
+    testing.assert_kernels(zoo("columns h100"), defined)
+    text = message(testing.assert_kernels, zoo("columns h100"), defined - 1)
     assert f"{defined} kernels" in text and "triton_" in text and "h.sum(-1)" in text
 
 
-def test_graphs_are_counted_with_what_splits_them(traced: Callable[[Any], Trace]) -> None:
+def test_graphs_are_counted_with_what_splits_them(zoo: Callable[[str], Trace]) -> None:
     """Two graphs are one too many, because of the break between them."""
-    testing.assert_graphs(traced(block), 1)
-    assert "graph break" in message(testing.assert_graphs, traced(broken), 1)
+    testing.assert_graphs(zoo("silu h100"), 1)
+    assert "graph break" in message(testing.assert_graphs, zoo("broken h100"), 1)
 
 
 # Fusions -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("parts", [("silu", "sum"), ("mul", "sum_1"), ("h * 2", "h.sum(-1)"), ("aten.mul.Tensor", "aten.sum")])
-def test_what_one_kernel_computes_is_fused(parts: tuple[str, str], traced: Callable[[Any], Trace]) -> None:
+def test_what_one_kernel_computes_is_fused(parts: tuple[str, str], zoo: Callable[[str], Trace]) -> None:
     """Operators, nodes and lines whose operators Inductor's own comment gives to one kernel are fused."""
-    (kernel,) = traced(block).kernels
+    (kernel,) = zoo("silu h100").kernels
     assert {"aten.silu", "aten.mul", "aten.sum"} <= set(kernel.operators)
-    testing.assert_fused(traced(block), *parts)
+    testing.assert_fused(zoo("silu h100"), *parts)
 
 
-def test_a_piece_of_code_stands_for_its_own_operators() -> None:
+def test_a_piece_of_code_stands_for_its_own_operators(zoo: Callable[[str], Trace]) -> None:
     """Of a line that two kernels compute, a piece is what its operators are; where none is named, it is refused."""
-
-    def f(y: Any) -> Any:
-        return (y.sum() + y).amax()
-
-    t = explorer.trace(f, torch.ones(512, 512), target="h100")
+    t = zoo("largest h100")
     assert len([kernel for kernel in t.kernels if "aten.sum" in kernel.operators]) < len(t.kernels)
     testing.assert_fused(t, "y.sum() + y", "amax")
     assert "apart" in message(testing.assert_fused, t, "y.sum()", "amax")
@@ -128,37 +92,31 @@ def test_a_piece_of_code_stands_for_its_own_operators() -> None:
         testing.assert_fused(t, "(y.", "amax")
 
 
-def test_user_lines_go_by_their_numbers_too(traced: Callable[[Any], Trace]) -> None:
+def test_user_lines_go_by_their_numbers_too(zoo: Callable[[str], Trace]) -> None:
     """A line's number stands for what the line computes."""
-    first = block.__code__.co_firstlineno
-    testing.assert_fused(traced(block), first + 2, first + 3)
-    testing.assert_fused(traced(block), "silu(x @ w)", first + 2, first + 3)
+    first = zoo("silu h100").find("source")[0].data["first_line"]
+    assert "h = h * 2" in zoo("silu h100").find("source")[0].lines[3]
+    testing.assert_fused(zoo("silu h100"), first + 3, first + 4)
+    testing.assert_fused(zoo("silu h100"), "silu(x @ w)", first + 3, first + 4)
 
 
-def test_what_is_not_fused_says_why(traced: Callable[[Any], Trace]) -> None:
+def test_what_is_not_fused_says_why(zoo: Callable[[str], Trace]) -> None:
     """The reason is the answer of `t.fusion.why`, with the lines and the kernels of both."""
-    text = message(testing.assert_fused, traced(columns), "cumsum", "sum")
-    assert traced(columns).fusion.why("cumsum", "sum").sentence in text
-    kernels = [k.name for k in traced(columns).kernels if {"aten.cumsum", "aten.sum"} & set(k.operators)]
+    text = message(testing.assert_fused, zoo("columns h100"), "cumsum", "sum")
+    assert zoo("columns h100").fusion.why("cumsum", "sum").sentence in text
+    kernels = [k.name for k in zoo("columns h100").kernels if {"aten.cumsum", "aten.sum"} & set(k.operators)]
     assert all(name in text for name in kernels) and "h.sum(-1)" in text
 
 
-def test_what_a_graph_break_keeps_apart_names_the_break(traced: Callable[[Any], Trace]) -> None:
+def test_what_a_graph_break_keeps_apart_names_the_break(zoo: Callable[[str], Trace]) -> None:
     """Nodes of two graphs are apart because of the break between these, whose line is named."""
-    text = message(testing.assert_fused, traced(broken), "silu", "sum")
-    assert "different graphs" in text and "graph_break()" in text and "test_asserts.py" in text
+    text = message(testing.assert_fused, zoo("broken h100"), "silu", "sum")
+    assert "different graphs" in text and "graph_break()" in text and "zoo_programs.py" in text
 
 
-def test_forward_and_backward_must_both_be_fused() -> None:
+def test_forward_and_backward_must_both_be_fused(zoo: Callable[[str], Trace]) -> None:
     """Where both graphs compute the parts each is judged, unless `graph` names one."""
-
-    def step(x: Any, w: Any) -> Any:
-        h = x.exp()
-        h = h.sin()
-        return (h @ w).cos()
-
-    x, w = torch.ones(8, 8, requires_grad=True), torch.ones(8, 8)
-    t = explorer.trace(step, x, w, target="h100", train=True)
+    t = zoo("waves training h100")
     testing.assert_fused(t, "x.exp()", "h.sin()")
     with pytest.raises(testing.ContractError) as raised:
         testing.assert_fused(t, "h.sin()", "(h @ w).cos()", "x.exp()")
@@ -169,85 +127,66 @@ def test_forward_and_backward_must_both_be_fused() -> None:
 
 
 @pytest.mark.parametrize(("part", "said"), [("slu", "did you mean"), (1, "no node is of line 1"), ("nothing + such", "unknown")])
-def test_a_part_that_nothing_computes_is_not_judged(part: str | int, said: str, traced: Callable[[Any], Trace]) -> None:
+def test_a_part_that_nothing_computes_is_not_judged(part: str | int, said: str, zoo: Callable[[str], Trace]) -> None:
     """A misspelt name or a wrong line fails, and offers what is there."""
-    text = message(testing.assert_fused, traced(block), part, "sum")
+    text = message(testing.assert_fused, zoo("silu h100"), part, "sum")
     assert "not judged" in text and said in text
 
 
 # Machine code, memory, calls, failures -----------------------------------------------------------------------------------
 
 
-def test_spills_are_those_of_the_machine_code(traced: Callable[[Any], Trace]) -> None:
+def test_spills_are_those_of_the_machine_code(zoo: Callable[[str], Trace]) -> None:
     """A kernel whose SASS stores to and loads from local memory spills; one without such instructions does not."""
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def many(x, out, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-        at = tl.arange(0, SIZE)
-        row = tl.load(x + at)
-        tl.store(out + at, row * tl.sum(row))  # a thread holds 512 numbers until the sum is known, and has 255 registers
-
-    testing.assert_no_spill(traced(block))
-    x = torch.ones(16384)
-    t = explorer.trace_kernel(many, x, torch.empty_like(x), SIZE=16384, grid=(1,), num_warps=1, target="h100")
+    testing.assert_no_spill(zoo("silu h100"))
+    t = zoo("spilling h100 sass")
     spilled = {"STL", "LDL"} & set(re.findall(r"\b(STL|LDL)\b", t.kernels[0].text("sass")))
     assert spilled == {"STL", "LDL"}
     text = message(testing.assert_no_spill, t)
     assert "many spills" in text and "bytes stored" in text and "registers a thread" in text
 
 
-def test_peak_memory_is_that_of_the_largest_graph(traced: Callable[[Any], Trace]) -> None:
+def test_peak_memory_is_that_of_the_largest_graph(zoo: Callable[[str], Trace]) -> None:
     """The limit is on the bytes that are live at once: the inputs, the product and what else is there."""
-    x, w = inputs()
-    product = 64 * 256 * 4
-    live = x.nbytes + w.nbytes + product
-    testing.assert_peak_memory(traced(block), live + 1)
-    text = message(testing.assert_peak_memory, traced(block), live)
+    live = 4 * (64 * 128 + 128 * 256 + 64 * 256)
+    testing.assert_peak_memory(zoo("silu h100"), live + 1)
+    text = message(testing.assert_peak_memory, zoo("silu h100"), live)
     assert "128 KiB of input w" in text and "x @ w" in text
 
 
-def test_library_calls_are_those_that_are_not_allowed(traced: Callable[[Any], Trace]) -> None:
+def test_library_calls_are_those_that_are_not_allowed(zoo: Callable[[str], Trace]) -> None:
     """A product is a library's, and no fallback; allowed by its name, it is no finding."""
-    assert "extern_kernels.mm" in traced(block).text("output_code")
-    text = message(testing.assert_no_new_fallback, traced(block))
+    assert "extern_kernels.mm" in zoo("silu h100").text("output_code")
+    text = message(testing.assert_no_new_fallback, zoo("silu h100"))
     assert "aten.mm.default is a library call, extern_kernels.mm" in text and "x @ w" in text
     for allowed in (["aten.mm"], ["aten.mm.default"]):
-        testing.assert_no_new_fallback(traced(block), allowed)
-    testing.assert_no_new_fallback(traced(block), library=False)
+        testing.assert_no_new_fallback(zoo("silu h100"), allowed)
+    testing.assert_no_new_fallback(zoo("silu h100"), library=False)
 
 
-def test_a_fallback_is_found_without_library_calls() -> None:
+def test_a_fallback_is_found_without_library_calls(zoo: Callable[[str], Trace]) -> None:
     """An operator that Inductor has no code for is a fallback."""
-
-    def f(x: Any) -> Any:
-        return torch.linalg.inv(x) + 1
-
-    t = explorer.trace(f, torch.eye(8), target="h100")
+    t = zoo("inverse h100")
     assert "torch.ops.aten.linalg_inv_ex.default" in t.text("output_code")
     assert "aten.linalg_inv_ex.default is a fallback" in message(testing.assert_no_new_fallback, t, library=False)
 
 
-def test_a_call_with_a_kernel_beside_it_is_a_call() -> None:
+def test_a_call_with_a_kernel_beside_it_is_a_call(zoo: Callable[[str], Trace]) -> None:
     """A call is found where a kernel also computes something of the node, as the copy that a scatter writes into."""
-
-    def f(x: Any, at: Any) -> Any:
-        return torch.scatter_reduce(x, 0, at, x, "prod") + 1
-
-    t = explorer.trace(f, torch.ones(8), torch.zeros(8, dtype=torch.long), target="h100")
+    t = zoo("scattered h100")
     assert "scatter_reduce" in t.text("output_code").partition("def call")[2]
     text = message(testing.assert_no_new_fallback, t, library=False)
     assert "aten.scatter_reduce.two is a fallback" in text and "aten.scatter_reduce" in str(facts_of(t).calls)
 
 
-def test_failures_are_those_that_are_not_allowed(traced: Callable[[Any], Trace]) -> None:
+@pytest.mark.compile
+def test_failures_are_those_that_are_not_allowed(zoo: Callable[[str], Trace]) -> None:
     """A compile that fails is a failure, and one whose text is allowed is none."""
 
     def compiler(graph: Any, example: Any) -> Any:
         raise ValueError("no such thing")
 
-    testing.assert_no_new_failure(traced(block))
+    testing.assert_no_new_failure(zoo("silu h100"))
     t = explorer.trace(lambda x: x + 1, torch.ones(2), backend=compiler)
     assert "no such thing" in message(testing.assert_no_new_failure, t)
     testing.assert_no_new_failure(t, ["no such thing"])
@@ -301,15 +240,16 @@ def unjudged(trace: Trace) -> dict[str, str]:
     return why
 
 
-def test_a_frame_that_a_cache_had_is_not_judged(traced: Callable[[Any], Trace]) -> None:
+def test_a_frame_that_a_cache_had_is_not_judged(zoo: Callable[[str], Trace]) -> None:
     """Where one frame was compiled and another's graph came from a cache, what became of that one is not known."""
-    t = traced(block)
+    t = zoo("silu h100")
     assert not unjudged(t)
     cached = replace(t.find("dynamo")[0], id="1/0:dynamo", frame="1/0")
     why = unjudged(Trace.of(TraceData(t.meta, (*t.artifacts, cached), t.links)))
     assert set(why) == {"kernels", "fallback", "peak memory", "fused"} and all("frame 1/0" in text for text in why.values())
 
 
+@pytest.mark.compile
 def test_a_program_that_was_compiled_in_part_is_not_judged() -> None:
     """With suppress_errors a function that fails runs in Python: nothing that it would break is said to hold."""
 
@@ -323,9 +263,9 @@ def test_a_program_that_was_compiled_in_part_is_not_judged() -> None:
     assert set(why) == set(UNSEEN) and "could not be compiled" in why["break"]
 
 
-def test_a_log_passes_only_what_it_records(traced: Callable[[Any], Trace], tmp_path: Path) -> None:
+def test_a_log_passes_only_what_it_records(zoo: Callable[[str], Trace], tmp_path: Path) -> None:
     """A folder of TORCH_COMPILE_DEBUG has no graph breaks, a TORCH_TRACE log has, and nothing of it is lost."""
-    traced(block).save_debug_dir(tmp_path)
+    zoo("silu h100").save_debug_dir(tmp_path)
     folder = explorer.load(tmp_path)
     assert isinstance(folder, Trace)
     why = unjudged(folder)
@@ -344,20 +284,20 @@ def test_spills_of_a_cpp_kernel_are_not_judged(on_cpu: Trace) -> None:
     assert "not judged" in text and "C++" in text and "h100" in text
 
 
-def test_wrong_arguments_say_what_to_give(traced: Callable[[Any], Trace]) -> None:
+def test_wrong_arguments_say_what_to_give(zoo: Callable[[str], Trace]) -> None:
     """What is no trace, no list and no number is refused before anything is judged."""
     with pytest.raises(InputError, match="takes a trace"):
-        testing.assert_no_spill(block)  # type: ignore[arg-type]
+        testing.assert_no_spill(torch.sin)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"\['aten.mm'\]"):
-        testing.assert_no_new_fallback(traced(block), "aten.mm")
+        testing.assert_no_new_fallback(zoo("silu h100"), "aten.mm")
     with pytest.raises(InputError, match="two parts or more"):
-        testing.assert_fused(traced(block), "sum")
+        testing.assert_fused(zoo("silu h100"), "sum")
     with pytest.raises(InputError, match="a number"):
-        testing.assert_peak_memory(traced(block), "1 GB")  # type: ignore[arg-type]
+        testing.assert_peak_memory(zoo("silu h100"), "1 GB")  # type: ignore[arg-type]
     for limit in (float("inf"), float("nan")):
         with pytest.raises(InputError, match="a finite number"):
-            testing.assert_peak_memory(traced(block), limit)
+            testing.assert_peak_memory(zoo("silu h100"), limit)
     with pytest.raises(InputError, match="different parts"):
-        testing.assert_fused(traced(block), "sum", "sum")
+        testing.assert_fused(zoo("silu h100"), "sum", "sum")
     with pytest.raises(InputError, match="inference"):
-        testing.assert_fused(traced(block), "mul", "sum", graph="forward")
+        testing.assert_fused(zoo("silu h100"), "mul", "sum", graph="forward")

@@ -11,6 +11,8 @@ from explorer import testing
 from explorer.errors import InputError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: recompiles are of compiled functions")
+#: `assert_no_recompile` compiles what it is given.
+pytestmark = pytest.mark.compile
 
 
 def double(x: Any) -> Any:
