@@ -1,0 +1,212 @@
+"""The lines of `explorer/` that each test runs: a pytest plugin, and the table of the rooms.
+
+`python benchmarks/covered_lines.py run FOLDER [pytest's arguments]` runs the tests of the current folder with coverage.py and
+keeps what it measures in FOLDER; processes that a test starts count. `table FOLDER [EARLIER]` prints the share of the
+statements that ran, by room, beside an earlier folder's.
+
+What a fixture of a module or of the session runs is noted for the fixture, with the tests that use it; otherwise only the
+first of them would be known to need it. `COVERED_BY` in the environment tells a process that starts for which test or fixture
+it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import coverage
+import pytest
+
+SETTINGS = """\
+[run]
+source_pkgs = explorer
+data_file = {folder}/lines
+parallel = true
+concurrency = thread
+context = ${{COVERED_BY-}}
+disable_warnings = no-data-collected, module-not-imported, couldnt-parse, no-contexts, module-not-measured, no-ctracer
+"""
+ROOT = Path(__file__).resolve().parents[1]
+
+# The plugin --------------------------------------------------------------------------------------------------------------
+
+
+def name_of(fixture: Any) -> str:
+    """The context of what a fixture runs."""
+    return f"fixture {fixture.baseid}::{fixture.argname}"
+
+
+class Contexts:
+    """Tells coverage.py which test or fixture runs, and keeps which tests passed, in which seconds and with which fixtures."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tests_by_fixture: dict[str, list[str]] = {}
+        self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
+
+    def switch(self, context: str) -> None:
+        """Note what runs from now on for a context, in this process and in those that it starts."""
+        os.environ["COVERED_BY"] = context
+        current = coverage.Coverage.current()
+        if current is not None:
+            current.switch_context(context)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Note a test, and the fixtures that it shares with others."""
+        self.switch(item.nodeid)
+        for fixtures in item._fixtureinfo.name2fixturedefs.values() if hasattr(item, "_fixtureinfo") else ():
+            for fixture in fixtures:
+                if fixture.scope != "function":
+                    self.tests_by_fixture.setdefault(name_of(fixture), []).append(item.nodeid)
+        result = yield
+        self.switch("")
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """Note what a shared fixture runs for the fixture."""
+        before = os.environ.get("COVERED_BY", "")
+        if fixturedef.scope != "function":
+            self.switch(name_of(fixturedef))
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope != "function":
+                self.switch(before)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up the phases of a test."""
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if not report.passed:
+            self.failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        """Keep what is known of the tests that this process ran."""
+        if self.tests_by_fixture:
+            passed = {test: seconds for test, seconds in self.seconds.items() if test not in self.failed}
+            known = {"fixtures": self.tests_by_fixture, "seconds": passed}
+            (self.folder / f"tests-{os.getpid()}.json").write_text(json.dumps(known), encoding="utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to note contexts where the run is measured."""
+    settings = os.environ.get("COVERAGE_PROCESS_START")
+    if settings:
+        config.pluginmanager.register(Contexts(Path(settings).parent))
+
+
+# What was measured -------------------------------------------------------------------------------------------------------
+
+
+def run(folder: Path, arguments: list[str]) -> int:
+    """Run the tests of the checkout in the current folder, and keep what they cover; pytest's exit status."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = folder / "settings.ini"
+    settings.write_text(SETTINGS.format(folder=folder.resolve()), encoding="utf-8")
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    measured = {"COVERAGE_PROCESS_START": str(settings.resolve()), "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-m", "pytest", "-p", "covered_lines", *arguments]
+    done = subprocess.run(command, env=os.environ | measured, check=False)
+    whole = coverage.Coverage(config_file=str(settings), data_file=str(folder / "lines"))
+    whole.combine([str(folder)], keep=False)
+    whole.save()
+    return done.returncode
+
+
+def place_of(file: str) -> str:
+    """A file of the package, from `explorer/` on, whichever checkout it is in."""
+    return re.sub(r".*/explorer/", "explorer/", file)
+
+
+def room_of(place: str) -> str:
+    """The room of a file of the package."""
+    return place.split("/")[1].removesuffix(".py")
+
+
+def lines_of(folder: Path) -> dict[str, set[int]]:
+    """File of the package → the lines that any test ran."""
+    data = coverage.CoverageData(str(folder / "lines"))
+    data.read()
+    return {place_of(file): set(data.lines(file) or ()) for file in data.measured_files()}
+
+
+def statements(path: Path) -> set[int]:
+    """The first lines of a file's statements, docstrings left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    return {node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)} - {node.lineno for node in texts}
+
+
+def by_room(lines: Mapping[str, set[int]]) -> dict[str, tuple[int, int]]:
+    """Room → (statements that ran, statements)."""
+    counts: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for path in sorted((ROOT / "explorer").rglob("*.py")):
+        there = statements(path)
+        place = path.relative_to(ROOT).as_posix()
+        ran, every = counts[room_of(place)]
+        counts[room_of(place)] = ran + len(there & lines.get(place, set())), every + len(there)
+    return {room: (ran, every) for room, (ran, every) in counts.items() if every}
+
+
+def table(folder: Path, earlier: Path | None) -> None:
+    """Print the share of statements by room, beside an earlier run's."""
+    now = by_room(lines_of(folder))
+    before = by_room(lines_of(earlier)) if earlier else {}
+    total = tuple(map(sum, zip(*now.values(), strict=True)))
+    total_before = tuple(map(sum, zip(*before.values(), strict=True))) if before else None
+    print(f"| room | statements | {'before | ' if before else ''}covered |\n| --- | ---: | {'---: | ' if before else ''}---: |")
+    for room, (ran, every) in [*now.items(), ("all", total)]:
+        past = before.get(room, total_before if room == "all" else None)
+        print(f"| {room} | {every} | {f'{past[0] / past[1]:.2%} | ' if past else ''}{ran / every:.2%} |")
+
+
+class Covering:
+    """Which tests cover a line of the package, from a folder that `run` wrote; the quickest first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = coverage.CoverageData(str(folder / "lines"))
+        self.data.read()
+        self.files = {place_of(file): file for file in self.data.measured_files()}
+        self.fixtures: dict[str, set[str]] = defaultdict(set)
+        self.seconds: dict[str, float] = {}
+        for file in folder.glob("tests-*.json"):
+            known = json.loads(file.read_text(encoding="utf-8"))
+            self.seconds |= known["seconds"]
+            for fixture, tests in known["fixtures"].items():
+                self.fixtures[fixture] |= set(tests)
+
+    def tests(self, place: str, line: int) -> list[str]:
+        """The tests that passed and cover a line, themselves or by a fixture."""
+        if place not in self.files:
+            return []
+        contexts = self.data.contexts_by_lineno(self.files[place]).get(line, [])
+        tests = {test for context in contexts for test in self.fixtures.get(context, {context})}
+        return sorted(tests & set(self.seconds), key=lambda test: (self.seconds[test], test))
+
+
+def main() -> int:
+    """Run the tests, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("rest", nargs=argparse.REMAINDER)
+    asked = parser.parse_args()
+    if asked.what == "run":
+        return run(asked.folder, asked.rest)
+    table(asked.folder, Path(asked.rest[0]) if asked.rest else None)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
