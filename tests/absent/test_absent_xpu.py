@@ -115,6 +115,7 @@ def extern(trace: explorer.Trace) -> set[str]:
     return set(re.findall(r"(?:extern_kernels\.|torch\.ops\.aten\.)(\w+)(?:\.\w+)?\(", code))
 
 
+@pytest.mark.compile
 @pytest.mark.sampled
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("case", CASES)
@@ -132,6 +133,7 @@ def test_every_stage_down_to_the_triton_source_is_the_xpus_and_the_result_eagers
     assert not any(f.fatal for f in trace.failures)
 
 
+@pytest.mark.compile
 def test_the_wrapper_is_the_xpus() -> None:
     """Buffers, guard and stream are torch.xpu's, and a kernel is told the properties that torch.xpu would report."""
     import inspect
@@ -155,6 +157,7 @@ def test_the_wrapper_is_the_xpus() -> None:
         assert fact in code
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(
     ("fn", "dtype", "train", "operators"),
     [
@@ -173,6 +176,7 @@ def test_attention_is_what_an_xpu_chooses(fn: Any, dtype: torch.dtype, train: bo
     assert extern(explorer.trace(fn, *heads(dtype, train), train=train, target="max1550")) == operators
 
 
+@pytest.mark.compile
 def test_a_disabled_attention_backend_is_not_chosen() -> None:
     """`sdpa_kernel` chooses for an absent XPU as on a real one, also its order."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -183,6 +187,7 @@ def test_a_disabled_attention_backend_is_not_chosen() -> None:
         assert extern(explorer.trace(attention, *heads(torch.bfloat16, False), target="b580")) == {"bmm"}
 
 
+@pytest.mark.compile
 def test_in_inference_mode_attention_is_the_xpus_too() -> None:
     """Under torch.inference_mode no autograd decomposes the operator; the choice is the same."""
     with torch.inference_mode():
@@ -190,6 +195,7 @@ def test_in_inference_mode_attention_is_the_xpus_too() -> None:
     assert extern(trace) == {ONEDNN}
 
 
+@pytest.mark.compile
 def test_the_backward_of_an_embedding_stays_an_operator() -> None:
     """Only a build for XPU does so; another GPU in the same process gets Inductor's own kernels again."""
     model, words = Words(), (torch.randint(0, 50, (8, 32)),)
@@ -197,6 +203,7 @@ def test_the_backward_of_an_embedding_stays_an_operator() -> None:
     assert "embedding_dense_backward" not in extern(compared(model, words, True, target="h100"))
 
 
+@pytest.mark.compile
 def test_max_autotune_says_what_was_assumed() -> None:
     """Nothing is timed; the table has each choice that timing would have decided, and the GPU on which it was measured."""
     options = {"target": "max1550", "mode": "max-autotune-no-cudagraphs"}
@@ -206,6 +213,7 @@ def test_max_autotune_says_what_was_assumed() -> None:
     assert [k.name for k in trace.kernels] == ["triton_tem_fused_mm_relu_0"]
 
 
+@pytest.mark.compile
 def test_autocast_for_the_cpu_is_autocast_for_the_xpu() -> None:
     """The matrix product under autocast is bfloat16 in the XPU's graph."""
 
@@ -217,6 +225,7 @@ def test_autocast_for_the_cpu_is_autocast_for_the_xpu() -> None:
     assert "bf16[32, 32][32, 1]xpu:0" in trace.text("post_grad")
 
 
+@pytest.mark.compile
 def test_dynamic_sizes_stay_symbols() -> None:
     """A dynamic trace has symbols in the launch, and one kernel for all sizes."""
     args = (torch.randn(33, 64), torch.randn(64, 64))
@@ -224,6 +233,7 @@ def test_dynamic_sizes_stay_symbols() -> None:
     assert re.search(r"\bs\d+\b", trace.text("post_grad")) and "ks0" in trace.kernels[0].source
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 def test_a_gpt2_of_transformers_traces_for_an_intel_gpu(train: bool) -> None:
@@ -246,6 +256,7 @@ def plain() -> explorer.Trace:
     return explorer.trace(torch.sin, torch.randn(64), target="max1550")
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("stage", BELOW)
 def test_a_stage_that_triton_cannot_make_says_so(plain: explorer.Trace, stage: str) -> None:
     """Asked for TTIR, TTGIR, LLIR or SPIR-V, kernel and trace name the backend that the installed triton lacks."""
@@ -255,6 +266,7 @@ def test_a_stage_that_triton_cannot_make_says_so(plain: explorer.Trace, stage: s
     assert plain.live.error is None and torch.equal(plain.result, torch.sin(*plain.live.call.args))
 
 
+@pytest.mark.compile
 def test_what_needs_the_ladder_says_so_too(plain: explorer.Trace) -> None:
     """Passes, binary and other candidates of the kernel raise the same reason; a wrong stage stays a wrong stage."""
     kernel = plain.kernels[0]
@@ -314,6 +326,7 @@ def touched() -> dict[str, Any]:
     }
 
 
+@pytest.mark.compile
 def test_nothing_stays_and_the_next_trace_is_its_own_gpus() -> None:
     """After a trace for an Intel GPU everything is as it was, a trace for an H100 is as before it, and so is the CPU's."""
     args = (torch.randn(64, 128, requires_grad=True), torch.randn(64, 128))
@@ -328,6 +341,7 @@ def test_nothing_stays_and_the_next_trace_is_its_own_gpus() -> None:
     assert F.scaled_dot_product_attention(*heads(torch.float32, False)).device.type == "cpu"
 
 
+@pytest.mark.compile
 def test_everything_is_put_back_when_the_compile_fails() -> None:
     """An error in the middle of the compile leaves no trace of the XPU."""
     explorer.trace(torch.sin, torch.randn(8), target="max1550")
@@ -338,6 +352,7 @@ def test_everything_is_put_back_when_the_compile_fails() -> None:
     assert {name for name in before if after.get(name) != before[name]} == set()
 
 
+@pytest.mark.compile
 def test_a_users_own_intel_target_is_what_the_kernel_is_told() -> None:
     """Target(vendor="intel", …) with a GPU's IP version: the properties follow from the figures and from `reported`."""
     own = Target(

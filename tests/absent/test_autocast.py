@@ -100,6 +100,7 @@ def block(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.softmax(y, -1), y.exp(), y.sum(), F.layer_norm(y, (16,)), F.gelu(y)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("train", [False, True])
 def test_a_check_under_autocast_holds(train: bool) -> None:
     """Results and gradients of a function under CUDA's autocast have the types that they have there, and are equal."""
@@ -115,6 +116,7 @@ def half(x: torch.Tensor) -> torch.Tensor:
         return F.log_softmax(F.linear(x, x), -1)
 
 
+@pytest.mark.compile
 def test_a_check_under_autocast_to_float16_holds() -> None:
     """CUDA's autocast casts to float16 by default."""
     made = explorer.trace(half, torch.randn(16, 16), target="h100")

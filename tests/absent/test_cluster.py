@@ -50,6 +50,7 @@ def shapes(trace: Trace, graph: str) -> list[tuple[str, ...] | None]:
     return [node.get("shape") for node in post_grad.nodes if node["op"] == "placeholder"]
 
 
+@pytest.mark.compile
 def test_tensor_parallelism_has_one_ranks_weights(traced: Trace) -> None:
     """The graph that Inductor compiles for the GPU has this rank's part of each weight."""
     assert not traced.failures
@@ -59,6 +60,7 @@ def test_tensor_parallelism_has_one_ranks_weights(traced: Trace) -> None:
     assert "cuda:0" in traced.text("post_grad", graph="forward")
 
 
+@pytest.mark.compile
 def test_the_collectives_are_those_of_eager() -> None:
     """An inference trace has as many collectives as CommDebugMode counts in eager: one all_reduce of the output."""
     with Cluster("h100", WORLD) as cluster:
@@ -71,6 +73,7 @@ def test_the_collectives_are_those_of_eager() -> None:
     assert (row["operator"], row["ranks"], row["bytes"]) == ("all_reduce", tuple(range(WORLD)), BATCH * WIDTH * 4)
 
 
+@pytest.mark.compile
 def test_a_ring_prices_the_collective(traced: Trace) -> None:
     """The seconds are 2(n-1)/n of the bytes at 450 GB/s, which is half of the 900 GB/s that NVLink 4 has in both directions."""
     row = next(row for row in traced.collectives if row["operator"] == "all_reduce")
@@ -79,6 +82,7 @@ def test_a_ring_prices_the_collective(traced: Trace) -> None:
     assert row["exposed"] <= row["seconds"]
 
 
+@pytest.mark.compile
 def test_a_group_larger_than_a_host_has_no_price() -> None:
     """NVLink connects eight H100; of 64 the seconds are unknown, unless the program states what connects them."""
     unknown, stated = (
@@ -97,6 +101,7 @@ def test_a_mesh_is_made_by_its_own_class(named: bool) -> None:
         assert (mesh.device_type, mesh.size()) == ("cpu", 4)
 
 
+@pytest.mark.compile
 def test_the_program_states_the_interconnect() -> None:
     """`interconnect=` stands in place of the named GPU's figure, also for a GPU whose figure is not known."""
     with Cluster("l4", 4, interconnect=32e9) as cluster:
@@ -105,6 +110,7 @@ def test_the_program_states_the_interconnect() -> None:
     assert row["seconds"] == pytest.approx(2 * 3 / 4 * row["bytes"] / 32e9)
 
 
+@pytest.mark.compile
 def test_a_model_without_data_needs_no_memory() -> None:
     """Parameters on the meta device are split, and traced with a backward, without any data."""
     with Cluster("h100", WORLD) as cluster:
@@ -114,6 +120,7 @@ def test_a_model_without_data_needs_no_memory() -> None:
     assert (str(HIDDEN // WORLD), str(WIDTH)) in shapes(trace, "forward")
 
 
+@pytest.mark.compile
 def test_the_values_of_one_rank_are_checked(traced: Trace) -> None:
     """`check` compares what the rank computes in eager and compiled, also in another block for the same cluster."""
     with Cluster("h100", WORLD):
@@ -143,6 +150,7 @@ def wide() -> torch.Tensor:
     return torch.empty(1024, 1024, device="meta", dtype=torch.bfloat16)
 
 
+@pytest.mark.compile
 def test_a_pass_that_sinks_waits_hides_the_collective() -> None:
     """Without Inductor's pass nothing runs meanwhile and all of it is exposed; with it the product does, and hides some."""
     passes = {"reorder_for_compute_comm_overlap": True, "reorder_for_compute_comm_overlap_passes": ["sink_waits"]}
@@ -156,6 +164,7 @@ def test_a_pass_that_sinks_waits_hides_the_collective() -> None:
     assert sunk["exposed"] < plain["exposed"]
 
 
+@pytest.mark.compile
 def test_a_pass_that_buckets_leaves_one_collective_of_the_same_bytes() -> None:
     """Two all_reduces are one of twice the bytes with Inductor's pass that buckets them."""
     plain, bucketed = (
@@ -166,6 +175,7 @@ def test_a_pass_that_buckets_leaves_one_collective_of_the_same_bytes() -> None:
     assert [row["bytes"] for row in bucketed] == [2 * 1024 * 1024 * 2]
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("rank", [0, 5])
 def test_world_alone_traces_any_rank(rank: int) -> None:
     """`world=` sets the group up for one trace: the program sees its rank, the meta names it."""
@@ -212,6 +222,7 @@ def test_what_is_no_cluster_is_refused(arguments: dict[str, object], message: st
         explorer.trace(gathered, torch.ones(64), **arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.compile
 def test_a_wait_costs_no_memory_traffic() -> None:
     """A collective and its wait have no price by the GPU's memory; the advice counts what is exposed of the collective."""
     trace = explorer.trace(overlapping, wide(), wide(), target="h100", world=WORLD)
@@ -224,6 +235,7 @@ def test_a_wait_costs_no_memory_traffic() -> None:
     assert "collectives that nothing hides" in whole.about
 
 
+@pytest.mark.compile
 def test_the_streams_add_up_to_kernels_and_what_is_exposed() -> None:
     """The last thing ends when all kernels and calls have run and every wait has held them, and each collective has its row."""
     trace = explorer.trace(both, wide(), wide(), target="h100", world=WORLD)
@@ -236,6 +248,7 @@ def test_the_streams_add_up_to_kernels_and_what_is_exposed() -> None:
     assert all("wait_tensor" in text[row["line"] - 1] for row in rows if row["stream"] == "wait")
 
 
+@pytest.mark.compile
 def test_what_hides_two_collectives_is_counted_once() -> None:
     """Both are started before the first wait: what the second waits for is less what it has run behind the first."""
     trace = explorer.trace(both, wide(), wide(), target="h100", world=WORLD)

@@ -15,6 +15,7 @@ def cast(x: torch.Tensor) -> torch.Tensor:
         return torch.mm(x, x).relu()
 
 
+@pytest.mark.compile
 def test_autocast_for_the_gpu_casts_here_too() -> None:
     """The result has the dtype that it has on the GPU, and the check, whose eager side casts likewise, holds."""
     x = torch.randn(16, 16)
@@ -36,6 +37,7 @@ def test_autocast_is_for_the_gpu_again_where_it_is_pretended_to_be_there() -> No
     assert torch.amp.autocast_mode.autocast.__init__ is own
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
 def test_flex_attention_is_traced_with_its_backward() -> None:
     """The CPU refuses tensors that require a gradient; a GPU has a kernel of the backward, whose gradient is right.
@@ -53,6 +55,7 @@ def test_flex_attention_is_traced_with_its_backward() -> None:
         flex_attention(q, k, v)
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
 def test_flex_attention_gives_its_largest_scores() -> None:
     """Only the GPU's kernel returns them; flex_attention on the CPU refuses to."""
@@ -64,6 +67,7 @@ def test_flex_attention_gives_its_largest_scores() -> None:
     assert torch.allclose(made.result, (q @ q.mT / 4).amax(-1), atol=1e-5)
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:invoke_subgraph:UserWarning")  # torch's own, on what the region's tangents may be
 def test_a_region_compiled_once_trains() -> None:
     """A nested_compile_region has a backward, the whole joint graph is shown, and the check holds."""

@@ -13,6 +13,8 @@ from explorer.compilers.torch_compile import RANDPERM
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.compile
+
 
 def fake_quantized(x: torch.Tensor) -> torch.Tensor:
     return torch.fake_quantize_per_tensor_affine(x * 2, 0.1, 0, -128, 127).sin()

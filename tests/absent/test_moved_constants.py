@@ -8,6 +8,8 @@ import torch
 import explorer
 from explorer.absent.moved_constants import ASSUMED
 
+pytestmark = pytest.mark.compile
+
 
 @pytest.mark.parametrize("train", [True, False], ids=["training", "inference"])
 def test_an_index_that_the_backward_reads_is_an_assumption(train: bool) -> None:

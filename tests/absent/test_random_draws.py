@@ -47,6 +47,7 @@ def assumed(trace: explorer.Trace) -> list[object]:
     return [row["assumed"] for row in trace.table("assumption")]
 
 
+@pytest.mark.compile
 def test_a_draw_on_the_gpu_in_a_compiled_function_is_an_assumption() -> None:
     """On the GPU `torch.rand(device="cuda")` leaves the CPU's generator alone; here it does not, which the trace says."""
     before = torch.get_rng_state()
@@ -55,6 +56,7 @@ def test_a_draw_on_the_gpu_in_a_compiled_function_is_an_assumption() -> None:
     assert assumed(trace) == [ASSUMED]
 
 
+@pytest.mark.compile
 def test_a_draw_on_the_gpu_in_eager_mode_is_an_assumption_once() -> None:
     """What the recorded program draws outside of compiled functions counts too."""
     with explorer.record("h100") as recorded:
@@ -63,12 +65,14 @@ def test_a_draw_on_the_gpu_in_eager_mode_is_an_assumption_once() -> None:
     assert assumed(recorded.trace) == [ASSUMED]
 
 
+@pytest.mark.compile
 def test_a_draw_in_a_disabled_function_is_an_assumption() -> None:
     """A function under torch.compiler.disable that a compiled function calls draws as the rest of the program does."""
     trace = explorer.trace(lambda x: drawn_in_eager_mode(x.sin()).cos(), torch.ones(8), target="h100")
     assert trace.failures == () and assumed(trace) == [ASSUMED]
 
 
+@pytest.mark.compile
 def test_a_disabled_function_sees_the_gpu_and_the_compiled_ones_in_it_are_compiled_for_it() -> None:
     """It sees the devices that the program sees outside of compiled functions; whatever it raises, all is as before after it."""
     seen: list[torch.device] = []
@@ -85,6 +89,7 @@ def test_a_disabled_function_sees_the_gpu_and_the_compiled_ones_in_it_are_compil
         failing(torch.ones(8))
 
 
+@pytest.mark.compile
 def test_a_skipped_function_that_draws_on_the_gpu_says_what_to_do() -> None:
     """What Dynamo skips runs inside of compiled code, where nothing is on the GPU; under torch.compiler.disable it works."""
     with pytest.raises(RuntimeError, match=r"CUDA|NVIDIA") as caught, explorer.record("h100"):
@@ -95,6 +100,7 @@ def test_a_skipped_function_that_draws_on_the_gpu_says_what_to_do() -> None:
     assert assumed(recorded.trace) == [ASSUMED] and recorded.trace.failures == ()
 
 
+@pytest.mark.compile
 def test_a_program_on_the_cpu_moves_its_generator_as_without_explorer() -> None:
     """Dropout of a function whose inputs the program has on the CPU: the same numbers and state as eager, and no row."""
     x = torch.ones(64)
@@ -107,6 +113,7 @@ def test_a_program_on_the_cpu_moves_its_generator_as_without_explorer() -> None:
     assert assumed(trace) == []
 
 
+@pytest.mark.compile
 def test_draws_on_the_cpu_beside_the_gpu_are_no_assumption() -> None:
     """A draw that names the CPU is the CPU's, also in a program that uses the GPU."""
     with explorer.record("h100") as recorded:

@@ -82,6 +82,7 @@ def graph_breaks_on_the_gpu(function: Callable[..., Any]) -> int:
     return int(function is waited and "torch.cuda.synchronize" not in in_graph)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(
     "function",
     [where, parameters, moved, made, pinned, on_the_cpu, counted, available, capable, waited, cast],
@@ -95,6 +96,7 @@ def test_a_program_takes_the_way_that_it_takes_on_the_gpu(function: Callable[...
     assert [row["equal"] for row in trace.check()] == [True]
 
 
+@pytest.mark.compile
 def test_what_ends_a_graph_on_a_gpu_ends_it_here_and_is_answered_then() -> None:
     """Names, figures and counts are asked between two graphs; the GPU is the one that is named, and its memory is empty."""
 
@@ -107,6 +109,7 @@ def test_what_ends_a_graph_on_a_gpu_ends_it_here_and_is_answered_then() -> None:
     assert [row["equal"] for row in trace.check()] == [True]
 
 
+@pytest.mark.compile
 def test_an_expert_model_is_routed_as_on_the_gpu() -> None:
     """A router that counts in integers on a GPU, and multiplies by group there."""
 
@@ -130,6 +133,7 @@ def test_an_expert_model_is_routed_as_on_the_gpu() -> None:
     assert [row["equal"] for row in trace.check()] == [True]
 
 
+@pytest.mark.compile
 def test_jiterator_says_that_it_needs_its_gpu() -> None:
     """The GPU's driver compiles its functions, so the error says what to do instead."""
     square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x) { return x * x; }")
@@ -137,6 +141,7 @@ def test_jiterator_says_that_it_needs_its_gpu() -> None:
         explorer.trace(lambda x: square(x), torch.randn(8), target="h100")
 
 
+@pytest.mark.compile
 def test_a_recorded_program_is_told_of_the_gpu_and_afterwards_there_is_none() -> None:
     """Between its compiles a program asks torch.cuda too; after the recording it is as before."""
     with explorer.record("h100") as recording:
@@ -160,6 +165,7 @@ def test_eager_mode_sees_the_gpu_only_where_it_is_checked() -> None:
 # Eager mode of a recorded program ------------------------------------------------------------------------------------
 
 
+@pytest.mark.compile
 def test_a_recorded_program_makes_tensors_on_the_gpu() -> None:
     """Factories, moves, modules and default devices name the GPU; where a tensor is is said; afterwards all is as before."""
     before = torch.ones(3)
@@ -185,6 +191,7 @@ def test_a_recorded_program_makes_tensors_on_the_gpu() -> None:
         torch.ones(4, device="cuda")
 
 
+@pytest.mark.compile
 def test_another_thread_is_not_told_of_tensors_on_the_gpu() -> None:
     """What another thread makes meanwhile is made as before."""
     with explorer.record("h100"), ThreadPoolExecutor(1) as other:
@@ -209,6 +216,7 @@ def current(x: torch.Tensor) -> torch.Tensor:
     return x.sin()
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("function", [streamed, eventful, current])
 def test_streams_say_that_they_need_their_gpu(function: Callable[..., Any]) -> None:
     """A stream or an event in a compiled function fails with what to do."""
@@ -224,6 +232,7 @@ OF_A_DRIVER = {
 }
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("name", OF_A_DRIVER)
 def test_what_a_driver_makes_in_eager_code_fails_with_advice(name: str) -> None:
     """In a program that is recorded for a GPU you don't have, the error says what to do, or a note of torch's own error."""
@@ -238,6 +247,7 @@ def test_what_a_driver_makes_in_eager_code_fails_with_advice(name: str) -> None:
     assert not hasattr(raised.value, "__notes__")
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("target", ["xpu", "xpu:0"])
 def test_xpu_is_told_to_name_its_model(target: str) -> None:
     """ "xpu" is no target; the models are."""
@@ -249,6 +259,7 @@ def quantiles(x: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.quantile(x, q, dim=0), torch.nanquantile(x, 0.3), torch.quantile(x, 0.5, dim=1, keepdim=True)
 
 
+@pytest.mark.compile
 def test_quantile_breaks_no_graph_as_on_the_gpu() -> None:
     """Until torch 2.11 at least it reads its quantiles' values on the CPU alone, where a graph breaks."""
     x, q = torch.randn(5, 3, requires_grad=True), torch.tensor([0.2, 0.4])
@@ -297,6 +308,7 @@ def test_quantile_sees_no_fake_tensor_on_the_cpu() -> None:
     assert not torch.ops.aten.quantile.default.py_kernels
 
 
+@pytest.mark.compile
 def test_a_frame_begins_without_a_current_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """A torch that is built for CUDA, on a machine without a GPU, can name no stream; a trace needs none."""
 

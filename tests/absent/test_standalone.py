@@ -13,6 +13,8 @@ import explorer
 
 pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
 
+pytestmark = pytest.mark.compile
+
 
 def running_sum(x: torch.Tensor) -> torch.Tensor:
     """A Triton kernel on a GPU, and a call of ATen on the CPU, which needs no g++."""

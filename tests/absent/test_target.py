@@ -16,6 +16,7 @@ def test_targets_say_what_works_here() -> None:
     assert bool(rows["cuda"]["why"]) != rows["cuda"]["works"]
 
 
+@pytest.mark.compile
 def test_the_cpu_target_and_auto_are_the_same_for_cpu_arguments() -> None:
     """With arguments on the CPU, "auto" and "cpu" trace for the CPU and give the same graph."""
     x = torch.randn(4)
@@ -24,6 +25,7 @@ def test_the_cpu_target_and_auto_are_the_same_for_cpu_arguments() -> None:
     assert traces[0].text("dynamo") == traces[1].text("dynamo")
 
 
+@pytest.mark.compile
 def test_a_torch_device_is_a_target_too() -> None:
     """A device of torch's stands for its type; a GPU by number is refused, and it is said what to do."""
     x = torch.randn(4)

@@ -17,7 +17,10 @@ tl: Any = triton.language
 descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
 
 # Dynamo itself makes an instance of an autograd.Function to trace it
-pytestmark = pytest.mark.filterwarnings("ignore:.*should not be instantiated")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated"),
+]
 
 LADDER = {"kernel", "ttir", "ttgir", "llir", "ptx"}
 

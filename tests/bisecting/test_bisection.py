@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch.nn import functional
 
 import explorer
 from explorer.errors import LiveError
@@ -17,15 +18,26 @@ from tests.state import difference, snapshot
 FILE = Path(__file__).parents[2] / "benchmarks" / "bisecting.py"
 
 
+def one_kernel(x: torch.Tensor) -> torch.Tensor:
+    """What each search compiles several times: little."""
+    return functional.gelu(x).sin()
+
+
+def several(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """A kernel, a library call, and a kernel."""
+    return (functional.gelu(x) @ y).sin() * 0.5
+
+
 @pytest.fixture
 def script(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """The script that plants them all."""
     return module_at(FILE)
 
 
+@pytest.mark.compile
 def test_a_wrong_lowering_is_found_with_its_kernel_and_lines(script: ModuleType) -> None:
     """The launch, the lowering, the kernel's line that has the wrong factor, and the program's line are named."""
-    kind, result = script.found_at("lowering", "h100")
+    kind, result = script.found_at("lowering", "h100", script.of(several, (8, 16), (16, 16)))
     assert kind == "found", result
     assert result.first.suspects == ("sin",) and any("1.001" in text for _, text in result.first.kernel_lines)
     assert any(".sin()" in code for _, _, code in result.first.user_lines)
@@ -34,24 +46,35 @@ def test_a_wrong_lowering_is_found_with_its_kernel_and_lines(script: ModuleType)
     assert "the lowering of sin brings it about" in repr(result)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("level", ["decomposition", "pattern"])
 def test_a_fault_above_the_kernels_is_found(level: str, script: ModuleType) -> None:
     """No kernel is blamed for what a decomposition, a pass or a pattern did; that one is named."""
     before = snapshot()
-    kind, result = script.found_at(level, "h100")
+    kind, result = script.found_at(level, "h100", script.of(one_kernel, (8, 16)))
     assert kind == "found", result
     assert result.first is None and result.off
     assert difference(before, snapshot()) == {}
 
 
-@pytest.mark.parametrize("target", ["cpu", "h100"])
-def test_a_fault_in_one_kernel_of_gpt2_is_found(target: str, script: ModuleType) -> None:
+#: A target, the program, and the constant of it that is changed in the kernel's text.
+IN_TEXT = {
+    "one of a block's kernels": ("h100", lambda script: script.RIGHT["block"], "0.7071067811865476", "0.707"),
+    "a C++ kernel": ("cpu", lambda script: script.of(one_kernel, (8, 16)), "0.7071067811865476", "0.707"),
+}
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("case", IN_TEXT)
+def test_a_fault_in_the_text_of_a_kernel_is_found(case: str, script: ModuleType) -> None:
     """A constant that is changed in a kernel's text is found, with its line, and the compiler is not blamed for it."""
-    kind, result = script.found_in_text(lambda: script.gpt2(1), target, "0.7978845608", "0.79")
+    target, build, before, after = IN_TEXT[case]
+    kind, result = script.found_in_text(build(script), target, before, after)
     assert kind == "found", result
     assert result.cause.kind == "" and "traced again the result is right" in result.cause.note
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("name", "train"), [("block", True), ("split reduction", False), ("bfloat16", False)])
 def test_a_program_without_a_fault_is_left_in_peace(name: str, train: bool, script: ModuleType) -> None:
     """Rounding is no fault: not of a backward, of a reduction in two kernels, nor of 16 bits."""
@@ -60,6 +83,7 @@ def test_a_program_without_a_fault_is_left_in_peace(name: str, train: bool, scri
     assert repr(result).startswith("nothing is off")
 
 
+@pytest.mark.compile
 def test_an_earlier_fault_is_not_held_against_later_kernels(script: ModuleType) -> None:
     """Of three kernels in a row the first is wrong; the others are judged by what they were given, and are right."""
     function, arguments = script.PLANTED()
@@ -71,10 +95,7 @@ def test_an_earlier_fault_is_not_held_against_later_kernels(script: ModuleType) 
     assert result.cause is None
 
 
-def test_a_loaded_trace_cannot_be_bisected(tmp_path: Path) -> None:
+def test_a_loaded_trace_cannot_be_bisected(replayed: Callable[[str], Trace]) -> None:
     """Nothing can be launched of a file."""
-    trace = explorer.trace(torch.sin, torch.randn(8), target="h100")
-    trace.save(tmp_path / "trace.gz")
-    loaded: Trace = explorer.load(tmp_path / "trace.gz")
     with pytest.raises(LiveError, match="bisecting needs the process"):
-        loaded.bisect()
+        replayed("sin_cos-torch2.13-cpu").bisect()

@@ -13,6 +13,8 @@ import explorer
 from explorer.bisecting.causes import MOST_FAILED, Cause, cause_among
 from explorer.errors import CompileError
 
+pytestmark = pytest.mark.compile
+
 
 def searched(count: int, faulty: int, failing: Sequence[int]) -> tuple[Cause, list[int]]:
     """Search `count` applications of a pass, of which the one at `faulty` is at fault; the compiles with so many fail."""

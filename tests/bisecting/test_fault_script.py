@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
+import runpy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +24,8 @@ from explorer.errors import InputError
 from explorer.gpus.figures import Target
 from explorer.interpret.interpreter import interpreting
 
+pytestmark = pytest.mark.compile
+
 FILE = Path(__file__).parents[2] / "benchmarks" / "bisecting.py"
 
 
@@ -42,22 +43,31 @@ def bisected(script: ModuleType, target: str, level: str = "lowering", build: An
     return trace.bisect(cause=False)
 
 
-def alone(path: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script in a process that knows neither PYTHONPATH nor this folder."""
-    return subprocess.run([sys.executable, "-I", str(path)], capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def for_h100(script: ModuleType) -> Bisection:
+    """The bisection of the planted program for a GPU you don't have, made once."""
+    return bisected(script, "h100")
 
 
-def test_a_fault_on_the_cpu_is_shown_by_its_script_until_the_code_is_mended(script: ModuleType, tmp_path: Path) -> None:
+def status_of(path: Path) -> object:
+    """Run a script as a program in this process, and give its exit status; `made.output` is what it said in one of its own."""
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), run_name="__main__")
+    return ended.value.code
+
+
+def test_a_fault_on_the_cpu_is_shown_by_its_script_until_the_code_is_mended(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It exits with 1 and prints both numbers; with the right constant in its own text it exits with 0."""
     path = tmp_path / "fault.py"
-    made = bisected(script, "cpu").to_script(path)
+    made = bisected(script, "cpu", build=script.of(lambda x: x.sin() * 2, (8, 16))).to_script(path)
     assert made.fails is True and made.inputs is None, made.output
     assert "WRONG at" in made.output and "of eager" in made.output and "the fault is there" in made.output
     text = path.read_text(encoding="utf-8")
     assert "static_cast<float>(1.001)" in text and sum("explorer" in line for line in text.splitlines()) == 1
     path.write_text(text.replace("static_cast<float>(1.001)", "static_cast<float>(1.0)"), encoding="utf-8")
-    done = alone(path)
-    assert done.returncode == 0 and "the fault is gone" in done.stdout, done.stdout + done.stderr
+    assert status_of(path) == 0 and "the fault is gone" in capsys.readouterr().out
 
 
 @contextmanager
@@ -85,10 +95,13 @@ def interpreted_script(text: str) -> Iterator[Callable[[], int]]:
 
 
 @pytest.mark.parametrize("name", ["softmax", "split reduction"])
-def test_a_fault_for_a_gpu_you_do_not_have_is_in_its_script(name: str, script: ModuleType, tmp_path: Path) -> None:
+def test_a_fault_for_a_gpu_you_do_not_have_is_in_its_script(
+    name: str, script: ModuleType, for_h100: Bisection, tmp_path: Path
+) -> None:
     """Interpreted, what the script launches is off; with the right constant it is what eager computes. Steps share memory."""
-    build = script.of(lambda x: (x.sin() * 2).sum(), (1 << 16,)) if name == "split reduction" else script.PLANTED
-    result = bisected(script, "h100", build=build)
+    result = for_h100
+    if name == "split reduction":
+        result = bisected(script, "h100", build=script.of(lambda x: (x.sin() * 2).sum(), (1 << 16,)))
     assert result.first is not None and (len(result.first.subgraph.steps) > 1) == (name == "split reduction")
     made = result.to_script(tmp_path / "fault.py")
     assert made.fails is None and "not attached" in str(made)
@@ -100,12 +113,14 @@ def test_a_fault_for_a_gpu_you_do_not_have_is_in_its_script(name: str, script: M
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is attached")
-def test_a_script_for_a_gpu_says_in_one_line_what_is_missing(script: ModuleType, tmp_path: Path) -> None:
+def test_a_script_for_a_gpu_says_in_one_line_what_is_missing(
+    for_h100: Bisection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without the GPU it ends with 2."""
-    bisected(script, "h100").to_script(tmp_path / "fault.py")
-    done = alone(tmp_path / "fault.py")
-    assert done.returncode == 2 and "needs an attached GPU like the NVIDIA H100" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    for_h100.to_script(tmp_path / "fault.py")
+    assert status_of(tmp_path / "fault.py") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "needs an attached GPU like the NVIDIA H100" in line
 
 
 def test_only_what_the_fault_needs_is_left(script: ModuleType) -> None:
@@ -140,7 +155,8 @@ def test_only_what_the_fault_needs_is_left(script: ModuleType) -> None:
 
 def test_a_fault_above_the_kernels_has_the_whole_output_code(script: ModuleType, tmp_path: Path) -> None:
     """No kernel is off: the output code runs beside Dynamo's graph, and the script says that what did it is not in it."""
-    made = bisected(script, "cpu", "pattern").to_script(tmp_path / "fault.py")
+    build = script.of(lambda x: torch.nn.functional.gelu(x).sin(), (8, 16))
+    made = bisected(script, "cpu", "pattern", build).to_script(tmp_path / "fault.py")
     assert made.fails is True and "WRONG at" in made.output, made.output
     text = made.script.read_text(encoding="utf-8")
     assert "This script" in text and "A fault above the kernels" in text and "torch._C._nn.gelu" in text

@@ -17,6 +17,8 @@ from explorer.model.records import typed
 from explorer.traced import Trace
 from tests.in_tab import show
 
+pytestmark = pytest.mark.compile
+
 FILE = Path(__file__).parents[2] / "benchmarks" / "bisecting.py"
 #: A trace and its bisection.
 Judged = tuple[Trace, Bisection]

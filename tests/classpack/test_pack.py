@@ -9,10 +9,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from explorer.classpack import pack
 from explorer.classpack.pack import WITHOUT_TORCH, make, recorded_call
 from explorer.classpack.recorded import Recorded
 from explorer.errors import CompileError, FileError, InputError
 
+#: A text with a picture, statements with and without torch, a quiz that the packer answers wrongly, and an error that is meant.
+TEXT = "![a](a.svg)"
 CELLS = (
     "import json\nimport torch\n\nimport explorer",
     "def f(x):\n    return torch.relu(x) + 1\n\n\n# a tensor and a trace\nx = torch.ones(64)\n"
@@ -20,7 +23,21 @@ CELLS = (
     "x.shape",
     '(source,) = t.find("source")\nt.follow(source.id, 2).frame[["stage"]]',
     "size, name = len(x), t.kernels[0].name\njson.dumps([size, name])",
+    "torch.ones(2) @ torch.ones(3)",
 )
+QUIZ = (
+    'q = explorer.Quiz("M1.2", "M1.5")',
+    'q("M1.2").answer("1")',
+    'def mine(x):\n    return torch.sin(x)\n\n\nq("M1.5").answer(mine)',
+    "q.score()",
+)
+
+
+@pytest.fixture
+def unrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No notebook is run: what is copied along does not depend on it."""
+    monkeypatch.setattr(pack, "_record", lambda *given: None)
+    monkeypatch.setattr(pack, "_try_without_torch", lambda *given: False)
 
 
 def notebook(path: Path, *cells: str) -> Path:
@@ -39,64 +56,75 @@ def executed(path: Path, first: str = "pass") -> list[Any]:
     return ["".join(o.get("text") or o["data"].get("text/plain", "") for o in cell.outputs) for cell in cells]
 
 
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[pack.Copy, Path]:
+    """A notebook's copy, made once, and the folder of its pack."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernel")
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    folder = tmp_path_factory.mktemp("packed")
+    code = [nbformat.v4.new_code_cell(cell) for cell in (*CELLS, *QUIZ)]
+    code[len(CELLS) - 1].metadata["tags"] = ["raises-exception"]
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(TEXT), *code]), folder / "one.ipynb")
+    (folder / "a.svg").write_text("<svg/>")
+    (copy,) = make([folder / "one.ipynb"], folder / "pack")
+    return copy, folder / "pack"
+
+
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:Proactor event loop")
-def test_the_copy_runs_without_torch_and_shows_the_same(tmp_path: Path) -> None:
-    """Each cell's text is the notebook's own, below a line that says that it is recorded; what needs torch is a comment."""
-    book = notebook(tmp_path / "one.ipynb", *CELLS)
-    (line,) = make([book], tmp_path / "pack")
-    assert "one.ipynb: 12 statements" in str(line)
-    assert (
-        line.plain() == {**vars(line), "file": str(tmp_path / "pack" / "one.ipynb")} and line.statements == 12 > line.recorded > 0
-    )
-    opening, *shown = executed(tmp_path / "pack" / "one.ipynb", WITHOUT_TORCH)
-    assert "statements that ran with PyTorch" in opening
-    marked = [text.split("\n", 1)[1] if text.startswith("[recorded with PyTorch") else text for text in shown]
-    assert marked[0] == "" and "torch.ops.aten.relu.default" in marked[1] and marked[2] == "torch.Size([64])"
-    assert "ptx" in marked[3] and marked[4] == "'[64, \"triton_poi_fused_add_relu_0\"]'"
-    cells = [cell for cell in nbformat.read(tmp_path / "pack" / "one.ipynb", as_version=4).cells if cell.cell_type == "code"]
+def test_the_copy_runs_without_torch_and_shows_the_same(packed: tuple[pack.Copy, Path]) -> None:
+    """Each cell's text is the notebook's own, below a line that says that it is recorded; what needs torch is a comment.
+
+    A cell tagged raises-exception puts out its error, and its copy the text of it, without failing. What asks a quiz is not
+    recorded: recorded traces judge answers, nothing judges tasks, and the score is one's own.
+    """
+    line, folder = packed
+    copy = folder / "one.ipynb"
+    assert "one.ipynb: 18 statements" in str(line) and "1 linked files" in str(line)
+    assert line.plain() == {**vars(line), "file": str(copy)} and line.statements == 18 > line.recorded > 0
+    book = nbformat.read(copy, as_version=4)
+    texts = [cell.source for cell in book.cells if cell.cell_type == "markdown"]
+    assert "![a](recorded/one/a.svg)" in texts and (folder / "recorded/one/a.svg").read_text() == "<svg/>"
+    cells = [cell for cell in book.cells if cell.cell_type == "code"]
     assert (
         "#   x = torch.ones(64)\n#   t = explorer.trace(f, x, target=\"h100\")\nx, t = recorded(4, 5, names='x t')"
         in cells[2].source
     )
-    assert ["recorded" in cell.metadata.get("tags", ()) for cell in cells] == [True, True, True, True, False, True]
+    assert ["recorded" in cell.metadata.get("tags", ()) for cell in cells[:7]] == [True, True, True, True, False, True, True]
     assert cells[4].source == CELLS[3]
+    assert "recorded.judge(q)" in cells[7].source and [cell.source for cell in cells[8:]] == list(QUIZ[1:])
+
+    opening, *shown = executed(copy, WITHOUT_TORCH)
+    assert "statements that ran with PyTorch" in opening
+    marked = [text.split("\n", 1)[1] if text.startswith("[recorded with PyTorch") else text for text in shown]
+    assert marked[0] == "" and "torch.ops.aten.relu.default" in marked[1] and marked[2] == "torch.Size([64])"
+    assert "ptx" in marked[3] and marked[4] == "'[64, \"triton_poi_fused_add_relu_0\"]'"
+    assert "RuntimeError: " in marked[5]
+    assert "✗ M1.2: not yet (1 try)" in shown[-1] and "○ M1.5: not answered yet" in shown[-1]
 
 
-#: A quiz that the packer answers wrongly.
-QUIZ = (
-    'import explorer\nimport torch\n\nq = explorer.Quiz("M1.2", "M1.5")',
-    'q("M1.2").answer("1")',
-    'def mine(x):\n    return torch.sin(x)\n\n\nq("M1.5").answer(mine)',
-    "q.score()",
-)
-
-
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:Proactor event loop")
-def test_a_quiz_is_the_learner_s(tmp_path: Path) -> None:
-    """What asks a quiz is not recorded: recorded traces judge answers, nothing judges tasks, and the score is one's own."""
-    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernel")
-    pytest.importorskip("pandas", reason="pandas is not installed")
-    list(make([notebook(tmp_path / "quiz.ipynb", *QUIZ)], tmp_path / "pack"))
-    copy = tmp_path / "pack" / "quiz.ipynb"
-    book = nbformat.read(copy, as_version=4)
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    assert "recorded.judge(q)" in code[1].source and [cell.source for cell in code[2:]] == list(QUIZ[1:])
-    *_, score = executed(copy, WITHOUT_TORCH)
-    assert "✗ M1.2: not yet (1 try)" in score and "○ M1.5: not answered yet" in score
-
-    code[2].source = 'q("M1.2").answer("23-25")'
-    nbformat.write(book, copy)
-    *_, score = executed(copy, WITHOUT_TORCH)
+def test_an_answer_of_the_learner_s_counts(packed: tuple[pack.Copy, Path]) -> None:
+    """A cell of the copy that is answered otherwise is judged without torch, and the score counts it."""
+    _, folder = packed
+    book = nbformat.read(folder / "one.ipynb", as_version=4)
+    (answer,) = [cell for cell in book.cells if cell.cell_type == "code" and cell.source == QUIZ[1]]
+    answer.source = 'q("M1.2").answer("23-25")'
+    nbformat.write(book, folder / "answered.ipynb")
+    *_, score = executed(folder / "answered.ipynb", WITHOUT_TORCH)
     assert "3 points of 6; 1 of 2 exercises are right" in score and "✓ M1.2: right, 3 points" in score
 
 
+@pytest.mark.compile
 def test_an_answer_that_needs_torch_is_refused(tmp_path: Path) -> None:
     """A quiz is not recorded, so a call of it that cannot run without torch is an error that says what to write instead."""
-    cells = ("import explorer\nimport torch", 'q = explorer.Quiz("M2.9")\nq("M2.9").answer(torch.ones(4))')
+    cells = ("import explorer\nimport torch", 'q = explorer.Quiz("M1.5")\n[q("M1.5"), torch.ones(4)]')
     with pytest.raises(CompileError, match=r"cell 2, line 2, asks a quiz, .* Write \.\.\. in the place of the answer"):
         list(make([notebook(tmp_path / "one.ipynb", *cells)], tmp_path / "pack"))
 
 
+@pytest.mark.usefixtures("unrun")
 def test_what_the_texts_link_to_is_copied_along(tmp_path: Path) -> None:
     """Pictures and texts, also from folders above, are in the pack, and the copy's links lead there; no other link changes."""
     (tmp_path / "books" / "figures").mkdir(parents=True)
@@ -110,12 +138,12 @@ def test_what_the_texts_link_to_is_copied_along(tmp_path: Path) -> None:
     nbformat.write(book, tmp_path / "books" / "one.ipynb")
     (line,) = make([tmp_path / "books" / "one.ipynb"], tmp_path / "pack")
     assert "2 linked files" in str(line)
-    pack = tmp_path / "pack"
-    shown = nbformat.read(pack / "one.ipynb", as_version=4).cells[2].source
+    folder = tmp_path / "pack"
+    shown = nbformat.read(folder / "one.ipynb", as_version=4).cells[2].source
     assert shown == text.replace("figures/", "recorded/one/figures/", 1).replace("../words.md", "recorded/one/words.md")
-    copied = {file.relative_to(pack).as_posix() for file in pack.rglob("*") if file.suffix in (".svg", ".md", ".txt")}
+    copied = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.suffix in (".svg", ".md", ".txt")}
     assert copied == {"recorded/one/figures/a.svg", "recorded/one/words.md"}
-    assert (pack / "recorded/one/figures/a.svg").read_text() == "<svg/>"
+    assert (folder / "recorded/one/figures/a.svg").read_text() == "<svg/>"
 
 
 def linking(path: Path, text: str) -> Path:
@@ -125,6 +153,7 @@ def linking(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("unrun")
 def test_two_files_with_one_copy_are_refused(tmp_path: Path) -> None:
     """Two files of one name in folders of one name are named before the notebook runs; one file linked in two ways is copied."""
     (tmp_path / "figures").mkdir()
@@ -140,6 +169,7 @@ def test_two_files_with_one_copy_are_refused(tmp_path: Path) -> None:
     assert (tmp_path / "pack/recorded/two/figures/a.svg").read_text() == "<svg>beside</svg>"
 
 
+@pytest.mark.usefixtures("unrun")
 def test_an_absolute_link_stays(tmp_path: Path) -> None:
     """What a link names by its whole path is not copied, and the link is the notebook's."""
     (tmp_path / "a.svg").write_text("<svg/>")
@@ -149,16 +179,7 @@ def test_an_absolute_link_stays(tmp_path: Path) -> None:
     assert nbformat.read(tmp_path / "pack" / "one.ipynb", as_version=4).cells[2].source == text
 
 
-def test_an_error_that_a_cell_is_there_for_is_recorded(tmp_path: Path) -> None:
-    """A cell tagged raises-exception puts out its error, and its copy the text of it, without failing."""
-    path = notebook(tmp_path / "three.ipynb", "import torch", "torch.ones(2) @ torch.ones(3)")
-    book = nbformat.read(path, as_version=4)
-    book.cells[1].metadata["tags"] = ["raises-exception"]
-    nbformat.write(book, path)
-    list(make([path], tmp_path / "pack"))
-    assert "RuntimeError: " in executed(tmp_path / "pack" / "three.ipynb", WITHOUT_TORCH)[-1]
-
-
+@pytest.mark.compile
 def test_a_notebook_that_does_not_run_is_refused(tmp_path: Path) -> None:
     """An error names the file, the cell and the line; what is no notebook is a FileError."""
     with pytest.raises(CompileError, match=r"two\.ipynb, cell 2, line 2, does not run here: ZeroDivisionError"):

@@ -27,6 +27,7 @@ def remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     yield tmp_path
 
 
+@pytest.mark.compile
 def test_backends_are_tried_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backend that works says so, one that cannot run here says why; a second table starts no process."""
     rows = {row["backend"]: row for row in explorer.backends(["eager", "aot_ts", "hidet"], timeout=300)}
@@ -91,6 +92,7 @@ def test_a_backend_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPa
     assert not list(remembered.rglob("*.json"))
 
 
+@pytest.mark.compile
 @pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU torch captures the graph")
 def test_cudagraphs_do_not_work_without_a_gpu() -> None:
     """torch runs the graph without capturing it; the row says so in torch's words."""

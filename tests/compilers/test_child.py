@@ -11,6 +11,8 @@ import pytest
 
 from explorer.compilers.child import run_reading
 
+pytestmark = pytest.mark.compile
+
 
 def reading(code: str, folder: Path, lines: list[str], limit: float = 60.0) -> str:
     """Run a Python program, read its errors, and tell how it ended."""

@@ -35,6 +35,7 @@ def trace() -> Iterator[Trace]:
     yield explorer.trace(Small(), torch.randn(2, 8), backend="iree")
 
 
+@pytest.mark.compile
 @live
 def test_iree_runs_the_graph(trace: Trace) -> None:
     """The whole graph ran on IREE, once, and gives what eager gives; each stage is there that needs no option."""
@@ -45,6 +46,7 @@ def test_iree_runs_the_graph(trace: Trace) -> None:
     assert {stage.name for stage in STAGES} - ON_REQUEST <= {artifact.stage for artifact in trace.artifacts}
 
 
+@pytest.mark.compile
 @live
 def test_what_is_shown_is_what_runs(trace: Trace, tmp_path: Path) -> None:
     """iree-compile makes the same file, byte for byte, of the same module without any text being asked for."""
@@ -57,6 +59,7 @@ def test_what_is_shown_is_what_runs(trace: Trace, tmp_path: Path) -> None:
     assert sections["module.fb"] > 1000 and sum(sections.values()) < shown.data["bytes"]
 
 
+@pytest.mark.compile
 @live
 def test_operations_are_linked_to_the_nodes_they_are_of(trace: Trace) -> None:
     """Each aten operation of the torch dialect is linked to the FX node of that operator, and to no other."""
@@ -72,6 +75,7 @@ def test_operations_are_linked_to_the_nodes_they_are_of(trace: Trace) -> None:
     assert found == len(targets) > 4
 
 
+@pytest.mark.compile
 @live
 @pytest.mark.parametrize(
     ("code", "flow", "instruction"), [("torch.relu", "arith.cmpf", "vmax|vcmp|fcmp|fmax"), ("1.5", "addf", "add")]
@@ -88,6 +92,7 @@ def test_a_users_line_leads_to_the_dispatch_and_its_instructions(trace: Trace, c
     assert any(re.search(instruction, machine.lines[n - 1]) for n in reached[machine.id])
 
 
+@pytest.mark.compile
 @live
 def test_every_operation_before_the_machine_code_is_linked(trace: Trace) -> None:
     """Down to the flow dialect IREE keeps the location of each operation; below it a stated share of lines is linked."""
@@ -96,6 +101,7 @@ def test_every_operation_before_the_machine_code_is_linked(trace: Trace) -> None
     assert all(share[stage.name] > 0 for stage in STAGES if stage.kinds is not None and stage.name not in ON_REQUEST)
 
 
+@pytest.mark.compile
 @live
 def test_training_and_dynamic_sizes_run(trace: Trace) -> None:
     """Forward and backward are IREE's, for a size that is not known when they are compiled."""
@@ -108,6 +114,7 @@ def test_training_and_dynamic_sizes_run(trace: Trace) -> None:
     assert "?x8xf32" in trained.find("iree_flow")[0].text
 
 
+@pytest.mark.compile
 @live
 def test_other_targets_are_text_and_a_crash_of_iree_is_a_failure() -> None:
     """Each target has its text, linked where it states lines; one that crashes iree-compile is named, and the rest is there."""
@@ -131,6 +138,7 @@ def test_a_target_that_iree_does_not_have_is_refused() -> None:
         explorer.trace(Small(), torch.randn(2, 8), backend="iree", options={"targets": ["cudaa"]})
 
 
+@pytest.mark.compile
 @live
 def test_an_error_of_iree_is_a_failure_and_the_trace_stands_up_to_there() -> None:
     """With a flag that iree-compile does not have the Failure has its words, and the graph that it was handed is there."""

@@ -97,6 +97,7 @@ def test_a_pass_that_changed_nothing_itself_is_none() -> None:
     assert not [whole for _, whole in Passes(BEFORE, ("a", "b"), ()).changes(printed) if whole]
 
 
+@pytest.mark.compile
 @live
 def test_each_pass_that_iree_says_changed_the_module_is_shown(tmp_path: Path) -> None:
     """The passes are those that iree-compile names when it prints another form; each begins with what the last one left.

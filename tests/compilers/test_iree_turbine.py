@@ -18,7 +18,10 @@ from explorer.stages.iree import STAGES
 
 IREE = compiler_named("iree")
 assert IREE is not None
-pytestmark = pytest.mark.skipif(bool(IREE.missing), reason=f"IREE is not installed: {IREE.remedy}")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(bool(IREE.missing), reason=f"IREE is not installed: {IREE.remedy}"),
+]
 
 
 @pytest.fixture(scope="module")

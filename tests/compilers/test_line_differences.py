@@ -69,6 +69,7 @@ def test_a_difference_is_right_however_few_steps_it_may_take(steps: int) -> None
         assert [line for part in parts for line in part] == new
 
 
+@pytest.mark.compile
 def test_git_applies_what_is_written(tmp_path: Path) -> None:
     """The format is what tools read: git makes the new text of the old one."""
     file = tmp_path / "text"

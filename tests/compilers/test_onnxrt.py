@@ -70,6 +70,7 @@ def parsed(trace: Trace, stage: str) -> Any:
     return model
 
 
+@pytest.mark.compile
 @live
 def test_onnx_runtime_runs_the_graph(trace: Trace) -> None:
     """The whole graph ran on it, once, and gives what eager gives; each stage is there that needs no option."""
@@ -81,6 +82,7 @@ def test_onnx_runtime_runs_the_graph(trace: Trace) -> None:
     assert absent == {"onnx_optimize", "onnxrt_disable"}
 
 
+@pytest.mark.compile
 @live
 def test_what_is_shown_is_what_runs(trace: Trace) -> None:
     """The text of each graph, read by ONNX and run as it is, gives what eager gives."""
@@ -97,6 +99,7 @@ def test_what_is_shown_is_what_runs(trace: Trace) -> None:
         torch.testing.assert_close(torch.from_numpy(session.run(None, given)[0]), model(x).detach())
 
 
+@pytest.mark.compile
 @live
 def test_the_nodes_are_those_that_onnx_extracts(battery: tuple[Trace, nn.Module, Any]) -> None:
     """A node whose values the graph before has too is linked to the nodes that ONNX's own extractor finds between them."""
@@ -122,6 +125,7 @@ def test_the_nodes_are_those_that_onnx_extracts(battery: tuple[Trace, nn.Module,
     assert compared > 50
 
 
+@pytest.mark.compile
 @live
 def test_many_operators_give_what_eager_gives(battery: tuple[Trace, nn.Module, Any]) -> None:
     """Results, their types, and the input that the model changes are eager's; nothing failed, and all lines are linked."""
@@ -132,6 +136,7 @@ def test_many_operators_give_what_eager_gives(battery: tuple[Trace, nn.Module, A
     assert {row["stage"]: row["share"] for row in trace.coverage() if row["stage"].startswith("onnxrt_")}["onnxrt_all"] == 1.0
 
 
+@pytest.mark.compile
 @live
 def test_large_constants_are_left_out_of_the_texts(battery: tuple[Trace, nn.Module, Any]) -> None:
     """Of a constant of 200 numbers the text says how many there are; the parameters are inputs."""
@@ -141,6 +146,7 @@ def test_large_constants_are_left_out_of_the_texts(battery: tuple[Trace, nn.Modu
         assert "0.5,0.5" not in text and "float[16,3,3,3] arg_" in text
 
 
+@pytest.mark.compile
 @live
 def test_training_and_dynamic_sizes_run() -> None:
     """Forward and backward are ONNX Runtime's, for a size that is not known when they are compiled."""
@@ -159,6 +165,7 @@ def test_training_and_dynamic_sizes_run() -> None:
     torch.testing.assert_close(trained.run(x), model(x))
 
 
+@pytest.mark.compile
 @live
 def test_a_graph_that_computes_nothing_is_pytorchs() -> None:
     """The gradient of x + 1 is the gradient that came in: the row says that PyTorch handed it on, and why."""
@@ -169,6 +176,7 @@ def test_a_graph_that_computes_nothing_is_pytorchs() -> None:
     assert all(row["equal"] for row in trace.check())
 
 
+@pytest.mark.compile
 @live
 def test_an_error_of_the_engine_is_a_failure_and_the_trace_stands_up_to_there() -> None:
     """ONNX Runtime has no product of bfloat16 for the CPU: the Failure has its words, and what was exported is there."""
@@ -180,6 +188,7 @@ def test_an_error_of_the_engine_is_a_failure_and_the_trace_stands_up_to_there() 
     assert "bfloat16" in trace.text("onnx") and not trace.find("onnxrt_all") and not trace.find("execution")
 
 
+@pytest.mark.compile
 @live
 def test_an_operator_without_onnx_is_a_failure_in_the_exporters_words() -> None:
     """The message names the operator, without colours and without the advice to report it."""
@@ -190,6 +199,7 @@ def test_an_operator_without_onnx_is_a_failure_in_the_exporters_words() -> None:
     assert trace.find("forward") and not trace.find("onnx")
 
 
+@pytest.mark.compile
 @live
 def test_the_options_are_the_sessions(trace: Trace) -> None:
     """At another level, after onnxscript's optimizer, only the stages up to that level are there, and they run.

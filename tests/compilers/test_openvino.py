@@ -21,6 +21,8 @@ from explorer.stages.fx_graph import node_lines
 from explorer.stages.openvino import STAGES, ir
 from tests.programs import Small
 
+pytestmark = pytest.mark.compile
+
 OPENVINO = compiler_named("openvino")
 assert OPENVINO is not None
 live = pytest.mark.skipif(bool(OPENVINO.missing), reason=f"OpenVINO is not installed: {OPENVINO.remedy}")

@@ -15,6 +15,8 @@ from torch._functorch.aot_autograd import aot_module_simplified
 import explorer
 from explorer.model.stage import Stage, text_artifact
 
+pytestmark = pytest.mark.compile
+
 R = torch.randn
 
 

@@ -11,6 +11,8 @@ from torch._inductor.compile_fx import compile_fx  # by name, as the backends of
 import explorer
 
 triton = pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+
+pytestmark = pytest.mark.compile
 tl: Any = triton.language
 
 

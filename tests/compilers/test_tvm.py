@@ -38,6 +38,7 @@ def trace() -> Iterator[Trace]:
     yield explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"targets": ["aarch64", "c"], "after_passes": ["*"]})
 
 
+@pytest.mark.compile
 @live
 def test_tvm_runs_the_graph(trace: Trace) -> None:
     """The whole graph ran on TVM, once, and gives what eager gives; each stage is there."""
@@ -48,6 +49,7 @@ def test_tvm_runs_the_graph(trace: Trace) -> None:
     assert {stage.name for stage in STAGES} <= {artifact.stage for artifact in trace.artifacts}
 
 
+@pytest.mark.compile
 @live
 def test_what_is_shown_is_what_tvm_makes_by_itself(trace: Trace) -> None:
     """TVM's own importer and pipeline, without names and spans of explorer's, give the same instructions."""
@@ -76,6 +78,7 @@ def instructions(text: str) -> Mapping[str, list[str]]:
     return {name: [line for line in lines[first:last] if is_instruction(line)] for name, first, last in bounds(lines)}
 
 
+@pytest.mark.compile
 @live
 def test_bindings_are_linked_to_the_nodes_they_are_of(trace: Trace) -> None:
     """Each operation of Relax is linked to one FX node, whose operator TVM writes it for."""
@@ -91,6 +94,7 @@ def test_bindings_are_linked_to_the_nodes_they_are_of(trace: Trace) -> None:
     assert len(found) == 5 and set(found) == set(targets)
 
 
+@pytest.mark.compile
 @live
 @pytest.mark.parametrize(
     ("code", "store", "instruction"), [("torch.relu", r"T\.max", "vmax|maxps"), ("1.5", r"\+ T\.float32\(1\.5", "add")]
@@ -106,6 +110,7 @@ def test_a_users_line_leads_to_its_loops_and_its_instructions(trace: Trace, code
     assert any(re.search(instruction, machine.lines[n - 1]) for n in reached[machine.id])
 
 
+@pytest.mark.compile
 @live
 def test_training_and_dynamic_sizes_run() -> None:
     """Forward and backward are TVM's, for a size that is not known when they are compiled, and a second size runs too."""
@@ -117,6 +122,7 @@ def test_training_and_dynamic_sizes_run() -> None:
     assert re.search(r"R\.Tensor\(\(s\d+, 8\)", trained.find("tvm_relax")[0].text)
 
 
+@pytest.mark.compile
 @live
 def test_a_change_of_an_input_and_a_result_that_is_an_input_are_kept() -> None:
     """The input is changed as eager changes it, and of two results that which is an input is that input."""
@@ -126,6 +132,7 @@ def test_a_change_of_an_input_and_a_result_that_is_an_input_are_kept() -> None:
     assert all(row["equal"] for row in checked) and any("after the call" in row["output"] for row in checked)
 
 
+@pytest.mark.compile
 @live
 def test_an_error_of_tvm_is_a_failure_and_the_trace_stands_up_to_there() -> None:
     """TVM's importer multiplies bfloat16 in float32, and then cannot add: the Failure has its words, and the graph is there."""
@@ -134,6 +141,7 @@ def test_an_error_of_tvm_is_a_failure_and_the_trace_stands_up_to_there() -> None
     assert trace.find("forward") and not trace.find("tvm_vm")
 
 
+@pytest.mark.compile
 @live
 def test_another_targets_assembly_is_linked(trace: Trace) -> None:
     """Each target has its text; that of another CPU states the nodes of its instructions, C states none."""
@@ -148,6 +156,7 @@ def test_another_targets_assembly_is_linked(trace: Trace) -> None:
     assert not [link for link in trace.links if link.source == texts["c"].id]
 
 
+@pytest.mark.compile
 @live
 def test_a_pass_that_changed_nothing_cannot_be_shown_whole() -> None:
     """A name that no changing pass has is a Failure, which says where their names are; the others are shown."""
@@ -158,6 +167,7 @@ def test_a_pass_that_changed_nothing_cannot_be_shown_whole() -> None:
     assert [artifact.data["name"] for artifact in trace.find("tvm_after_pass")] == ["FuseOps"]
 
 
+@pytest.mark.compile
 @live
 def test_a_target_that_ends_tvm_leaves_the_trace() -> None:
     """TVM crashes on a product of matrices for Metal: a Failure says so, the process goes on, and the graph ran."""
@@ -168,6 +178,7 @@ def test_a_target_that_ends_tvm_leaves_the_trace() -> None:
     assert all(row["equal"] for row in trace.check())
 
 
+@pytest.mark.compile
 @live
 def test_a_target_that_tvm_does_not_have_is_refused() -> None:
     """The error has the names that there are."""
@@ -184,6 +195,7 @@ def test_of_an_error_only_the_message_is_shown() -> None:
     assert last_words("TVM crashed with signal 11") == "TVM crashed with signal 11"
 
 
+@pytest.mark.compile
 def test_torchs_own_backend_of_that_name_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a program is recorded "tvm" is explorer's; afterwards torch's table is as it was."""
     from torch._dynamo.backends import registry
@@ -197,6 +209,7 @@ def test_torchs_own_backend_of_that_name_is_there_again(monkeypatch: pytest.Monk
     assert [dict(table) for table in (registry._BACKENDS, registry._COMPILER_FNS)] == before
 
 
+@pytest.mark.compile
 def test_without_tvm_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what TVM is and how to install it."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)

@@ -33,6 +33,7 @@ def trace() -> Iterator[Trace]:
     yield explorer.trace(Small(), torch.randn(2, 8), backend="xla")
 
 
+@pytest.mark.compile
 @live
 def test_a_text_that_cannot_be_read_is_a_failure_and_the_graph_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of explorer's own, such as objdump's time limit, never ends the program's compile."""
@@ -48,6 +49,7 @@ def test_a_text_that_cannot_be_read_is_a_failure_and_the_graph_runs(monkeypatch:
     assert made.find("xla_optimized") and not made.find("xla_assembly")
 
 
+@pytest.mark.compile
 @live
 def test_xla_runs_the_graph(trace: Trace) -> None:
     """The whole graph ran on XLA, once, and gives what eager gives; each stage is there."""
@@ -58,6 +60,7 @@ def test_xla_runs_the_graph(trace: Trace) -> None:
     assert {stage.name for stage in STAGES} <= {artifact.stage for artifact in trace.artifacts}
 
 
+@pytest.mark.compile
 @live
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_what_is_shown_is_what_xla_makes_by_itself(trace: Trace) -> None:
@@ -85,6 +88,7 @@ def operations(text: str) -> Counter[str]:
     return Counter(each.operation for computation in hlo.computations(text.split("\n")) for each in computation.instructions)
 
 
+@pytest.mark.compile
 @live
 @pytest.mark.parametrize(("code", "operation"), [("torch.relu", "maximum"), ("1.5", "add")])
 def test_a_users_line_leads_to_its_instruction_and_its_kernel(trace: Trace, code: str, operation: str) -> None:
@@ -99,6 +103,7 @@ def test_a_users_line_leads_to_its_instruction_and_its_kernel(trace: Trace, code
     assert {"xla_llvm", "xla_assembly"} <= fused
 
 
+@pytest.mark.compile
 @live
 def test_training_runs() -> None:
     """Forward and backward are XLA's, with the gradients that eager gives."""
@@ -110,6 +115,7 @@ def test_training_runs() -> None:
     assert {artifact.graph for artifact in trained.find("xla_optimized")} == {"forward", "backward"}
 
 
+@pytest.mark.compile
 @live
 def test_a_change_of_an_input_and_a_result_that_is_an_input_are_kept() -> None:
     """The input is changed as eager changes it, and of two results that which is an input is that input."""
@@ -119,6 +125,7 @@ def test_a_change_of_an_input_and_a_result_that_is_an_input_are_kept() -> None:
     assert all(row["equal"] for row in checked) and any("after the call" in row["output"] for row in checked)
 
 
+@pytest.mark.compile
 @live
 def test_bfloat16_and_results_of_other_types_run() -> None:
     """XLA takes types that numpy lacks, and gives each result in the type of eager's."""
@@ -131,6 +138,7 @@ def test_bfloat16_and_results_of_other_types_run() -> None:
     assert [row["equal"] for row in trace.check()] == [True] * 4
 
 
+@pytest.mark.compile
 @live
 def test_attention_is_laid_out_as_eagers() -> None:
     """The result has eager's strides, for a query that is a view with its heads and its positions exchanged."""
@@ -144,6 +152,7 @@ def test_attention_is_laid_out_as_eagers() -> None:
     assert [(row["equal"], row["note"]) for row in trace.check()] == [(True, "")]
 
 
+@pytest.mark.compile
 @live
 def test_an_operator_that_xla_lacks_is_a_failure_with_its_node() -> None:
     """torch-mlir's own words name the operator and the FX node; the trace stands up to there."""
@@ -153,6 +162,7 @@ def test_an_operator_that_xla_lacks_is_a_failure_with_its_node() -> None:
     assert trace.find("forward") and trace.find("xla_torch") and not trace.find("xla_stablehlo")
 
 
+@pytest.mark.compile
 @live
 def test_sizes_that_are_not_known_are_refused_with_what_to_do() -> None:
     """XLA compiles for known sizes; the error names the symbol, and StableHLO is there to see."""
@@ -161,6 +171,7 @@ def test_sizes_that_are_not_known_are_refused_with_what_to_do() -> None:
     assert "?x8xf32" in trace.text("xla_stablehlo")
 
 
+@pytest.mark.compile
 @live
 def test_a_flag_that_ends_xla_leaves_the_process() -> None:
     """XLA aborts on a negative number of parts: a Failure says so, and an unknown flag is XLA's own error."""
@@ -173,6 +184,7 @@ def test_a_flag_that_ends_xla_leaves_the_process() -> None:
         assert trace.find("xla_stablehlo") and not trace.find("xla_optimized")
 
 
+@pytest.mark.compile
 @live
 def test_a_flag_counts_for_its_compile_alone(trace: Trace) -> None:
     """Without the pass that fuses there are more kernels; the environment is as it was, and so is the next compile."""
@@ -215,6 +227,7 @@ def test_locations_get_the_names_of_their_nodes() -> None:
     assert '#loc1 = loc("relu"("fx_graph":4:0))' in named and 'return loc("fx_graph":1:0)' in named
 
 
+@pytest.mark.compile
 def test_without_xla_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what it is and how to install it; torch's own way says that there is another."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)

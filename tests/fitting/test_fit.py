@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from explorer.errors import InputError
 from explorer.fitting import models
 from explorer.fitting.answer import Fit, cache_bytes, left_out
 from explorer.fitting.optimizers import optimizer_memory
+from explorer.gpus.figures import Target
 
 SMALL = {
     "hidden_size": 64,
@@ -37,6 +39,19 @@ def trained() -> Fit:
     return explorer.fit("LlamaConfig", world=2, batch=2, sequence=16, train=True, optimizer="adamw", **SMALL)
 
 
+@pytest.fixture(scope="module")
+def prefill() -> Fit:
+    """A prefill of one layer on two ranks."""
+    return explorer.fit("LlamaConfig", world=2, sequence=8, **{**SMALL, "num_hidden_layers": 1})
+
+
+@pytest.fixture(scope="module")
+def own() -> Fit:
+    """A module without blocks."""
+    return explorer.fit(Own(), inputs=(torch.ones(8, 32),))
+
+
+@pytest.mark.compile
 def test_weights_are_what_torch_counts(trained: Fit) -> None:
     """The bytes of each rank's weights are those of torch's own DTensors, and the parameters those of the whole model."""
     with explorer.Cluster("h100", 2):
@@ -49,6 +64,7 @@ def test_weights_are_what_torch_counts(trained: Fit) -> None:
     assert trained.parameters == parameters
 
 
+@pytest.mark.compile
 def test_blocks_of_one_form_are_traced_once(trained: Fit) -> None:
     """The three layers are one region of three calls, and each of them has a moment forward and one backward."""
     assert [(row["region"], row["calls"]) for row in trained.regions] == [
@@ -61,12 +77,14 @@ def test_blocks_of_one_form_are_traced_once(trained: Fit) -> None:
     assert layers == [*forward, *((name, "backward") for name, _ in reversed(forward))]
 
 
+@pytest.mark.compile
 def test_the_peak_is_the_largest_moment(trained: Fit) -> None:
     """The rows of `memory` add up to the largest moment, and the verdict compares them with the GPU's memory."""
     assert trained.bytes == max(row["peak"] for row in trained.moments)
     assert trained.fits and trained.bytes < trained.available == trained.target.memory
 
 
+@pytest.mark.compile
 def test_collectives_have_seconds_of_their_own(trained: Fit) -> None:
     """A layer of a tensor-parallel model exchanges twice forward, after the attention and after the feed-forward part."""
     rows = [row for row in trained.times if row["limit"] == "collectives" and row["region"] == "model.layers.0"]
@@ -74,6 +92,7 @@ def test_collectives_have_seconds_of_their_own(trained: Fit) -> None:
     assert trained.seconds == pytest.approx(sum(row["seconds"] for row in trained.bounds()))
 
 
+@pytest.mark.compile
 def test_what_is_printed_says_what_is_left_out(trained: Fit) -> None:
     """The verdict, the parts, what bounds it, whether ranks differ, and what the figures do not hold."""
     said = str(trained)
@@ -132,17 +151,18 @@ class Own(nn.Module):
         return torch.relu(self.linear(x))
 
 
-def test_a_module_of_ones_own_is_one_region() -> None:
+@pytest.mark.compile
+def test_a_module_of_ones_own_is_one_region(own: Fit) -> None:
     """A module without repeated blocks, with its inputs, is one region; its memory is what it is given, computes and holds."""
-    fit = explorer.fit(Own(), inputs=(torch.ones(8, 32),))
-    assert [row["region"] for row in fit.regions] == ["(the model)"]
-    assert (fit.of("weights"), fit.of("inputs"), fit.of("activations")) == (32 * 16 * 4, 8 * 32 * 4, 8 * 16 * 4)
+    assert [row["region"] for row in own.regions] == ["(the model)"]
+    assert (own.of("weights"), own.of("inputs"), own.of("activations")) == (32 * 16 * 4, 8 * 32 * 4, 8 * 16 * 4)
 
 
-def test_a_bare_tensor_is_one_input() -> None:
+@pytest.mark.compile
+def test_a_bare_tensor_is_one_input(own: Fit) -> None:
     """inputs= takes a tensor alone as it takes a tuple of it."""
-    bare, tupled = explorer.fit(Own(), inputs=torch.ones(8, 32)), explorer.fit(Own(), inputs=(torch.ones(8, 32),))
-    assert (bare.bytes, bare.of("inputs")) == (tupled.bytes, 8 * 32 * 4)
+    bare = explorer.fit(Own(), inputs=torch.ones(8, 32))
+    assert (bare.bytes, bare.of("inputs")) == (own.bytes, 8 * 32 * 4)
 
 
 class WithoutInputs(Own):
@@ -152,6 +172,7 @@ class WithoutInputs(Own):
         return torch.relu(self.linear.weight)
 
 
+@pytest.mark.compile
 def test_a_module_may_have_no_inputs() -> None:
     """An empty tuple calls the module with nothing."""
     fit = explorer.fit(WithoutInputs(), inputs=())
@@ -200,14 +221,14 @@ def test_the_cache_of_a_config_is_what_transformers_keeps_or_unknown(name: str) 
     assert any("does not tell" in words for words in left_out(False, None, None, 1))
 
 
-def test_an_attention_that_stays_whole_keeps_its_whole_cache() -> None:
+@pytest.mark.compile
+def test_an_attention_that_stays_whole_keeps_its_whole_cache(prefill: Fit) -> None:
     """OPT counts all heads itself: each of two ranks computes all keys and values, and would keep all of them."""
     fields = {**WIDTHS, "ffn_dim": 16, "max_position_embeddings": 8, "word_embed_proj_dim": 8}
-    fit = explorer.fit("OPTConfig", world=2, sequence=8, **fields)
+    fit = explorer.fit("OPTConfig", world=2, sequence=8, **{**fields, "num_hidden_layers": 1})
     assert any(name.endswith("self_attn.k_proj") for name in fit.unsplit)
-    assert any(f"{2 * 2 * 8 * 8 * 2} B for these tokens" in words for words in fit.left_out)
-    halved = explorer.fit("LlamaConfig", world=2, sequence=8, **{**SMALL, "num_hidden_layers": 1})
-    assert any(f"{2 * 2 * 16 * 8 * 2 // 2} B for these tokens" in words for words in halved.left_out)
+    assert any(f"{2 * 8 * 8 * 2} B for these tokens" in words for words in fit.left_out)
+    assert any(f"{2 * 2 * 16 * 8 * 2 // 2} B for these tokens" in words for words in prefill.left_out)
 
 
 class Feed(nn.Module):
@@ -223,6 +244,7 @@ class Feed(nn.Module):
         return self.inner.down_proj(torch.relu(self.inner.up_proj(x)))  # type: ignore[no-any-return, operator]
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("plan", [None, {"*.up_proj": "colwise", "*.down_proj": "rowwise"}], ids=["none", "own"])
 def test_a_star_in_front_stands_for_any_depth(plan: dict[str, str] | None) -> None:
     """Each rank has half of the products, however deep they are; an attention that counts all heads stays whole."""
@@ -285,29 +307,49 @@ def test_a_file_and_a_config_are_refused_for_their_sizes_too(fields: dict[str, i
         explorer.fit(LlamaConfig(**SMALL), **fields)
 
 
+@pytest.mark.compile
 def test_norms_that_each_rank_has_whole_are_no_error() -> None:
     """Qwen3's own plan has its norms of heads replicated: they are whole, products are split, and what is left out is said."""
     fields = {**SMALL, "num_hidden_layers": 1, "head_dim": 16}
-    whole = explorer.fit("Qwen3Config", batch=1, sequence=8, train=True, **fields)
     half = explorer.fit("Qwen3Config", world=2, batch=1, sequence=8, train=True, **fields)
-    by_module = [{row["module"]: row["bytes"] for row in fit.memory if row["what"] == "weights"} for fit in (whole, half)]
-    for module, size in by_module[0].items():
+    sizes = {row["module"]: row["bytes"] for row in half.memory if row["what"] == "weights"}
+    model = models.model_of(models.config_of("Qwen3Config", fields), "bfloat16", True)
+    whole = {models.pattern_of(name.rpartition(".")[0]): models.bytes_of(tensor) for name, tensor in model.named_parameters()}
+    for module, size in whole.items():
         split = module.endswith(("_proj", "lm_head", "embed_tokens"))
-        assert by_module[1][module] == (size // 2 if split else size), module
-    assert any("such as norms" in text for text in half.left_out) and not any("such as norms" in text for text in whole.left_out)
+        assert sizes[module] == (size // 2 if split else size), module
+    assert any("such as norms" in text for text in half.left_out)
+    assert not any("such as norms" in text for text in left_out(True, None, None, 1))
 
 
-def test_the_command_prints_each_target(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.compile
+def test_the_command_prints_each_target(
+    prefill: Fit, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`explorer fit` reads a config.json, takes fields by --set, and with --json prints a list with one entry a target."""
-    config = {"model_type": "llama", **SMALL, "vocab_size": 512}
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(config))
-    command = ["fit", str(path), "--set", "vocab_size=128", "--set", "num_hidden_layers=1", "--batch", "1", "--sequence", "8"]
-    assert main([*command, "--target", "h100", "--target", "b200", "--json"]) == 0
+    path.write_text(json.dumps({"model_type": "llama", **SMALL, "vocab_size": 512}))
+    given = {"batch": 1, "sequence": 8}
+    changed = {"vocab_size": 128, "num_hidden_layers": 1}
+    asked: list[tuple[Any, dict[str, Any]]] = []
+
+    def fit(model: Any, *, target: str, **arguments: Any) -> Fit:
+        """Note what is asked, and answer with the figures that are known."""
+        asked.append((model, arguments))
+        return replace(prefill, target=Target.parse(target))
+
+    monkeypatch.setattr(explorer, "fit", fit)
+    command = ["fit", str(path), *(word for field, n in changed.items() for word in ("--set", f"{field}={n}"))]
+    assert main([*command, "--batch", "1", "--sequence", "8", "--target", "h100", "--target", "b200", "--json"]) == 0
     printed = json.loads(capfd.readouterr().out)
     assert [one["target"] for one in printed] == ["h100", "b200"]
     assert all(one["fits"] and one["bytes"] == sum(row["bytes"] for row in one["memory"]) for one in printed)
-    assert printed[0]["parameters"] == 2 * 128 * 64 + 64 + 2 * 64 + 64 * (64 + 32 + 32 + 64) + 3 * 64 * 128
+    assert [one["parameters"] for one in printed] == [prefill.parameters] * 2
+    assert [model for model, _ in asked] == [str(path)] * 2
+    assert all({**arguments, **given, **changed} == arguments for _, arguments in asked)
+    model = models.model_of(models.config_of(str(path), changed), "bfloat16", False)
+    parameters = 2 * 128 * 64 + 64 + 2 * 64 + 64 * (64 + 32 + 32 + 64) + 3 * 64 * 128
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
 def test_the_command_refuses_what_it_cannot_read(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,9 +18,12 @@ from explorer.fitting.parts import parts_of, walked
 from explorer.fitting.regional import Regional, regional
 
 #: Dynamo asks tensors between regions for their gradient, and hides torch's warning itself, where warnings are no errors.
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
+]
 
-BATCH, WIDTH, LAYERS = 16, 32, 3
+BATCH, WIDTH, LAYERS = 16, 32, 2
 
 
 class Block(nn.Module):
@@ -60,13 +63,15 @@ def ids_of(vocabulary: int = 50) -> torch.Tensor:
 
 
 def predicted(regions: Regional, model: nn.Module, inputs: tuple[torch.Tensor, ...], train: bool, target: str = "cpu") -> Walk:
-    """Trace the regions of a model with data, and walk through them."""
+    """Trace the regions of a model with data, without what their kernels become, and walk through them."""
     torch.compiler.reset()
+    stages = tuple(stage for stage in explorer.STAGES if not stage.per_kernel)
     parts = parts_of(regions, inputs, train)
     traces = {}
     for part in parts:
         if part.stands_for:
-            traces[part.path] = explorer.trace(part.module, *part.args, target=target, train=part.train, fullgraph=True)
+            settings: dict[str, Any] = {"target": target, "train": part.train, "fullgraph": True, "stages": stages}
+            traces[part.path] = explorer.trace(part.module, *part.args, **settings)
             traces[part.path].raise_for_failures()
     return walked(parts, traces, model, inputs)
 

@@ -9,7 +9,10 @@ from types import ModuleType
 import pytest
 import torch
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
+]
 FILE = Path(__file__).parents[2] / "benchmarks" / "bisecting.py"
 
 

@@ -10,7 +10,10 @@ import torch
 
 import explorer
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: torch.cuda.is_available() is False")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: torch.cuda.is_available() is False"),
+]
 
 
 @pytest.fixture

@@ -14,7 +14,10 @@ from torch import nn
 import explorer
 from explorer.questions.costs import LAUNCHES
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
+]
 
 
 class Block(nn.Module):

@@ -11,6 +11,7 @@ from torch import nn
 import explorer
 
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
     pytest.mark.filterwarnings("ignore"),
 ]

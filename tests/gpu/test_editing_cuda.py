@@ -9,6 +9,7 @@ import explorer
 from explorer.stages.inductor.signature import parameters
 
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
     pytest.mark.filterwarnings("ignore"),
 ]

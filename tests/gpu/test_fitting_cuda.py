@@ -13,8 +13,9 @@ import explorer
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "fitting.py"
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
-    pytest.mark.filterwarnings("ignore"),  # torch's own, of tensors between regions and of TF32
+    pytest.mark.filterwarnings("ignore"),
 ]
 
 LLAMA = {

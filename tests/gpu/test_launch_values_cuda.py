@@ -8,7 +8,10 @@ import torch
 import explorer
 from explorer.errors import NoVerbError
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
+]
 
 
 def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ import explorer
 from explorer.traced import Trace
 
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
     pytest.mark.filterwarnings("ignore"),
 ]

@@ -8,7 +8,10 @@ from torch import nn
 
 import explorer
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
+]
 
 
 class Block(nn.Module):

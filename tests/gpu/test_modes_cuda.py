@@ -8,6 +8,7 @@ import torch
 import explorer
 
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
     pytest.mark.filterwarnings("ignore"),
 ]

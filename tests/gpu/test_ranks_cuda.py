@@ -18,9 +18,10 @@ from explorer.traced.ranks import Ranks
 GPUS = torch.cuda.device_count() if torch.cuda.is_available() else 0
 NCCL = GPUS > 1 and torch.distributed.is_nccl_available()
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.skipif(GPUS == 0, reason="needs a GPU: torch.cuda.device_count() is 0"),
     pytest.mark.skipif(
-        GPUS > 0 and not NCCL and not torch.distributed.is_gloo_available(),
+        GPUS > 0 and (not NCCL) and (not torch.distributed.is_gloo_available()),
         reason="needs torch with NCCL and two GPUs, or torch with gloo",
     ),
 ]

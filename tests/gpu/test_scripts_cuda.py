@@ -13,7 +13,10 @@ import torch
 
 import explorer
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
+]
 HERE = Path(__file__).parent
 NAMES = ("pointwise", "reduction", "split_reduction", "softmax", "layer_norm", "embedding", "cat", "casts", "in_place", "dynamic")
 

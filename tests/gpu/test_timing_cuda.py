@@ -17,6 +17,7 @@ from explorer.splice.launches import Intercepted
 from explorer.traced import Trace
 
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an attached CUDA GPU"),
     pytest.mark.filterwarnings("ignore"),
 ]

@@ -12,6 +12,8 @@ import torch
 import explorer
 from explorer.errors import InputError
 
+pytestmark = pytest.mark.compile
+
 
 @dataclass(frozen=True)
 class Batch:

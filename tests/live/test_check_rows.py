@@ -48,6 +48,7 @@ def deep(request: pytest.FixtureRequest) -> Deep:
     return Deep(explorer.trace(module, torch.randn(8, 32, dtype=dtype, requires_grad=True), target="h100", train=True))
 
 
+@pytest.mark.compile
 def test_rounding_of_sixteen_bits_is_no_difference(deep: Deep) -> None:
     """Every gradient is as near to float64 as eager's, and each row says how near both are."""
     rows = deep.trace.check()
@@ -55,6 +56,7 @@ def test_rounding_of_sixteen_bits_is_no_difference(deep: Deep) -> None:
     assert all(row["error"] is not None and row["eager_error"] is not None for row in rows)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("right", "wrong"), [("0.7071067811865476", "0.77"), ("0.3989422804014327", "0.43"), ("32.0", "30.0")])
 def test_a_kernel_that_is_a_little_wrong_is_found(deep: Deep, right: str, wrong: str) -> None:
     """A constant changed by a few parts in a hundred, forward or backward, is not taken for rounding."""

@@ -55,19 +55,17 @@ X86 = {
 
 
 class Block(nn.Module):
-    """A layer norm, attention, a softmax and an MLP."""
+    """A layer norm, attention, and what follows it in one kernel: a gelu, a pad and a scan."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.norm, self.qkv = nn.LayerNorm(width), nn.Linear(width, 3 * width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (part.view(*x.shape[:2], 4, -1).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
         scores = torch.softmax(q @ k.transpose(-1, -2), -1)
-        x = x + self.out((scores @ v).transpose(1, 2).reshape(x.shape))
-        padded = functional.pad(self.down(functional.gelu(self.up(x))), (1, 2))
-        return padded.cumsum(-1)
+        x = x + (scores @ v).transpose(1, 2).reshape(x.shape)
+        return functional.pad(functional.gelu(x), (1, 2)).cumsum(-1)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +88,7 @@ def sources(trace: Trace, artifact: str, line: int) -> set[str]:
     return {trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
 
 
+@pytest.mark.compile
 @needs_binutils
 def test_each_vector_instruction_leads_to_the_line_with_its_operator(one_a_line: Trace) -> None:
     """The square root's instruction comes from the line that says sqrt, and so on, each from that line alone."""
@@ -106,6 +105,7 @@ def test_each_vector_instruction_leads_to_the_line_with_its_operator(one_a_line:
     assert seen == set(X86)
 
 
+@pytest.mark.compile
 @needs_binutils
 @pytest.mark.parametrize("made", ["one_a_line", "block"])
 def test_every_instruction_is_linked_or_named(made: str, request: pytest.FixtureRequest) -> None:
@@ -118,6 +118,7 @@ def test_every_instruction_is_linked_or_named(made: str, request: pytest.Fixture
     assert trace.failures == ()
 
 
+@pytest.mark.compile
 @needs_binutils
 def test_both_ways_of_knowing_a_line_are_named(one_a_line: Trace) -> None:
     """An intrinsic's line is known by where it was inlined, a loop's by its own .loc."""
@@ -133,6 +134,7 @@ def instructions(text: str) -> list[str]:
     return [line for line in lines[start:end] if is_instruction(line)]
 
 
+@pytest.mark.compile
 def test_debug_information_changes_no_instruction(one_a_line: Trace, tmp_path: Path) -> None:
     """Without debug information the compiler writes the same instructions, to the character."""
     source, made = tmp_path / "kernel.cpp", tmp_path / "kernel.s"
@@ -142,6 +144,7 @@ def test_debug_information_changes_no_instruction(one_a_line: Trace, tmp_path: P
     assert instructions(made.read_text()) == instructions(one_a_line.text("assembly")) != []
 
 
+@pytest.mark.compile
 @needs_binutils
 def test_the_text_is_what_runs(one_a_line: Trace) -> None:
     """The library that Inductor loaded has the same vector instructions, in the same order."""
@@ -171,6 +174,7 @@ def test_without_binutils_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> 
     assert "install binutils" in artifact.data["unlinked"] and set(artifact.data["stated"]) == {LOC}
 
 
+@pytest.mark.compile
 def test_with_assembly_is_a_trace_of_its_own(one_a_line: Trace) -> None:
     """It is the same after a second time and after a load, which needs nothing live for it."""
     assert one_a_line.with_assembly() == one_a_line
@@ -214,6 +218,7 @@ extern "C" float kernel(float x, float y)
 """
 
 
+@pytest.mark.compile
 @needs_binutils
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_calls_are_read_of_what_a_compiler_writes(compiler: str, tmp_path: Path) -> None:

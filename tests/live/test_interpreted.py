@@ -19,6 +19,7 @@ from tests.state import difference, snapshot
 triton = pytest.importorskip("triton")
 tl = triton.language
 pytestmark = [
+    pytest.mark.compile,
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
 ]
@@ -79,11 +80,16 @@ def check(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     return trace.check()
 
 
-@pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize(
-    ("function", "shape"),
-    [(softmax, (16, 96)), (nn.LayerNorm(48), (12, 48)), (mlp(), (8, 32)), (Attention(), (2, 8, 32)), (Conv(), (2, 3, 8, 8))],
-    ids=["softmax", "layer norm", "mlp", "attention", "convolution"],
+    ("function", "shape", "train"),
+    [
+        (softmax, (16, 96), False),
+        (mlp(), (8, 32), True),
+        (Attention(), (2, 8, 32), False),
+        (Attention(), (2, 8, 32), True),
+        (Conv(), (2, 3, 8, 8), True),
+    ],
+    ids=["softmax", "mlp, trained", "attention", "attention, trained", "convolution, trained"],
 )
 def test_what_was_generated_gives_what_eager_gives(function: Any, shape: tuple[int, ...], train: bool) -> None:
     """Every output, and with train=True every gradient, is interpreted and close to eager's."""
@@ -96,14 +102,13 @@ def test_what_was_generated_gives_what_eager_gives(function: Any, shape: tuple[i
 @pytest.mark.parametrize("target", ["a100", "mi300x"])
 def test_other_targets(target: str) -> None:
     """A trace for any GPU can be checked."""
-    assert check(Attention(), torch.randn(2, 8, 32, requires_grad=True), target=target, train=True)[0]["equal"]
+    assert check(Attention(), torch.randn(2, 8, 32), target=target)[0]["equal"]
 
 
-@pytest.mark.parametrize(("function", "shape"), [(softmax, (16, 96)), (mlp(), (8, 32)), (Attention(), (2, 8, 32))])
 @pytest.mark.parametrize("train", [False, True])
-def test_an_intel_gpu(function: Any, shape: tuple[int, ...], train: bool) -> None:
+def test_an_intel_gpu(train: bool) -> None:
     """The wrapper and kernels for the device type xpu run as well, oneDNN's attention included."""
-    rows = check(function, torch.randn(shape, requires_grad=train), target="b580", train=train)
+    rows = check(Attention(), torch.randn(2, 8, 32, requires_grad=train), target="b580", train=train)
     assert rows and all(row["equal"] and row["interpreted"] for row in rows)
 
 

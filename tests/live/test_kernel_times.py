@@ -16,6 +16,8 @@ from explorer.splice.launches import Intercepted
 from explorer.splice.wrappers import LoadedWrapper, replaced_kernels
 from explorer.traced import Trace
 
+pytestmark = pytest.mark.compile
+
 SLOW = 3600.0
 
 

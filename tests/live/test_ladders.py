@@ -13,6 +13,8 @@ from explorer.traced import loads
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.compile
+
 
 def scores(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return torch.softmax(torch.tanh(x + bias), dim=-1)

@@ -7,6 +7,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def program(x: torch.Tensor) -> torch.Tensor:
     return torch.sin(x) * 2 + 1

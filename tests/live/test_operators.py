@@ -13,6 +13,7 @@ FILE = Path(__file__).parents[2] / "benchmarks" / "check_operators.py"
 SAMPLE = (("nn.functional.layer_norm", "bfloat16"), ("var", "float32"), ("log_softmax", "float32"))
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "dtype"), SAMPLE)
 def test_an_operator_is_not_called_wrong(name: str, dtype: str, module_at: Callable[[Path], ModuleType]) -> None:

@@ -23,6 +23,7 @@ def script(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     return module_at(FILE)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_wrong_lowering_is_found(name: str, script: ModuleType) -> None:
     """An operator that is lowered to something else makes a check say so."""
@@ -30,6 +31,7 @@ def test_a_wrong_lowering_is_found(name: str, script: ModuleType) -> None:
     assert row["kind"] == "found", row
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_program_that_is_lowered_as_it_should_be_is_not_called_wrong(name: str, script: ModuleType) -> None:
     """Rounding and NaN are no faults."""
@@ -37,6 +39,7 @@ def test_a_program_that_is_lowered_as_it_should_be_is_not_called_wrong(name: str
     assert row["kind"] == "right", row
 
 
+@pytest.mark.compile
 def test_faults_in_the_text_of_a_kernel_are_found(script: ModuleType) -> None:
     """Each change of a kernel that makes its numbers worse than eager's is found, and the kernel without one is right."""
     rows = {name: run() for name, run in script.in_texts("small", "h100", "float32", "1/2")}

@@ -22,6 +22,8 @@ from explorer.questions.kernels import wrapper_file
 from explorer.splice.tuning import Tune
 
 triton = pytest.importorskip("triton")
+
+pytestmark = pytest.mark.compile
 tl: Any = triton.language
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.live import function as live_function
 from explorer.live.call import clone
 from explorer.observe.tensors import storage_of
 
@@ -60,9 +61,11 @@ def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return torch.equal(one[1], other[1]) and one[2:] == other[2:]
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("target", "backend"), [("cpu", "aot_eager"), ("h100", "inductor")])
-def test_no_verb_changes_what_the_user_has(target: str, backend: str) -> None:
+def test_no_verb_changes_what_the_user_has(target: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parameters, buffers, inputs, random numbers and attributes are as before, whatever is asked of a trace."""
+    monkeypatch.setattr(live_function, "DRAWS", 2)  # each draw of a dropout is a call like the others
     module, x, memory = Counting(), torch.randn(8, 4, requires_grad=True), torch.zeros(4)
     trace = explorer.trace(module, x, memory, target=target, backend=backend, train=True)
     assert torch.equal(memory, torch.ones(4)), "the traced call itself is a call"
@@ -74,6 +77,7 @@ def test_no_verb_changes_what_the_user_has(target: str, backend: str) -> None:
         assert same(before, held(module, x, memory)), name
 
 
+@pytest.mark.compile
 def test_a_result_does_not_change_with_what_is_put_back() -> None:
     """What `run` returns of the state is as it was when it was returned."""
     total = torch.zeros(3)
@@ -86,6 +90,7 @@ def test_a_result_does_not_change_with_what_is_put_back() -> None:
     assert torch.equal(total, torch.ones(3)) and torch.equal(made, torch.full((3,), 2.0))
 
 
+@pytest.mark.compile
 def test_a_gpu_that_is_not_attached_is_not_timed() -> None:
     """The CPU's times would mean nothing for it: the error says so, and what to do instead."""
     trace = explorer.trace(torch.sin, torch.randn(8), target="h100")
@@ -148,6 +153,7 @@ def wrongly(how: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda graph, inputs: lambda *args: tuple(how(args, list(graph(*args))))
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(name: str) -> None:
     """What a wrong backend makes of values, types, views, inputs or state is unequal."""
@@ -157,6 +163,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
     assert any(row["equal"] is False for row in rows), [dict(row) for row in rows]
 
 
+@pytest.mark.compile
 def test_a_small_gradient_of_the_wrong_sign_is_found() -> None:
     """The gradient of a mean is small: that it is near zero is no reason to take it for any other small number."""
     wrong = explorer.trace(
@@ -168,6 +175,7 @@ def test_a_small_gradient_of_the_wrong_sign_is_found() -> None:
     assert {row["output"]: row["equal"] for row in wrong.check()} == {"output": True, "gradient of args[0]": False}
 
 
+@pytest.mark.compile
 def test_what_is_no_tensor_is_compared() -> None:
     """Numbers and words are rows too, and attributes of an object of the program's."""
 
@@ -180,6 +188,7 @@ def test_what_is_no_tensor_is_compared() -> None:
     assert all(row["equal"] for row in rows)
 
 
+@pytest.mark.compile
 def test_nothing_compared_is_never_equal() -> None:
     """A function that returns and changes nothing has one row, which says so; a what-if says the same."""
     trace = explorer.trace(lambda x: (x.sin(), None)[1], torch.randn(4), target="h100")
@@ -189,6 +198,7 @@ def test_nothing_compared_is_never_equal() -> None:
     assert found.equal is None and "nothing was compared" in found.note
 
 
+@pytest.mark.compile
 def test_each_row_says_what_was_compared_and_by_which_bound() -> None:
     """Values, type, shape, strides and views; the bound in words; strides are not compared with another device's."""
     (here,) = explorer.trace(torch.sin, torch.randn(8), backend="aot_eager").check()
@@ -212,6 +222,7 @@ RIGHT: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
 }
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_programs_are_not_called_wrong(name: str) -> None:
     """What another order of rounding makes of a program is no fault."""
@@ -220,6 +231,7 @@ def test_right_programs_are_not_called_wrong(name: str) -> None:
     assert rows and all(row["equal"] for row in rows), [dict(row) for row in rows]
 
 
+@pytest.mark.compile
 def test_autocast_holds_as_it_did_when_it_was_traced() -> None:
     """Autocast for the CPU is none for a GPU; a check outside of it calls the function as the trace did."""
     function = lambda x: torch.relu(x @ x)  # noqa: E731
@@ -247,6 +259,7 @@ def test_copies_share_memory_as_the_originals_do() -> None:
     assert isinstance(parameter, nn.Parameter) and torch.equal(parameter.grad, weight.grad) and parameter.grad is not weight.grad
 
 
+@pytest.mark.compile
 def test_a_function_that_writes_through_shared_memory_is_checked() -> None:
     """Two halves of one tensor that overlap are so in the copies of a check too."""
     base = torch.arange(64.0)

@@ -64,6 +64,7 @@ def beside(action: Callable[[], object], work: Callable[[], None]) -> None:
         thread.join()
 
 
+@pytest.mark.compile
 def test_a_check_in_one_thread_does_not_disturb_compiles_in_another() -> None:
     """torch.compile, triton.compile and a trace for a GPU you don't have, while a check interprets kernels."""
     trace = explorer.trace(total, torch.randn(20000), target="h100")
@@ -94,6 +95,7 @@ def test_another_thread_finds_tritons_own_functions_while_kernels_are_interprete
     assert all(getattr(tl, name) is before[name] for name in names)
 
 
+@pytest.mark.compile
 def test_threads_that_compile_in_a_recording_for_a_gpu_are_recorded() -> None:
     """Each thread's compile is for that GPU and in the trace; after the recording they compile for the CPU, with nothing left."""
     from torch._inductor import compile_fx
@@ -138,6 +140,7 @@ def traced_by_fx_elsewhere() -> Iterator[threading.Event]:
         thread.join()
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("target", ["h100", "cpu"])
 def test_a_check_waits_while_another_thread_traces_with_fx(target: str) -> None:
     """torch calls no compiled function meanwhile: a check and a run wait for the end, and give the same."""
@@ -153,6 +156,7 @@ def test_a_check_waits_while_another_thread_traces_with_fx(target: str) -> None:
             assert ask() and over.is_set()
 
 
+@pytest.mark.compile
 def test_timing_waits_while_another_thread_traces_with_fx() -> None:
     """`benchmark` and the race of a what-if wait for the end of the other thread's trace, and the wait is in no time."""
     trace = explorer.trace(total, torch.randn(200), backend="aot_eager")
@@ -164,6 +168,7 @@ def test_timing_waits_while_another_thread_traces_with_fx() -> None:
             assert over.is_set() and len(times) == 2 and max(times) < 0.9
 
 
+@pytest.mark.compile
 def test_what_is_never_allowed_is_refused_with_its_reason() -> None:
     """Where torch.fx goes on tracing, the call is refused in explorer's words; another error is raised as it is, at once."""
     compiled = torch.compile(lambda x: x.cos(), backend="eager")

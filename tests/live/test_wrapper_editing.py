@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 import explorer
 from explorer.errors import InputError, LiveError, NoVerbError
+from tests.trials import limit_the_launch_only, try_in_this_process
+
+pytestmark = pytest.mark.compile
 
 PRODUCT = "extern_kernels.mm(arg0_1, arg1_1, out=buf0)"
 ONE = "static_cast<float>(1.0)"
@@ -24,15 +28,35 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def cpu() -> explorer.Trace:
+def traced_cpu() -> explorer.Trace:
     """A product by a library, and a C++ kernel that adds a one."""
     return explorer.trace(program, *inputs())
 
 
 @pytest.fixture(scope="module")
-def absent() -> explorer.Trace:
+def traced_absent() -> explorer.Trace:
     """The same for a GPU you don't have."""
     return explorer.trace(program, *inputs(), target="h100")
+
+
+@pytest.fixture
+def cpu(traced_cpu: explorer.Trace) -> Iterator[explorer.Trace]:
+    """The program on the CPU, whose original code stands before and after the test."""
+    yield traced_cpu
+    traced_cpu.reset()
+
+
+@pytest.fixture
+def absent(traced_absent: explorer.Trace) -> Iterator[explorer.Trace]:
+    """The program for a GPU you don't have, whose original code stands before and after the test."""
+    yield traced_absent
+    traced_absent.reset()
+
+
+@pytest.fixture
+def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edits are tried in the process of the test: its subject is what stands afterwards."""
+    try_in_this_process(monkeypatch)
 
 
 def edited(trace: explorer.Trace, before: str, after: str) -> str:
@@ -61,6 +85,7 @@ def test_a_right_edit_runs_until_it_is_put_back(cpu: explorer.Trace) -> None:
     assert cpu.reset() and not cpu.reset() and cpu.edited == ()
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_what_runs_is_the_edit(cpu: explorer.Trace) -> None:
     """Unchecked, a doubled product and a two in a kernel give what eager gives with both; after reset they do not."""
     x, w = inputs()
@@ -72,6 +97,7 @@ def test_what_runs_is_the_edit(cpu: explorer.Trace) -> None:
     assert cpu.reset() and torch.allclose(cpu.run(x, w), program(x, w), atol=1e-6)
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_a_wrong_edit_is_named_and_what_stood_stays(cpu: explorer.Trace) -> None:
     """The check of the whole function finds the two in place of the one; an edit that stood stands again."""
     right = cpu.edit(wrapper=edited(cpu, PRODUCT, f"{PRODUCT}  # the same"))
@@ -80,31 +106,44 @@ def test_a_wrong_edit_is_named_and_what_stood_stays(cpu: explorer.Trace) -> None
     assert cpu.edited == (right,) and equal(cpu) == [True] and cpu.reset()
 
 
-#: What an edit has in place of the library's product, what it comes to, and a word of the message.
+def product_line(trace: explorer.Trace) -> str:
+    """The last line of the output code that calls the library's product."""
+    return [line.strip() for line in trace.text("output_code").splitlines() if "extern_kernels.mm(" in line][-1]
+
+
+#: What an edit has in place of the library's product, what it comes to, and what the message says.
 BROKEN = {
-    f"{PRODUCT} +": ("syntax error", "SyntaxError"),
-    f"missing({PRODUCT})": ("launch error", "missing"),
+    "torch.mm(": ("syntax error", "SyntaxError"),
+    "missing()": ("launch error", "missing"),
     "import ctypes; ctypes.string_at(8)": ("crash", "SIGSEGV"),
-    "while True: pass": ("timeout", "30 s"),
+    "while True: pass": ("timeout", "its launch gave no end in 0.5 s"),
 }
 
 
 @pytest.mark.parametrize("statement", BROKEN)
-def test_what_cannot_run_is_named_at_its_line_and_the_notebook_lives(cpu: explorer.Trace, statement: str) -> None:
+def test_what_cannot_run_is_named_at_its_line_and_the_notebook_lives(
+    absent: explorer.Trace, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A syntax error, an error of the code, a crash and a hang leave the original; errors are at their line."""
-    variant = cpu.edit(wrapper=edited(cpu, PRODUCT, statement), timeout=30)
-    status, word = BROKEN[statement]
-    assert (variant.status, word in variant.message) == (status, True), repr(variant)
+    status, words = BROKEN[statement]
+    if status == "timeout":
+        limit_the_launch_only(monkeypatch)
+    variant = absent.edit(wrapper=edited(absent, product_line(absent), statement), timeout=0.5 if status == "timeout" else 300)
+    assert (variant.status, words in variant.message) == (status, True), repr(variant)
     if "error" in status:
         assert variant.line == line_of(variant.text, statement)
-    assert cpu.edited == () and equal(cpu) == [True]
+    assert absent.edited == () and equal(absent) == [True]
 
 
-def test_a_compile_error_is_at_its_line_of_the_whole_text(cpu: explorer.Trace) -> None:
-    """An unknown name in a C++ kernel is at its line of the output code, not of the kernel."""
+@pytest.mark.usefixtures("tried_here")
+def test_errors_on_the_cpu_are_at_their_line_of_the_whole_text(cpu: explorer.Trace) -> None:
+    """An unknown name in a C++ kernel is at its line of the output code, not of the kernel; so is one in a call."""
     variant = cpu.edit(wrapper=edited(cpu, ONE, "nothing"))
     assert variant.status == "compile error" and "nothing" in variant.message
     assert variant.line == line_of(variant.text, "nothing")
+    variant = cpu.edit(wrapper=edited(cpu, PRODUCT, f"missing({PRODUCT})"))
+    assert variant.status == "launch error" and variant.line == line_of(variant.text, "missing(")
+    assert cpu.edited == () and equal(cpu) == [True]
 
 
 def test_a_text_without_a_call_is_refused(cpu: explorer.Trace) -> None:
@@ -113,6 +152,7 @@ def test_a_text_without_a_call_is_refused(cpu: explorer.Trace) -> None:
     assert variant.status == "compile error" and "'call'" in variant.message
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_an_edit_of_output_code_or_those_of_its_kernels_stand(cpu: explorer.Trace) -> None:
     """A kernel is edited in its own output code, and the edit that comes last stands."""
     kernel = cpu.kernels[0]
@@ -125,6 +165,7 @@ def test_an_edit_of_output_code_or_those_of_its_kernels_stand(cpu: explorer.Trac
     assert cpu.reset()
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_verbs_see_the_edit(cpu: explorer.Trace) -> None:
     """The kernels of an edit are timed; a kernel that it does not have is said to be gone."""
     name = cpu.kernels[0].name
@@ -140,6 +181,7 @@ def test_verbs_see_the_edit(cpu: explorer.Trace) -> None:
     assert cpu.reset()
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(absent: explorer.Trace) -> None:
     """The interpreter runs it, its kernels are compiled for the GPU, and nothing is timed."""
     plus = edited(absent, "1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
@@ -153,15 +195,13 @@ def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(absent: explo
 
 
 def test_a_kernel_that_does_not_compile_for_a_gpu_you_dont_have_is_at_its_line(absent: explorer.Trace) -> None:
-    """triton's message is at the line of the output code; so is an error of the wrapper, which the interpreter runs."""
+    """triton's message is at the line of the output code."""
     last = [line for line in absent.text("output_code").splitlines() if "tl.store" in line][-1]
     variant = absent.edit(wrapper=edited(absent, last, "    tl.dot(1, 2)"))
     assert variant.status == "compile error" and variant.line == line_of(variant.text, "tl.dot(1, 2)"), repr(variant)
-    product = [line.strip() for line in absent.text("output_code").splitlines() if "extern_kernels.mm(" in line][-1]
-    missing = absent.edit(wrapper=edited(absent, product, "missing()"))
-    assert missing.status == "launch error" and missing.line == line_of(missing.text, "missing()"), repr(missing)
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_a_graph_of_several_is_named() -> None:
     """Forward and backward have output code each; without a name it is asked for, and the backward's edit is the backward's."""
     x = torch.randn(8, 16, requires_grad=True)

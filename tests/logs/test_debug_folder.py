@@ -23,6 +23,7 @@ def traced() -> explorer.Trace:
     return explorer.trace(f, *arguments, target="h100", train=True)
 
 
+@pytest.mark.compile
 def test_a_folder_that_explorer_wrote_is_read_with_every_stage_that_it_has(traced: explorer.Trace, tmp_path: Path) -> None:
     """Graphs, scheduler nodes, output code and kernels of both graphs are those of the trace that wrote the folder."""
     traced.save_debug_dir(tmp_path)
@@ -39,6 +40,7 @@ def test_a_folder_that_explorer_wrote_is_read_with_every_stage_that_it_has(trace
     assert {"buffer name", "launch", "origins"} <= names
 
 
+@pytest.mark.compile
 def test_a_folder_of_torchs_own_layout_is_found_below_a_run(traced: explorer.Trace, tmp_path: Path) -> None:
     """torch puts the graphs' folders into one of a run, and a number behind their names; a file that is missing is no loss."""
     traced.save_debug_dir(tmp_path / "written")

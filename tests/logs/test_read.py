@@ -107,16 +107,27 @@ def test_a_kernel_log_of_tritonparse_has_each_form_linked_to_its_source() -> Non
     assert any("add" in ptx.lines[n - 1] for n in reached["ptx"]["lines"])
 
 
+#: A training step of a feed-forward block with its embedding and head: library calls, and kernels that are fused.
 PROGRAM = """
 import sys, torch, explorer
-from transformers import GPT2Config, GPT2LMHeadModel
+from torch import nn
+from torch.nn import functional
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.norm = nn.Embedding(128, 64), nn.LayerNorm(64)
+        self.up, self.down, self.head = nn.Linear(64, 128), nn.Linear(128, 64), nn.Linear(64, 128)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        logits = self.head(x + self.down(torch.relu(self.up(self.norm(x)))))
+        return functional.cross_entropy(logits.view(32, 128), ids.view(32))
+
 torch.manual_seed(0)
-model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=64, n_head=2, vocab_size=128, n_positions=64))
-ids = torch.randint(0, 128, (2, 16))
-trace = explorer.trace(model, kwargs={"input_ids": ids, "labels": ids}, target="h100", train=True)
-trace.save(sys.argv[1])
+explorer.trace(Block(), torch.randint(0, 128, (2, 16)), target="h100", train=True).save(sys.argv[1])
 """
-#: What a TORCH_TRACE log lacks of what explorer sees while GPT-2 compiles, by stage.
+#: What a TORCH_TRACE log lacks of what explorer sees while a model compiles, by stage.
 LACKING = {
     *("setting", "bytecode", "dynamo_bytecode", "decompiled", "aot_metadata", "pattern_match", "fx_pass", "lowering"),
     *("ir_pre_fusion", "fusion", "ir_post_fusion", "perf_hint", "written_file", "ttir", "ttgir", "llir", "ptx"),
@@ -127,17 +138,19 @@ LAID_OUT_OTHERWISE = ("joint", "forward", "backward")
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[explorer.Trace, explorer.Trace, Path]:
-    """The trace of GPT-2's training, that of the log which the same compile wrote, and the log."""
-    pytest.importorskip("transformers", reason="transformers is not installed: pip install transformers")
+    """The trace of a training step, that of the log which the same compile wrote, and the log."""
     pytest.importorskip("triton", reason="without triton nothing is compiled for a GPU that is not here")
     folder = tmp_path_factory.mktemp("log")
     environment = {**os.environ, "TORCH_TRACE": str(folder / "logs")}
     saved = folder / "live.json.gz"
-    subprocess.run([sys.executable, "-c", PROGRAM, str(saved)], env=environment, check=True, capture_output=True)
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    subprocess.run([sys.executable, str(program), str(saved)], env=environment, check=True, capture_output=True)
     (path,) = (folder / "logs").iterdir()
     return explorer.load(saved), explorer.load(folder / "logs"), path
 
 
+@pytest.mark.compile
 def test_a_log_and_the_live_trace_of_one_compile_agree_but_for_what_the_log_lacks(
     both: tuple[explorer.Trace, explorer.Trace, Path],
 ) -> None:
@@ -170,6 +183,7 @@ def test_a_log_and_the_live_trace_of_one_compile_agree_but_for_what_the_log_lack
     assert breaks[0] == breaks[1]
 
 
+@pytest.mark.compile
 def test_no_link_of_a_log_is_one_that_the_live_trace_does_not_have(both: tuple[explorer.Trace, explorer.Trace, Path]) -> None:
     """Line by line; a whole kernel's nodes are those of the scheduler nodes that it was defined for."""
     live, read, _ = both
@@ -178,7 +192,7 @@ def test_no_link_of_a_log_is_one_that_the_live_trace_does_not_have(both: tuple[e
         stated = _targets(read, artifact.id, "post_grad", ("extern kernel",))
         calls += len(stated)
         assert stated <= _targets(live, artifact.id, "post_grad", ("extern kernel",))
-    assert calls >= 8
+    assert calls >= 5
     for kernel in read.find("kernel"):
         (other,) = (a for a in live.artifacts if a.id == kernel.id)
         after = live.find("ir_post_fusion", kernel.frame, kernel.graph)[-1]
@@ -200,6 +214,7 @@ def _targets(trace: explorer.Trace, artifact: str, stage: str, how: tuple[str, .
     return {(one, other) for link in links for one in link.source_lines for other in link.target_lines}
 
 
+@pytest.mark.compile
 def test_every_kernel_of_a_log_is_compiled_for_a_gpu_that_is_not_here(both: tuple[explorer.Trace, explorer.Trace, Path]) -> None:
     """The forms are those of the live trace for the same GPU, down to SASS, and none of explorer's own is lost."""
     live, _, path = both
@@ -217,6 +232,7 @@ def _without_places(text: str) -> str:
     return re.sub(r'"[^"]*\.py"', "", text)
 
 
+@pytest.mark.compile
 def test_a_damaged_log_gives_what_can_be_read(both: tuple[explorer.Trace, explorer.Trace, Path], tmp_path: Path) -> None:
     """Half a log, cut off inside a payload and gzipped, with foreign lines between: the texts before the cut are whole."""
     _, read, path = both

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from explorer.files.trace_file import load_events
 from explorer.logs.readable_graph import graph_of_text
-from explorer.model.values import Event
+from tests.each import each
 
-DATA = Path(__file__).parent.parent / "data"
 #: What a text states of a node. It does not state modules, decompositions and autograd's numbers.
 STATED = ("name", "op", "target", "args", "kwargs", "inputs", "shape", "stride", "dtype", "device", "value")
 
 
-def recorded_graphs() -> list[Any]:
-    """Each recorded graph, whose nodes were copied from torch's own objects beside its text."""
-    graphs = []
-    for path in sorted(DATA.glob("*.events.json.gz")):
-        events: list[Event] = load_events(path.read_bytes())[0]
-        graphs += [
-            pytest.param(event, id=f"{path.name.split('.')[0]}-{number}-{event.kind}")
-            for number, event in enumerate(events)
-            if event.data.get("graph_text") is not None and event.kind != "onnx_exported_program"
-        ]
-    return graphs
+#: Recordings that hold the text of a graph beside its nodes, which were copied from torch's own objects.
+RECORDINGS = ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear", "xla_linear")
 
 
-@pytest.mark.parametrize("event", recorded_graphs())
-def test_the_nodes_are_those_that_were_copied_from_the_graph(event: Event) -> None:
-    """Every node, its call, its inputs and what it gives."""
-    read = graph_of_text(event.data["text"])
-    nodes = (*read.nodes, *(read.inner or ()))
-    recorded = (*event.data["nodes"], *(event.data.get("inner") or ()))
-    assert [[node.get(key) for key in STATED] for node in nodes] == [[node.get(key) for key in STATED] for node in recorded]
+@each(f"{program}-torch2.13-cpu" for program in RECORDINGS)
+def test_the_nodes_are_those_that_were_copied_from_the_graph(name: str, recorded: Callable[[str], Any]) -> None:
+    """Every node, its call, its inputs and what it gives, of each recorded graph whose nodes were copied from torch's objects."""
+    graphs = [e for e in recorded(name)[0] if e.data.get("graph_text") is not None and e.kind != "onnx_exported_program"]
+    assert graphs
+    for event in graphs:
+        read = graph_of_text(event.data["text"])
+        nodes = (*read.nodes, *(read.inner or ()))
+        copied = (*event.data["nodes"], *(event.data.get("inner") or ()))
+        assert [[node.get(key) for key in STATED] for node in nodes] == [[node.get(key) for key in STATED] for node in copied]
 
 
 WRITTEN = """class GraphModule(torch.nn.Module):

@@ -8,13 +8,12 @@ import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
-import explorer
 from explorer.errors import FileError, InputError, LiveError
 from explorer.mcp.desk import Desk
 from explorer.model.values import plain
@@ -24,11 +23,12 @@ HANGS = "import time\n\nwhile True:\n    time.sleep(1)\n"
 
 
 @pytest.fixture(scope="module")
-def trace() -> Trace:
-    return explorer.trace(lambda x: x.sin() + 1, torch.ones(64), target="h100")
+def trace(replayed: Callable[[str], Trace]) -> Trace:
+    return replayed("sin_cos-torch2.13-cpu")
 
 
-def test_a_process_that_gave_no_answer_says_so_to_every_question(trace: Trace) -> None:
+@pytest.mark.compile
+def test_a_process_that_gave_no_answer_says_so_to_every_question() -> None:
     """It was ended with the question that it did not answer; the trace is named, and what to do."""
     with Desk() as desk:
         name, _ = desk.trace("import torch\n\ndef f(x): return x + 1\n\nx = torch.ones(4)\n", "", "f(x)", 120, target="h100")
@@ -38,6 +38,7 @@ def test_a_process_that_gave_no_answer_says_so_to_every_question(trace: Trace) -
             desk.ask(name, "stages")
 
 
+@pytest.mark.compile
 @pytest.mark.skipif(sys.platform == "win32", reason="a group of processes is Unix's")
 def test_a_process_ends_with_its_server_whatever_it_is_at(tmp_path: Path) -> None:
     """Its program never returns; once the server's end of the pipe is closed, as when it is killed, the process is gone."""
@@ -88,7 +89,7 @@ def test_what_a_file_cannot_be_asked_is_not_offered(trace: Trace, tmp_path: Path
     trace.save(tmp_path / "f.json.gz")
     with Desk() as desk:
         name, _ = desk.open(str(tmp_path / "f.json.gz"))
-        offered = desk.ask(name, "why", first="sin", second="add")["next"]
+        offered = desk.ask(name, "why", first="sin", second="cos")["next"]
         assert offered and not [asking for asking in offered if asking.startswith("what_if")]
         with pytest.raises(InputError, match="an offset is from 0 to"):
             desk.ask(name, "stages", offset=-1)

@@ -6,8 +6,9 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from explorer.traced import Trace
 
 mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
+pytestmark = pytest.mark.compile
+
 PROGRAM = """
 import torch
 
@@ -29,7 +32,7 @@ def fn(x, y):
     a = torch.softmax(x @ y, -1)
     return a.sum(0), (x.relu() + 1).t().contiguous()
 
-x, y = torch.randn(64, 64), torch.randn(64, 64)
+x, y = torch.randn(16, 16), torch.randn(16, 16)
 """
 
 
@@ -59,18 +62,35 @@ class Asking:
         return str(result.content[0].text)
 
 
-def ask(questions: Callable[[Asking], Awaitable[None]], *arguments: str) -> None:
-    """Start a server as a client of the protocol does, and ask it."""
+#: Asks a server, in the loop in which its client runs.
+Ask = Callable[[Callable[[Asking], Awaitable[None]]], None]
 
-    async def asked() -> None:
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[Ask]:
+    """Start a server as a client of the protocol does, to be asked inside the block."""
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, Asking]] = Future()
+
+    async def serve() -> None:
         command = [sys.executable, "-W", "ignore", "-m", "explorer", "mcp", *arguments]
         server = mcp.StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
         async with mcp.Client(server) as client:
-            await questions(Asking(client))
+            over = asyncio.Event()
+            begun.set_result((asyncio.get_running_loop(), over, Asking(client)))
+            await over.wait()
 
     # in a thread of its own: where a test before has opened a browser, Playwright's loop runs in this one
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, asked()).result()
+        served = thread.submit(asyncio.run, serve())
+        wait([begun, served], return_when=FIRST_COMPLETED)
+        if served.done():
+            served.result()  # the error with which it ended
+        loop, over, asking = begun.result()
+        try:
+            yield lambda questions: asyncio.run_coroutine_threadsafe(questions(asking), loop).result()  # type: ignore[arg-type]
+        finally:
+            loop.call_soon_threadsafe(over.set)
+            served.result()
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +106,14 @@ def saved(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def test_a_client_asks_why_two_operators_are_not_fused(trace: Trace, saved: str) -> None:
+@pytest.fixture(scope="module")
+def ask(saved: str) -> Iterator[Ask]:
+    """Ask one server, in which the saved trace is open as t1."""
+    with serving(saved) as asking:
+        yield asking
+
+
+def test_a_client_asks_why_two_operators_are_not_fused(trace: Trace, ask: Ask) -> None:
     """The answer is that of t.fusion.why, with the scheduler's rule and its verdicts."""
     why = trace.fusion.why("_softmax", "relu")
     assert not why.fused
@@ -97,10 +124,10 @@ def test_a_client_asks_why_two_operators_are_not_fused(trace: Trace, saved: str)
         assert [row["rule"] for row in answer["evidence"]] == [row["rule"] for row in why.verdicts]
         assert "'_softmax'" in await server.error("why", trace="t1", first="sofmax", second="relu")
 
-    ask(questions, saved)
+    ask(questions)
 
 
-def test_a_file_answers_every_question_of_its_data(trace: Trace, saved: str) -> None:
+def test_a_file_answers_every_question_of_its_data(trace: Trace, ask: Ask) -> None:
     """Stages, texts, links, tables and advice are those of the trace; what needs a process says so."""
 
     async def questions(server: Asking) -> None:
@@ -121,55 +148,61 @@ def test_a_file_answers_every_question_of_its_data(trace: Trace, saved: str) -> 
         assert "trace_program" in await server.error("check", trace="t1")
         assert "graph_breaks" in await server.error("table", trace="t1", name="graph_break_reasons")
         assert "lines 1 to" in await server.error("follow", trace="t1", artifact="post_grad", line=999)
-        assert "'t1'" in await server.error("stages", trace="t7")
+        assert "'t1'" in await server.error("stages", trace="t99")
         assert "no such" in (await server.error("open_trace", path="/nowhere/at/all")).lower()
 
-    ask(questions, saved)
+    ask(questions)
 
 
-def test_a_program_is_traced_changed_checked_and_edited(tmp_path: Path) -> None:
+def test_a_program_is_traced_changed_checked_and_edited(ask: Ask, tmp_path: Path) -> None:
     """The program runs in a process of its own; what changes one thing gives a trace of its own, compared by line."""
     (tmp_path / "program.py").write_text(PROGRAM)
 
     async def questions(server: Asking) -> None:
         made = await server("trace_program", path=str(tmp_path / "program.py"), call="fn(x, y=y)", target="h100")
-        assert made["trace"] == "t1" and "3 kernels" in made["answer"]
-        changed = await server("what_if", trace="t1", keep_apart=[["op1", "op2"]])
+        first = made["trace"]
+        assert "3 kernels" in made["answer"]
+        changed = await server("what_if", trace=first, keep_apart=[["op1", "op2"]])
+        second = changed["trace"]
         figures = {row["figure"]: row for row in changed["evidence"]}
         assert (figures["kernels"]["before"], figures["kernels"]["after"]) == (3, 4)
-        assert (await server("why", trace="t1", first="op1", second="op2"))["next"][0].startswith("what_if(trace, keep_apart=")
-        compared = await server("compare", traces=["t1", changed["trace"]])
-        assert any(row.get("figure") == "kernels" and row["t1"] == 3 and row["t2"] == 4 for row in compared["evidence"])
-        checked = await server("check", trace="t1")
+        why = await server("why", trace=first, first="op1", second="op2")
+        assert why["next"][0].startswith("what_if(trace, keep_apart=")
+        compared = await server("compare", traces=[first, second])
+        assert any(row.get("figure") == "kernels" and row[first] == 3 and row[second] == 4 for row in compared["evidence"])
+        checked = await server("check", trace=first)
         assert [row["equal"] for row in checked["evidence"]] == [True, True]
-        kernels = await server("table", trace="t1", name="kernels")
+        kernels = await server("table", trace=first, name="kernels")
         name = kernels["evidence"][-1]["kernel"]
-        text = await server("text", trace="t1", stage="kernel", kernel=name)
+        text = await server("text", trace=first, stage="kernel", kernel=name)
         source = "\n".join(line[6:] for line in text["answer"].splitlines()[1:])
-        wrong = await server("edit", trace="t1", kernel=name, source=source.replace("1.0", "2.0"))
+        wrong = await server("edit", trace=first, kernel=name, source=source.replace("1.0", "2.0"))
         assert "wrong result" in wrong["answer"] and "the original stays" in wrong["answer"]
-        assert [row["equal"] for row in (await server("check", trace="t1"))["evidence"]] == [True, True]
-        assert {row["trace"]: row["kind"] for row in (await server("list_traces"))["evidence"]} == {"t1": "live", "t2": "live"}
-        await server("close_trace", trace="t1")
-        assert "'t2'" in await server.error("stages", trace="t1")
-        assert "4 kernels" in (await server("stages", trace="t2"))["answer"]
+        assert [row["equal"] for row in (await server("check", trace=first))["evidence"]] == [True, True]
+        kinds = {row["trace"]: row["kind"] for row in (await server("list_traces"))["evidence"]}
+        assert kinds[first] == kinds[second] == "live" and kinds["t1"] == "file"
+        await server("close_trace", trace=first)
+        assert f"'{second}'" in await server.error("stages", trace=first)
+        assert "4 kernels" in (await server("stages", trace=second))["answer"]
 
     ask(questions)
 
 
-def test_a_program_that_fails_crashes_or_hangs_is_named_and_the_others_live(saved: str) -> None:
+def test_a_program_that_fails_crashes_or_hangs_is_named_and_the_others_live(ask: Ask, tmp_path: Path) -> None:
     """Each has a process of its own; the server answers on."""
+    program = tmp_path / "program.py"
+    program.write_text("def f(): return 1\n")
 
     async def questions(server: Asking) -> None:
         assert "division by zero" in await server.error("trace_program", code="def f(): return 1 / 0", call="f()")
-        assert "was never closed" in await server.error("trace_program", code="", path=__file__, call="f(")
+        assert "was never closed" in await server.error("trace_program", code="", path=str(program), call="f(")
         assert "by signal 6" in await server.error("trace_program", code="import os; os.abort()", call="f()")
         hangs = await server.error("trace_program", code="import time; time.sleep(600)", call="f()", seconds=0.5)
         assert "no answer in 0.5 s" in hangs
         assert "either" in await server.error("trace_program", call="f()")
         assert (await server("stages", trace="t1"))["evidence"]
 
-    ask(questions, saved)
+    ask(questions)
 
 
 def test_a_server_that_only_reads_runs_nothing(saved: str) -> None:
@@ -181,4 +214,5 @@ def test_a_server_that_only_reads_runs_nothing(saved: str) -> None:
         assert all(tool.annotations.read_only_hint for tool in tools.values())
         assert all(len(tool.description) > 30 for tool in tools.values())
 
-    ask(questions, "--read-only", saved)
+    with serving("--read-only", saved) as ask:
+        ask(questions)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import explorer
+
+pytestmark = pytest.mark.compile
 
 
 def test_modules_without_a_line_of_the_users_are_linked_in_training_by_any_backend() -> None:

@@ -83,6 +83,7 @@ def test_warnings_of_depyf_are_no_errors_of_the_program(monkeypatch: pytest.Monk
     assert "a += 1" in made.text and not made.undone
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("read", [True, False])
 def test_what_was_compiled_is_freed_with_the_trace(*, read: bool) -> None:
     """What a backend gave, and Dynamo's own function, are freed once the trace is gone and Dynamo is reset.

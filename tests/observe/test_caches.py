@@ -44,6 +44,7 @@ def states(trace: explorer.Trace) -> list[tuple[str, str, str]]:
     return sorted((row["cache"], row["graph"], row["state"]) for row in trace.caches)
 
 
+@pytest.mark.compile
 def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path) -> None:
     """A miss is a row with key and reason. A hit is a row that names what it hid; the texts that the cache keeps are there."""
     with explorer.record() as first:
@@ -68,6 +69,7 @@ def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path)
     assert second.trace.failures == ()
 
 
+@pytest.mark.compile
 def test_a_recording_reads_what_was_cached_without_it_and_the_other_way_round(folder: Path) -> None:
     """The keys are those of the program alone: no setting that a key is made of differs while recording."""
     call()
@@ -79,6 +81,7 @@ def test_a_recording_reads_what_was_cached_without_it_and_the_other_way_round(fo
     assert torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"] == hits + 1
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("fresh", [False, True])
 def test_what_was_compiled_in_a_recording_can_be_saved(folder: Path, fresh: bool) -> None:
     """torch.compiler.save_cache_artifacts and standalone_compile(…).save() work inside a recording and after it."""
@@ -98,6 +101,7 @@ def test_what_was_compiled_in_a_recording_can_be_saved(folder: Path, fresh: bool
     assert saved is not None and saved[1].inductor_artifacts and saved[1].aot_autograd_artifacts
 
 
+@pytest.mark.compile
 def test_with_fresh_everything_is_compiled_though_it_is_cached(folder: Path) -> None:
     """record(fresh=True) has every stage of a graph that the caches have; the caches are the same afterwards."""
     call()
@@ -110,6 +114,7 @@ def test_with_fresh_everything_is_compiled_though_it_is_cached(folder: Path) -> 
     assert {row["state"] for row in after.trace.caches} == {"hit"}
 
 
+@pytest.mark.compile
 def test_a_bypass_says_why(folder: Path) -> None:
     """A graph that torch will not cache is a row with torch's own reason."""
     with torch._inductor.config.patch(post_grad_custom_post_pass=lambda graph: None), explorer.record() as recorded:
@@ -119,6 +124,7 @@ def test_a_bypass_says_why(folder: Path) -> None:
     assert all("custom pass" in row["reason"] for row in rows)
 
 
+@pytest.mark.compile
 def test_a_trace_neither_reads_nor_writes_the_caches_of_graphs(folder: Path) -> None:
     """trace() compiles also what is cached, and leaves no compiled graph behind."""
     call()
@@ -129,6 +135,7 @@ def test_a_trace_neither_reads_nor_writes_the_caches_of_graphs(folder: Path) -> 
     assert before == sorted(path for name in ("fxgraph", "aotautograd") for path in (folder / name).rglob("*"))
 
 
+@pytest.mark.compile
 def test_nothing_of_an_absent_gpu_gets_into_the_programs_caches(folder: Path) -> None:
     """The program's own compiles find neither a module nor a graph for another GPU; Triton's kernels are cached all the same."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
@@ -142,6 +149,7 @@ def test_nothing_of_an_absent_gpu_gets_into_the_programs_caches(folder: Path) ->
     assert [path for path in folder.rglob("*") if path.suffix == ".py" or {"fxgraph", "aotautograd"} & {*path.parts}] == []
 
 
+@pytest.mark.compile
 def test_an_error_in_what_is_read_of_a_hit_is_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program gets its cached graph; the Failure names what could not be read of it."""
 
@@ -161,6 +169,7 @@ def test_a_key_that_is_cached_for_other_sizes_names_the_guard() -> None:
     assert graph_lookup("FX graph", "miss", "forward", info).reason.endswith("the guard L['s0'] < 8 fails")
 
 
+@pytest.mark.compile
 def test_a_kernels_binary_and_config_are_rows_too(folder: Path) -> None:
     """For a loaded Triton kernel a binary older than the recording is a hit, and so is a config that was measured before."""
     binary = folder / "triton" / "abc" / "kernel.json"

@@ -10,6 +10,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 R = torch.randn
 WHOLE = {"triton.cudagraphs": True, "graph_partition": False}
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import nn
 
 import explorer
 from explorer.traced import Trace
+
+pytestmark = pytest.mark.compile
 
 
 def test_a_module_of_torchs_own_is_linked_to_its_lines(not_covered: Callable[[Trace], object]) -> None:

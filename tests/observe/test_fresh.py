@@ -66,6 +66,7 @@ def test_every_setting_is_as_before_afterwards(without_the_caches: Callable[...,
     assert all(now is then for now, then in zip((pgo._CODE_STATE, pgo._INIT_CODE_STATE), sizes, strict=True))
 
 
+@pytest.mark.compile
 def test_only_a_trace_sets_aside_what_earlier_calls_left() -> None:
     """A trace does not see the sizes of earlier calls, nor, where torch counts them together, the limit on compiles.
 

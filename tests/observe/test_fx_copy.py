@@ -82,6 +82,7 @@ def with_each_graph(case: str, see: Callable[[Any], None]) -> int:
     return count[0]
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("case", CASES)
 def test_a_copy_is_written_as_torch_writes_the_graph(case: str) -> None:
     """Texts, rows and stacks are those of the graph at the time of the copy, also after all nodes have other names."""
@@ -127,6 +128,7 @@ def reachable(value: object) -> list[object]:
     return list(found.values())
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("case", CASES)
 def test_a_copy_holds_nothing_of_the_program(case: str) -> None:
     """No tensor, fake or not, no module, node or symbolic size is kept until the trace is read."""
@@ -156,6 +158,7 @@ def test_a_graph_that_cannot_be_copied_is_written_at_once() -> None:
         assert graph_facts(gm) == graph_record(gm)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("broken", "message"), [("of", "RuntimeError: boom"), ("written", "0/0: RuntimeError: boom")])
 def test_an_error_in_a_copy_is_a_failure_of_the_graph_s_stage(broken: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the graph is copied or when it is written, the program's result is right and the rest of the trace is there."""

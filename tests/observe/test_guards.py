@@ -16,6 +16,8 @@ import explorer
 from explorer.observe.guards import HANDED_ON
 from explorer.observe.places import in_package
 
+pytestmark = pytest.mark.compile
+
 SCALE = 2.0
 
 

@@ -108,6 +108,7 @@ def user_line(made: Trace, artifact: Artifact, line: int) -> set[str]:
     return {text for text in texts if text in source}
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("graph", "expected"), [("forward", FORWARD), ("backward", BACKWARD)])
 def test_each_line_leads_to_the_line_with_its_operator(made: Trace, graph: str, expected: dict[str, str]) -> None:
     """A line that computes a sine comes from the line that says sin, and so on for every operator that a kernel names."""
@@ -121,6 +122,7 @@ def test_each_line_leads_to_the_line_with_its_operator(made: Trace, graph: str, 
     assert len(seen) >= 0.75 * len(expected), f"the kernels no longer name {set(expected) - seen}"
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("graph", ["forward", "backward"])
 def test_each_line_has_one_node_and_one_line(made: Trace, graph: str) -> None:
     """Every line that computes has exactly one FX node; it leads to one user's line, or to all that a pattern replaced.
@@ -135,6 +137,7 @@ def test_each_line_has_one_node_and_one_line(made: Trace, graph: str) -> None:
         assert len(user_line(made, artifact, number)) == 1, f"{artifact.id}:{number} {text}"
 
 
+@pytest.mark.compile
 def test_no_line_that_computes_is_left_out(made: Trace) -> None:
     """Loads, arithmetic, reductions and stores are linked without exception, and so is all that triton makes of them."""
     for stage in ("kernel", "ir_pre_fusion", "ir_post_fusion", "ttir", "ttgir"):
@@ -142,11 +145,12 @@ def test_no_line_that_computes_is_left_out(made: Trace) -> None:
             assert not row["missing"], row["artifact"]
 
 
+@pytest.mark.compile
 def test_the_code_is_what_it_is_without_the_hook(made: Trace) -> None:
     """Every kernel and wrapper is the same, to the character, as when nothing is recorded of its lines."""
     torch.manual_seed(0)
     inputs = torch.randn(32, 64), torch.randint(0, 32, (32,)), torch.rand(32, 64) > 0.5
-    stages = tuple(stage for stage in explorer.STAGES if stage.name != "kernel")
+    stages = tuple(stage for stage in explorer.STAGES if not stage.per_kernel)
     plain = explorer.trace(Operators(), *inputs, target="h100", train=True, stages=stages)
     assert without_number(plain) == without_number(made)
 
@@ -156,6 +160,7 @@ def without_number(trace: Trace) -> str:
     return re.sub(r"AOT ID: \['\d+", "", trace.text("output_code"))
 
 
+@pytest.mark.compile
 def test_an_inlined_helper_belongs_to_the_line_that_calls_it(made: Trace) -> None:
     """The function that a scan combines by leads to the line that says cumsum."""
     helpers = [(a, n) for a, n, text in computing(made, "forward") if "arg0_0 + arg1_0" in text]
@@ -195,6 +200,7 @@ def cpp() -> Trace:
         return explorer.trace(Operators(), *inputs, target="cpu")
 
 
+@pytest.mark.compile
 def test_each_line_of_cpp_leads_to_the_line_with_its_operator(cpp: Trace) -> None:
     """Also in vector code, in masked blocks and where an accumulator is begun, made per thread and combined."""
     seen = set()
@@ -209,6 +215,7 @@ def test_each_line_of_cpp_leads_to_the_line_with_its_operator(cpp: Trace) -> Non
     assert len(seen) >= 6, f"the kernels name only {seen}"
 
 
+@pytest.mark.compile
 def test_no_line_of_cpp_that_computes_is_left_out(cpp: Trace) -> None:
     """Every statement that is no loop, brace, signature or count of threads is linked."""
     assert not [row["missing"] for row in cpp.coverage("kernel") if row["missing"]]
@@ -248,6 +255,7 @@ def lines_of(trace: Trace, artifact: Artifact, line: int) -> list[str]:
     return [trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]]
 
 
+@pytest.mark.compile
 def test_each_number_that_is_drawn_leads_to_the_line_that_asks_for_it(drawn: Trace) -> None:
     """Dropout's own number, that of rand_like, randn and randint, each to one line; and every seed that is read."""
     seen = set()
@@ -263,6 +271,7 @@ def test_each_number_that_is_drawn_leads_to_the_line_that_asks_for_it(drawn: Tra
     assert len(seen) == 5
 
 
+@pytest.mark.compile
 def test_the_seeds_lead_to_every_line_that_draws(drawn: Trace) -> None:
     """The one node that makes the seeds, and its call in the wrapper, lead to all of these lines."""
     (graph,) = drawn.find("post_grad", graph="forward")
@@ -287,6 +296,7 @@ def left_open(trace: Trace, ptx: Artifact) -> set[int]:
     return found
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("graph", ["forward", "backward"])
 def test_no_line_of_a_dropout_is_left_out(drawn: Trace, graph: str, not_covered: Callable[[Trace], object]) -> None:
     """Every graph, pass, kernel and wrapper is linked, and all that a kernel becomes; the backward's mask is dropout's too."""
@@ -302,6 +312,7 @@ def test_no_line_of_a_dropout_is_left_out(drawn: Trace, graph: str, not_covered:
 # What a fused kernel of loops is not -----------------------------------------------------------------------------------
 
 
+@pytest.mark.compile
 def test_a_template_and_its_epilogue() -> None:
     """The lines of a matmul template belong to the matmul, those of the epilogue in it to their own operators."""
 
@@ -322,6 +333,7 @@ def test_a_template_and_its_epilogue() -> None:
     assert [names for names, how in known.values() if how == "codegen"].count(("add",)) >= 3
 
 
+@pytest.mark.compile
 def test_a_template_and_its_prologues() -> None:
     """What a template computes while it loads belongs to the one operator of each line, and so to the user's line."""
 
@@ -361,6 +373,7 @@ def test_a_template_and_its_prologues() -> None:
     assert [made.artifact(r["artifact"]).lines[n - 1].strip() for r in rows for n in r["lines"]] == ["sine = torch.sin(b)"]
 
 
+@pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")  # torch's own, where it times templates
 def test_a_template_in_cpp_and_its_epilogue() -> None:
     """In a C++ template the epilogue is written once for one thread and once for several; each line has its operator."""
@@ -397,6 +410,7 @@ def test_a_template_in_cpp_and_its_epilogue() -> None:
     assert [r["equal"] for r in made.check()] == [True]
 
 
+@pytest.mark.compile
 def test_a_kernel_over_a_list_of_tensors() -> None:
     """A foreach kernel's lines belong to the list operation that they compute, in each tensor's part or the shared one."""
 
@@ -424,6 +438,7 @@ def test_a_body_that_parts_share_has_the_nodes_of_all() -> None:
     assert list(map(kernel_lines.node_of, lines)) == ["sin_1 view", "sin sin_1"]
 
 
+@pytest.mark.compile
 def test_the_branches_of_a_cond() -> None:
     """A kernel of a nested graph leads to the line inside the branch."""
 
@@ -448,6 +463,7 @@ def test_the_branches_of_a_cond() -> None:
     assert texts == {"return torch.sin(v) + 1"}
 
 
+@pytest.mark.compile
 def test_a_kernel_of_several_kernels() -> None:
     """A combo kernel's lines belong each to the operator of its own part, although the parts name their variables alike."""
 
@@ -471,6 +487,7 @@ def test_a_kernel_of_several_kernels() -> None:
     }
 
 
+@pytest.mark.compile
 def test_a_kernel_used_twice_has_the_nodes_of_both_uses() -> None:
     """Two layers that are one kernel: its line leads to both nodes."""
 
@@ -512,6 +529,7 @@ def test_of_two_equal_texts_the_newest_comes_first() -> None:
     assert state.placed("a = 1") == {0: "second"} and state.placed("a = 1") == {0: "first"}
 
 
+@pytest.mark.compile
 def test_an_error_of_the_hook_breaks_no_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error while a line is noted is a Failure of the kernels; the code is generated all the same."""
 

@@ -90,6 +90,7 @@ def differences(trace: Trace, warned: set[str]) -> set[str]:
     return (fallbacks(trace) ^ operators_in_code(trace)) | ((fallbacks(trace) - of_its_own) ^ warned)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("target", ["cpu", "h100"])
 def test_the_fallbacks_are_those_that_torch_warns_of_and_calls(target: str, traces: Any) -> None:
     """The set of fallbacks equals the operators in the generated code, and those that torch warned of."""
@@ -98,6 +99,7 @@ def test_the_fallbacks_are_those_that_torch_warns_of_and_calls(target: str, trac
     assert differences(trace, warned) == set()
 
 
+@pytest.mark.compile
 def test_a_fallback_that_is_not_seen_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison above fails where the probe takes one class of calls for something else."""
     warned = Warned(monkeypatch)
@@ -108,6 +110,7 @@ def test_a_fallback_that_is_not_seen_is_a_difference(monkeypatch: pytest.MonkeyP
     assert warned.names == {"aten.histc.default"} and differences(trace, warned.names) == {"aten.histc.default"}
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("target", ["cpu", "h100"])
 def test_a_kernels_name_says_the_kind_of_its_nodes(target: str, traces: Any) -> None:
     """In a kernel that Inductor names pointwise no node reduces, in every other one a node does; the CPU's kernels are C++."""
@@ -126,6 +129,7 @@ def test_a_kernels_name_says_the_kind_of_its_nodes(target: str, traces: Any) -> 
             assert ("scan" in found) == (form == "spl"), (kernel, found)
 
 
+@pytest.mark.compile
 def test_cumsum_is_a_library_call_on_the_cpu_and_fused_on_an_h100(traces: Any) -> None:
     """The C++ backend has no scans and Triton's has: the reason is the condition that torch tested."""
     from torch._inductor.codegen.common import BackendFeature, has_backend_feature
@@ -144,6 +148,7 @@ def test_cumsum_is_a_library_call_on_the_cpu_and_fused_on_an_h100(traces: Any) -
     assert ("has_feature" in said) is (source.index("has_feature(") < source.index('reduction_type == "scan"'))
 
 
+@pytest.mark.compile
 def test_each_reason_is_the_condition_that_inductor_tested(traces: Any) -> None:
     """An operator in its list, a dtype that it does not take, a condition in the lowering: each with its place in torch."""
     trace, _ = traces["h100"]
@@ -166,6 +171,7 @@ def lines_of(file: str) -> list[str]:
     return (Path(torch.__file__).parent.parent / file).read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.compile
 def test_an_operator_that_inductor_does_not_know_is_called() -> None:
     """The reason is that it has no lowering; the second time that one was registered before the recording."""
 
@@ -183,6 +189,7 @@ def test_an_operator_that_inductor_does_not_know_is_called() -> None:
     assert "no lowering for it" in said[0] and "registered before the recording" in said[1]
 
 
+@pytest.mark.compile
 def test_the_function_of_each_node_is_called_while_it_is_lowered() -> None:
     """Python's own profiler sees each function that a row names; the place where a scan was refused is then not looked for."""
     called: set[tuple[str, int]] = set()
@@ -202,6 +209,7 @@ def test_the_function_of_each_node_is_called_while_it_is_lowered() -> None:
     assert {place for place in places if not any(f"{file}:{line}".endswith(place) for file, line in called)} == set()
 
 
+@pytest.mark.compile
 def test_splits_orders_and_tilings_are_those_of_the_kernels(traces: Any) -> None:
     """A kernel's tiling is the sizes in its own source; a reduction in several parts is several buffers."""
     trace, _ = traces["h100"]

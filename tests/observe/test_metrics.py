@@ -11,6 +11,8 @@ from torch import nn
 import explorer
 from explorer.stages.fx_graph import level_of
 
+pytestmark = pytest.mark.compile
+
 
 class Net(nn.Module):
     def __init__(self) -> None:

@@ -44,6 +44,7 @@ def source_lines(trace: Trace, artifact: Artifact, line: int) -> set[str]:
     return {trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
 
 
+@pytest.mark.compile
 def test_nodes_of_graphs_inside_have_the_paths_of_their_graphs(trace: Trace) -> None:
     """Each node of each nested graph is there, under its path and linked to its line; also in the graph that is drawn."""
     (graph,) = trace.find("post_grad")
@@ -60,6 +61,7 @@ def test_nodes_of_graphs_inside_have_the_paths_of_their_graphs(trace: Trace) -> 
     assert at("true_graph_0.true_graph_0.sin") in drawn["inputs"][at("true_graph_0.true_graph_0.add")]
 
 
+@pytest.mark.compile
 def test_a_pass_over_a_graph_inside_is_not_taken_for_one_of_the_outer_graph(
     trace: Trace, not_covered: Callable[[Trace], object]
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_pass_over_a_graph_inside_is_not_taken_for_one_of_the_outer_graph(
     assert not_covered(trace) == []
 
 
+@pytest.mark.compile
 def test_a_kernel_of_a_graph_inside_leads_to_its_branch(trace: Trace) -> None:
     """The kernel of the innermost branch comes from that branch's line."""
     kernel = next(k.artifact for k in trace.kernels if "tl_math.cos" in k.source)
@@ -79,6 +82,7 @@ def test_a_kernel_of_a_graph_inside_leads_to_its_branch(trace: Trace) -> None:
     assert source_lines(trace, kernel, line) == {"lambda z: z.cos() + 2,"}
 
 
+@pytest.mark.compile
 def test_what_autograd_traced_in_a_checkpoint_is_linked_to_the_checkpoints_node() -> None:
     """A checkpoint's body is flattened into the joint graph, where a name of Dynamo's may stand for a node of either graph."""
 
@@ -106,6 +110,7 @@ def test_a_module_without_graphs_inside_has_no_paths() -> None:
     assert inner_graphs(graph) == []
 
 
+@pytest.mark.compile
 def test_a_graph_that_a_pass_makes_is_linked_to_that_pass() -> None:
     """torch makes a loop of a map in its last round of passes: the loop's body has nodes that no earlier graph has."""
     from torch._higher_order_ops.map import map as mapped

@@ -15,6 +15,8 @@ from torch._dynamo.utils import counters
 import explorer
 from tests.inductor_caches import caches_in, product
 
+pytestmark = pytest.mark.compile
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:

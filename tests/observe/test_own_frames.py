@@ -7,6 +7,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def test_the_stack_is_as_without_explorer() -> None:
     """Torch's own check of the stack, which refuses a line that is there twice, passes in a recording too."""

@@ -12,6 +12,8 @@ from explorer.traced import Trace
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.compile
+
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:

@@ -71,6 +71,7 @@ def assert_replaced_once(seen: Replaced, capsys: pytest.CaptureFixture[str]) -> 
     assert seen.twice == []
 
 
+@pytest.mark.compile
 def test_each_attribute_is_replaced_once(replacements: Replaced, capsys: pytest.CaptureFixture[str]) -> None:
     """In a recording no function of torch's or triton's has two replacements; the count is printed."""
     with explorer.record():
@@ -78,6 +79,7 @@ def test_each_attribute_is_replaced_once(replacements: Replaced, capsys: pytest.
     assert_replaced_once(replacements, capsys)
 
 
+@pytest.mark.compile
 def test_each_attribute_is_replaced_once_for_a_gpu_you_dont_have(
     replacements: Replaced, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +90,7 @@ def test_each_attribute_is_replaced_once_for_a_gpu_you_dont_have(
     assert "AlgorithmSelectorCache.do_autotuning" in replacements.observed
 
 
+@pytest.mark.compile
 def test_what_is_observed_does_not_depend_on_the_stages() -> None:
     """A recording of one stage has the same events as one of all."""
     kinds = []
@@ -126,6 +129,7 @@ def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
     assert len({probe.name for probe in PROBES}) == len(PROBES) and PROBES[0].name == "context"
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("number", range(len(PROBES)), ids=lambda number: PROBES[number].name)
 def test_a_probe_that_cannot_be_put_on_is_a_failure(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others still observe, the program runs, and the Failure names the probe."""
@@ -143,6 +147,7 @@ def test_a_probe_that_cannot_be_put_on_is_a_failure(number: int, monkeypatch: py
     assert [(f.stage, f.step) for f in trace.failures] == [(probes.PROBES[number].name, "watch")]
 
 
+@pytest.mark.compile
 def test_a_users_error_has_no_frame_of_explorers(capsys: pytest.CaptureFixture[str]) -> None:
     """No frame between the program's line and the line that raises is explorer's, nor in the error's cause."""
 

@@ -159,6 +159,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("program", "first", "second", "rule", "sentence"), REFUSALS, ids=[r[3][:40] for r in REFUSALS])
 def test_each_refusal_is_told_in_the_schedulers_words_and_in_plain_ones(
     traced: Callable[[str], Trace], program: str, first: str, second: str, rule: str, sentence: str
@@ -217,7 +218,7 @@ def transformer(name: str) -> nn.Module:
     transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()
     if name == "gpt2":
-        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2, n_embd=64, n_head=4, vocab_size=128))
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=64, n_head=4, vocab_size=128))
     else:
         sizes = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
         model = transformers.BertModel(transformers.BertConfig(**sizes, vocab_size=128))
@@ -263,10 +264,11 @@ def assert_groups_are_kernels(trace: Trace) -> None:
         assert len(nodes) == len(set(nodes)), "each scheduler node is in one group"
 
 
+@pytest.mark.compile
 @pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["mlp", "attention", "gpt2", pytest.param("bert", marks=pytest.mark.whole)])
 def test_the_groups_are_the_kernels_of_the_code(name: str, train: bool) -> None:
     """For a GPU: groups and generated code name the same kernels and as many calls, forward and backward."""
     make, inputs, kwargs = MODELS[name]
@@ -275,6 +277,7 @@ def test_the_groups_are_the_kernels_of_the_code(name: str, train: bool) -> None:
     assert {g.artifact.graph for g in trace.fusion.graphs} == ({"forward", "backward"} if train else {"inference"})
 
 
+@pytest.mark.compile
 def test_in_cpp_a_kernel_may_hold_several_groups() -> None:
     """The C++ backend writes loops that it did not fuse into one function; the groups say so."""
     trace = explorer.trace(lambda x: (x.sin(), x[:4].cos().sum()), R(8, 8), target="cpu")
@@ -285,6 +288,7 @@ def test_in_cpp_a_kernel_may_hold_several_groups() -> None:
     assert not why.fused and "as loops one after the other" in why.sentence
 
 
+@pytest.mark.compile
 def test_a_silent_refusal_names_the_function_that_said_no() -> None:
     """The C++ backend gives no reasons; the function that refuses is found and told in a plain sentence."""
     trace = explorer.trace(
@@ -295,6 +299,7 @@ def test_a_silent_refusal_names_the_function_that_said_no() -> None:
     assert "at most 1 nodes" in why.sentence
 
 
+@pytest.mark.compile
 def test_templates_say_what_is_before_and_after_them(traced: Callable[[str], Trace]) -> None:
     """A Triton template's epilogue is named in its group, and a library call ends what is fused."""
     rows = traced("templates").fusion.groups()
@@ -321,6 +326,7 @@ def prologue() -> Trace:
         return explorer.trace(both_sides, *args, target="h100", options={"max_autotune": True}, fusion=wishes)
 
 
+@pytest.mark.compile
 def test_a_prologue_is_named_in_its_group_and_in_the_reason(prologue: Trace) -> None:
     """Nodes that a template computes while it loads: one kernel, told as prologue, with what the pair shares."""
     assert prologue.failures == ()
@@ -340,6 +346,7 @@ def test_a_prologue_is_named_in_its_group_and_in_the_reason(prologue: Trace) -> 
     assert [r["equal"] for r in prologue.check()] == [True]
 
 
+@pytest.mark.compile
 def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> None:
     """A node that made a template's input is no name of the template: the two are different nodes where they were not fused."""
     for name in ("timed", "templates"):
@@ -350,6 +357,7 @@ def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> No
     assert not why.fused and why.rule == "speedup_by_fusion"
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(
     ("function", "args", "wish", "said"),
     [
@@ -366,6 +374,7 @@ def test_a_prologue_that_cannot_be_forced_says_why(function: Any, args: Any, wis
     assert all(len(row["nodes"]) == 1 for row in trace.fusion.groups())
 
 
+@pytest.mark.compile
 def test_foreach_and_combo_kernels_are_groups(traced: Callable[[str], Trace]) -> None:
     """A list operation is one foreach group; independent kernels that are launched together a combo group."""
     (row,) = [r for r in traced("foreach").fusion.groups() if r["kind"] == "foreach"]
@@ -380,6 +389,7 @@ def test_foreach_and_combo_kernels_are_groups(traced: Callable[[str], Trace]) ->
 # Lowering ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compile
 def test_buffers_say_why_they_were_made(traced: Callable[[str], Trace]) -> None:
     """Outputs, reductions in two halves, inputs of calls and values that are read too often each have their reason."""
 
@@ -397,6 +407,7 @@ def test_buffers_say_why_they_were_made(traced: Callable[[str], Trace]) -> None:
     assert {r["lowering"] for r in halves} == {"amax"}
 
 
+@pytest.mark.compile
 def test_a_buffer_made_for_its_operations_says_how_many() -> None:
     """The reason names the rule that made it: here the number of operations, and not of reads, which are two."""
 
@@ -411,6 +422,7 @@ def test_a_buffer_made_for_its_operations_says_how_many() -> None:
     assert any(re.search(r"repeat \d+ operations, more than 30 \(realize_opcount_threshold\)", why) for why in whys), whys
 
 
+@pytest.mark.compile
 def test_what_was_inlined_is_shown_as_the_fusion_it_is() -> None:
     """A chain of pointwise operators is one scheduler node: its inner ones never had a buffer."""
     trace = explorer.trace(lambda x: torch.tanh(x.sin() * 2) + 1, R(64), target="h100")
@@ -446,6 +458,7 @@ def touched() -> dict[str, int]:
     return {**found, "V.choices": id(V.choices)}
 
 
+@pytest.mark.compile
 def test_nothing_stays_replaced() -> None:
     """After a trace with every kind of change the scheduler, the choices and the patterns are the originals."""
     before = touched()
@@ -456,6 +469,7 @@ def test_nothing_stays_replaced() -> None:
     assert {name for name in before if after.get(name) != before[name]} == set()
 
 
+@pytest.mark.compile
 def test_choices_that_the_user_set_stay_in_force() -> None:
     """A user's own InductorChoices decide, keep their state, and are what is set afterwards."""
     from torch._inductor.choices import InductorChoices

@@ -25,6 +25,7 @@ def several(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return torch.softmax(drawn, -1).cumsum(0) + x.var(-1, keepdim=True)
 
 
+@pytest.mark.compile
 def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that nodes share are written once; each node's text is, letter by letter, what Inductor writes for it."""
     from sympy.printing import str as expressions
@@ -62,6 +63,7 @@ def test_the_scheduler_s_text_is_inductor_s_own(monkeypatch: pytest.MonkeyPatch)
         assert f"{made.text}\n\n\n" == theirs
 
 
+@pytest.mark.compile
 def test_layouts_of_a_size_that_the_data_decides_are_written() -> None:
     """Torch keeps the free symbols of such a layout in a dict beside its attributes."""
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
@@ -108,6 +110,7 @@ def codes_of_blocks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, s
     return codes
 
 
+@pytest.mark.compile
 def test_the_code_of_a_block_is_torch_fx_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Line by line what torch.fx writes, for blocks with a masked part and indirect loads; a scan's results are left to it."""
     codes = codes_of_blocks(monkeypatch)
@@ -127,6 +130,7 @@ def test_the_code_of_a_block_is_torch_fx_s_own(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+@pytest.mark.compile
 def test_a_block_that_torch_fx_writes_otherwise_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the first block's code is not torch's, all blocks have torch's."""
     asked = []

@@ -127,6 +127,7 @@ def lines_reached(trace: Trace) -> set[tuple[str, int]]:
     return found
 
 
+@pytest.mark.compile
 def test_links_lead_to_the_lines_that_were_compiled(imported: Callable[[str], ModuleType]) -> None:
     """Also in a file that changed, and for inlined functions; the trace names the file."""
     module = imported(f"# five\n# lines\n# more\n\n\n{TEXT}")
@@ -139,6 +140,7 @@ def test_links_lead_to_the_lines_that_were_compiled(imported: Callable[[str], Mo
     assert "changing.py has changed since program was compiled" in str(trace.failures[0])
 
 
+@pytest.mark.compile
 def test_code_of_exec_is_linked_by_its_lines() -> None:
     """Every stage is linked; the titles say that no source was kept."""
     names: dict[str, object] = {}
@@ -151,6 +153,7 @@ def test_code_of_exec_is_linked_by_its_lines() -> None:
     assert all(row["share"] == 1.0 for row in trace.coverage() if row["counted"] and row["stage"] in ("dynamo", "kernel", "ttir"))
 
 
+@pytest.mark.compile
 def test_odd_characters_shift_no_line(imported: Callable[[str], ModuleType]) -> None:
     """A form feed, a file separator and U+2028 in a string are no ends of lines."""
     text = TEXT.replace("y = torch.sin(x)", 'y = torch.sin(x)  # "a\x0cb\x1cc\u2028d"')

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
 import torch
 
 from explorer.observe.switches import applied_at_most
+
+pytestmark = pytest.mark.compile
 
 
 def in_a_thread(work: Callable[[], object]) -> None:

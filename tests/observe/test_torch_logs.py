@@ -31,6 +31,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     _internal._init_logs()
 
 
+@pytest.mark.compile
 def test_a_probe_spills_no_warning_that_plain_torch_prints(terminal: io.StringIO) -> None:
     """The recompile limit is reached on purpose: torch warns of it when a program does that, and not when the probe does."""
 

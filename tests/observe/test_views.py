@@ -9,6 +9,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def program(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     rolled = torch.roll(x, 3, 0)

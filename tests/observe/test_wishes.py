@@ -11,6 +11,8 @@ import explorer
 from explorer import Force, Trace, Veto
 from explorer.questions.costs import LAUNCHES
 
+pytestmark = pytest.mark.compile
+
 R = torch.randn
 
 

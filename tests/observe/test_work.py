@@ -15,6 +15,8 @@ from explorer.questions.costs import loop_operations
 from explorer.questions.figures import estimated
 from explorer.stages.triton.instructions import SASS_INSTRUCTION
 
+pytestmark = pytest.mark.compile
+
 #: Enough to count by; kernels need not be compiled further.
 STAGES = tuple(s for s in explorer.STAGES if s.name in ("dynamo", "fusion", "post_grad", "ir_pre_fusion", "ir_post_fusion"))
 BF16 = torch.bfloat16

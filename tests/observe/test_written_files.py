@@ -15,6 +15,8 @@ import explorer
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.compile
+
 #: A kernel as Inductor hands it to its workers. Its driver is not asked for: nothing is launched.
 KERNEL = """
 import triton

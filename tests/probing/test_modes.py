@@ -7,6 +7,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def attention(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x @ w, -1).relu()

@@ -9,6 +9,8 @@ from nbclient import NotebookClient
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def scaled(x: torch.Tensor, n: int = 2) -> torch.Tensor:
     return torch.relu(x) * n

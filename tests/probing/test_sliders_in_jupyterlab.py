@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-HERE = Path(__file__).parent
+from tests.in_lab import KERNEL, Lab, run
+
 CELLS = (
     """import explorer, torch
 
@@ -27,29 +25,25 @@ def moved(tab: Any, name: str, key: str) -> None:
     handle.press(key)
 
 
-def test_a_moved_slider_shows_the_guard_that_failed(
-    browser: Any, tmp_path: Path, module_at: Callable[[Path], ModuleType]
-) -> None:
+def test_a_moved_slider_shows_the_guard_that_failed(lab: Lab) -> None:
     """A size is compiled anew, by the guard on it; the old size is served; a type fails another guard; afresh begins again."""
-    lab = module_at(HERE.parent / "test_jupyterlab.py")
-    with lab.lab_with(browser, tmp_path, *CELLS) as tab:
+    with lab.notebook(*CELLS) as tab:
         tab.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-cell')")
         said = tab.locator(".jp-OutputArea-output p b").first
-        said.get_by_text("compiled").wait_for(timeout=120_000)
+        said.get_by_text("compiled").wait_for(timeout=KERNEL)
         table = tab.locator(".jp-OutputArea-output table").last
 
         moved(tab, "x.size(0)", "ArrowRight")
-        said.get_by_text("x.size(0) = 9: recompiled as 0/1").wait_for(timeout=60_000)
+        said.get_by_text("x.size(0) = 9: recompiled as 0/1").wait_for()
         assert "size mismatch at index 0. expected 8, actual 9" in table.inner_text()
         moved(tab, "x.size(0)", "ArrowRight")
-        said.get_by_text("x.size(0) = 10: served by 0/1").wait_for(timeout=60_000)
+        said.get_by_text("x.size(0) = 10: served by 0/1").wait_for()
         moved(tab, "n", "ArrowRight")
-        said.get_by_text("x.size(0) = 10, n = 3: recompiled as 0/2").wait_for(timeout=60_000)
+        said.get_by_text("x.size(0) = 10, n = 3: recompiled as 0/2").wait_for()
         assert "n == 2" in table.inner_text()
         tab.locator(".widget-dropdown", has_text="x.dtype").locator("select").select_option("float64")
-        said.get_by_text("x.dtype = 'float64'").wait_for(timeout=60_000)
+        said.get_by_text("x.dtype = 'float64'").wait_for()
         assert "tensor 'x' dtype mismatch. expected Float, actual Double" in table.inner_text()
-        tab.screenshot(path=str(tmp_path / "moved.png"))
         tab.get_by_role("button", name="begin afresh").click()
         tab.wait_for_function("() => document.querySelectorAll('.jp-OutputArea-output table tbody tr').length === 1")
-        assert lab.run(tab, "[each.value for each in s.controls.values()][:2]") == [8, 4]
+        assert run(tab, "[each.value for each in s.controls.values()][:2]") == [8, 4]

@@ -11,6 +11,8 @@ import pytest
 import explorer
 from explorer.process.children import environment
 
+pytestmark = pytest.mark.compile
+
 
 def test_a_child_finds_what_this_process_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of a folder that was added to sys.path, and this explorer, before another of that name there."""

@@ -21,6 +21,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.compile
 def test_a_terminal_is_shown_the_phase_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a terminal the compiler's phases are named while they run, and the line is cleared at the end."""
     terminal = Terminal()
@@ -30,6 +31,7 @@ def test_a_terminal_is_shown_the_phase_under_way(monkeypatch: pytest.MonkeyPatch
     assert terminal.getvalue().rstrip(" ").endswith("\r")
 
 
+@pytest.mark.compile
 def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each phase that begins is told by its name."""
     told: list[str] = []
@@ -61,6 +63,7 @@ print(json.dumps([output["data"] for output in book.cells[0].outputs if output["
 """
 
 
+@pytest.mark.compile
 @pytest.mark.skipif(find_spec("nbclient") is None, reason="nbclient is not installed: it comes with jupyterlab")
 def test_a_notebook_keeps_no_widget_that_is_gone() -> None:
     """In a notebook the bar is an output while it runs, and empty afterwards: a saved notebook has no closed widget in it."""

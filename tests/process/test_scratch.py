@@ -35,6 +35,7 @@ def folder_of(process: subprocess.Popen[str]) -> Path:
     return Path(process.stdout.readline().strip())
 
 
+@pytest.mark.compile
 def test_a_process_that_ends_leaves_no_folder(tmp_path: Path) -> None:
     """At the end of the process its folder is gone with what is in it."""
     process = started(tmp_path)
@@ -44,6 +45,7 @@ def test_a_process_that_ends_leaves_no_folder(tmp_path: Path) -> None:
     assert not made.parent.exists()
 
 
+@pytest.mark.compile
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="killing a process so is Unix's")
 def test_what_a_killed_process_left_goes_at_the_next_start(tmp_path: Path) -> None:
     """The next process that needs a folder removes those of dead ones, and of no other."""
@@ -60,6 +62,7 @@ def test_what_a_killed_process_left_goes_at_the_next_start(tmp_path: Path) -> No
         process.communicate()
 
 
+@pytest.mark.compile
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="the owner of a file is Unix's")
 def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     """Anybody can make a folder of that name where temporary files are: it is used only if nobody else can write it."""

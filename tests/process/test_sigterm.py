@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,12 +19,16 @@ import explorer
 from explorer.process.sigterm import ends_on_sigterm, place_of
 from explorer.traced.ranks import Ranks
 
-#: Each rank waits for the other in another group's collective, for ever.
+#: What starts ranks from one process.
+FORKED = Path(__file__).parents[1] / "ranks" / "forked_ranks.py"
+#: Each rank waits for the other in another group's collective, for ever. Explorer takes it to wait in C++ after half a second.
 HANGING = """
+import explorer.process.sigterm
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
+explorer.process.sigterm.GRACE = 0.5
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 A, B = dist.new_group([0, 1]), dist.new_group([0, 1])
@@ -52,12 +57,12 @@ def compiled(folder: Path) -> bool:
     return all((folder / f"ready{rank}").exists() for rank in (0, 1))
 
 
+@pytest.mark.compile
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo")
 def test_ranks_that_hang_in_a_collective_leave_their_traces(tmp_path: Path) -> None:
     """A job that is ended while its ranks wait in C++: both traces are there, with what diverges and where each rank waits."""
     (tmp_path / "program.py").write_text(HANGING)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    command = [*launch, sys.executable, "-m", "explorer", "trace", "-o", "out/", "program.py"]
+    command = [sys.executable, str(FORKED), "2", "-o", "out/", "program.py"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as job:
         while not compiled(tmp_path) and job.poll() is None:
@@ -79,8 +84,10 @@ def test_ranks_that_hang_in_a_collective_leave_their_traces(tmp_path: Path) -> N
 #: A program that waits in C++ for a lock that nobody lets go, as for a collective: Python's handlers do not run in it.
 STUCK = """
 import ctypes, os, signal, threading
+import explorer.process.sigterm
 import torch
 
+explorer.process.sigterm.GRACE = 0.5
 torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
 
 def stuck():
@@ -92,43 +99,83 @@ def stuck():
 
 stuck()
 """
+#: What is raised when the trace is to be saved → what is printed.
+BREAKS = {
+    "": "",
+    "raise ValueError('inside')": "ValueError: inside",
+    "raise explorer.FileError('no place')": "explorer: cannot write out/trace.rank1.json.gz: no place\n",
+}
 
 
-def test_a_rank_that_waits_in_c_leaves_its_trace_with_the_line(tmp_path: Path) -> None:
-    """It ends with the signal's status, and the trace says in which line it waited."""
-    (tmp_path / "program.py").write_text(STUCK)
-    environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2"}
-    command = [sys.executable, "-m", "explorer", "trace", "-o", "out/", "program.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 128 + signal.SIGTERM, done.stderr
-    assert "waited outside of Python" in done.stderr
-    trace = explorer.load(tmp_path / "out" / "trace.rank1.json.gz")
-    assert isinstance(trace, explorer.Trace) and trace.find("dynamo")
+#: A program that Python ends by the signal itself.
+ENDED = """
+import os, signal, time
+import torch
+
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
+"""
+#: Traces the program of each folder that it is given, as rank 1 of 2, in processes that are forked: torch is imported once.
+EACH = """
+import os, sys
+import torch._dynamo
+from explorer import cli
+
+os.environ |= {"RANK": "1", "WORLD_SIZE": "2"}
+children = []
+for folder in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        os.chdir(folder)
+        os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT), 2)
+        os._exit(cli.main(["trace", "--profile", "-o", "out/", "program.py"]))
+    children.append(child)
+print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+"""
+
+
+@pytest.fixture(scope="module")
+def stuck(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give the folder of a rank that waited in C, by the error that was raised when its trace was to be saved, or of `ENDED`."""
+    folders = {breaks: tmp_path_factory.mktemp("stuck") for breaks in (*BREAKS, ENDED)}
+    for breaks, folder in folders.items():
+        broken = f"import explorer\ndef broken(*_):\n    {breaks}\nexplorer.Trace.save = broken\n" if breaks else ""
+        (folder / "program.py").write_text(ENDED if breaks == ENDED else broken + STUCK)
+    command = [sys.executable, "-c", EACH, *map(str, folders.values())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    said = {breaks: (folder / "stderr").read_text() for breaks, folder in folders.items()}
+    assert done.stdout.split() == [str(128 + signal.SIGTERM)] * len(folders), said
+    return folders.__getitem__
+
+
+@pytest.mark.compile
+def test_a_rank_that_waits_in_c_leaves_its_trace_with_the_line(stuck: Callable[[str], Path]) -> None:
+    """It ends with the signal's status, and the trace says in which line it waited; times are lacking, and that is said."""
+    assert "waited outside of Python" in (stuck("") / "stderr").read_text()
+    trace = explorer.load(stuck("") / "out" / "trace.rank1.json.gz")
+    assert isinstance(trace, explorer.Trace) and trace.find("dynamo") and not trace.find("run_times")
     place = trace.meta["ended_at"]
     assert place["code"].startswith("libc.pthread_mutex_lock(mutex)  # a second time") and place["function"] == "stuck"
-
-
-@pytest.mark.parametrize("breaks", ["", "raise ValueError('inside')", "raise explorer.FileError('no place')"])
-def test_a_rank_that_waits_in_c_says_what_its_trace_lacks(tmp_path: Path, breaks: str) -> None:
-    """The times, whose profiler could not be stopped; where no trace can be written, the error."""
-    program = STUCK
-    if breaks:
-        program = f"import explorer\ndef broken(*_):\n    {breaks}\nexplorer.Trace.save = broken\n{STUCK}"
-    (tmp_path / "program.py").write_text(program)
-    environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2"}
-    command = [sys.executable, "-m", "explorer", "trace", "--profile", "-o", "out/", "program.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 128 + signal.SIGTERM, done.stderr
-    if breaks:
-        assert (
-            "ValueError: inside" if "ValueError" in breaks else "explorer: cannot write out/trace.rank1.json.gz: no place\n"
-        ) in done.stderr
-        assert ("Traceback" in done.stderr) == ("ValueError" in breaks)
-        return
-    trace = explorer.load(tmp_path / "out" / "trace.rank1.json.gz")
-    assert isinstance(trace, explorer.Trace) and not trace.find("run_times")
     (failure,) = (one for one in trace.failures if one.stage == "run_times")
     assert failure.message == "SIGTERM ended the program before the profiler was stopped"
+
+
+@pytest.mark.compile
+def test_a_rank_that_the_launcher_ends_writes_its_trace(stuck: Callable[[str], Path]) -> None:
+    """SIGTERM, which torchrun sends to all others when one rank fails, ends the program; what it compiled is written."""
+    assert "waited outside of Python" not in (stuck(ENDED) / "stderr").read_text()
+    assert explorer.load(stuck(ENDED) / "out" / "trace.rank1.json.gz").find("dynamo")
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize(("breaks", "said"), [(breaks, said) for breaks, said in BREAKS.items() if breaks])
+def test_a_rank_that_waits_in_c_says_why_it_leaves_no_trace(stuck: Callable[[str], Path], breaks: str, said: str) -> None:
+    """An error of explorer's own is printed with its traceback, a file that cannot be written is one line."""
+    printed = (stuck(breaks) / "stderr").read_text()
+    assert said in printed
+    assert ("Traceback" in printed) == ("ValueError" in breaks)
+    assert not (stuck(breaks) / "out" / "trace.rank1.json.gz").exists()
 
 
 def test_a_program_that_is_not_ended_finds_signals_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

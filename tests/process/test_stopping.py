@@ -98,6 +98,7 @@ def test_an_error_of_the_call_is_its_own() -> None:
         raise ValueError("mine")
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("asked", ["never", "in a call", "at a moment when the program swallows it"])
 def test_a_debugger_goes_on_after_a_call_that_could_be_stopped(asked: str) -> None:
     """A trace function in another thread is called to the end: CPython does not wait for an error that nobody gets."""

@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.in_lab import KERNEL, READY, Lab, in_kernel
+
 HERE = Path(__file__).parent
 NOTEBOOKS = HERE.parents[1] / "notebooks"
 NAMES = [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
@@ -71,12 +73,6 @@ class Seen:
         """How many exercises are right, wrong and unanswered, by what the last answer to each is said to be."""
         last = Counter(self.statuses(id)[-1] for id in self.outcomes)
         return {"right": last["right"], "wrong": last["not yet"], "unanswered": last["not answered yet"]}
-
-
-@pytest.fixture(scope="session")
-def lab(module_at: Callable[[Path], ModuleType]) -> ModuleType:
-    """What starts JupyterLab, of the tests of the widget."""
-    return module_at(HERE.parent / "test_jupyterlab.py")
 
 
 @pytest.fixture(scope="session")
@@ -228,7 +224,7 @@ def check_pictures(tab: Any, home: Path) -> None:
             await image.decode();
             return image.naturalWidth;
         }""",
-            source,
+            f"{home.name}/{source}",
         )
         assert width > 100, source
 
@@ -244,18 +240,15 @@ def needs(name: str) -> None:
 def test_a_notebook_that_is_answered(
     name: str,
     way: str,
-    browser: Any,
-    lab: ModuleType,
+    lab: Lab,
     answers: ModuleType,
-    tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
     """Run All: no cell fails, each exercise says how it stands, the score is what it should be, and the view is there."""
     needs(name)
-    lab.notebook_in(tmp_path)
-    asked = write(name, way, answers, tmp_path)
-    with lab.shown(browser, "lab", tmp_path) as tab:
-        tab.wait_for_function(lab.READY, timeout=90_000)
+    asked = write(name, way, answers, lab.folder)
+    with lab.window() as tab:
+        tab.wait_for_function(READY, timeout=KERNEL)
         started = time.perf_counter()
         run_all(tab)
         seconds = time.perf_counter() - started
@@ -265,9 +258,9 @@ def test_a_notebook_that_is_answered(
         assert it.failed == []
         check_outcomes(it, asked, way)
         check_score(it, asked, way)
-        check_pictures(tab, tmp_path)
+        check_pictures(tab, lab.folder)
         tab.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(3)")
-        tab.locator(".explorer-host .pane").first.wait_for(state="attached", timeout=60_000)
+        tab.locator(".explorer-host .pane").first.wait_for(state="attached")
 
 
 #: A cell that opens the view of an exercise's trace, and one with the exercise's row of widgets, and one with another's.
@@ -279,36 +272,36 @@ ROWS = (
 )
 
 
-def test_the_widgets_of_an_exercise_in_a_browser(browser: Any, lab: ModuleType, tmp_path: Path) -> None:
+def test_the_widgets_of_an_exercise_in_a_browser(lab: Lab) -> None:
     """A line picked in the view, a number typed: the first miss has the hint, the second opens the view at the line.
 
     The score counts what the widgets were given.
     """
     pytest.importorskip("triton", reason="triton is not installed: it compiles for an H100")
-    with lab.lab_with(browser, tmp_path, *ROWS) as tab:
+    with lab.notebook(*ROWS) as tab:
         run_all(tab)
         view = tab.locator(".explorer-host").first
         kernel = view.locator(".pane").nth(1)
-        kernel.locator(".line", has_text="tl_math.sin").first.wait_for(timeout=60_000)
+        kernel.locator(".line", has_text="tl_math.sin").first.wait_for()
         line = kernel.locator(".line", has_text="tl_math.sin").first
         answer = tab.get_by_label("your answer to M1.2")
         button = tab.get_by_role("button", name="answer M1.2")
         line.click()
-        tab.wait_for_function("(one) => one.value === '24'", arg=answer.element_handle(), timeout=20_000)
+        tab.wait_for_function("(one) => one.value === '24'", arg=answer.element_handle())
         views = tab.locator(".explorer-host").count()
         button.click()
-        tab.get_by_text("✗ M1.2: not yet.").wait_for(timeout=60_000)
+        tab.get_by_text("✗ M1.2: not yet.").wait_for()
         tab.get_by_text("hint: Click line 2 of the source").wait_for()
         assert tab.locator(".explorer-host").count() == views, "the first miss opens nothing"
         answer.fill("25")
         button.click()
         opened = tab.locator(".explorer-host").nth(views)
-        opened.locator(".line.chosen", has_text="tl_math.sin").first.wait_for(timeout=60_000)
+        opened.locator(".line.chosen", has_text="tl_math.sin").first.wait_for()
         answer.fill("23-25")
         button.click()
-        tab.get_by_text("✓ M1.2: right.").wait_for(timeout=60_000)
+        tab.get_by_text("✓ M1.2: right.").wait_for()
         tab.get_by_label("your answer to M1.1").fill("2")
         tab.get_by_role("button", name="answer M1.1").click()
-        tab.get_by_text("✓ M1.1: right.").wait_for(timeout=90_000)
-        score = lab.in_kernel(tab, "repr(q.score()).split(';')[1].split('\\n')[0].strip()", "2 of 2 exercises are right")
+        tab.get_by_text("✓ M1.1: right.").wait_for()
+        score = in_kernel(tab, "repr(q.score()).split(';')[1].split('\\n')[0].strip()", "2 of 2 exercises are right")
         assert score == "2 of 2 exercises are right"

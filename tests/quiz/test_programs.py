@@ -21,6 +21,7 @@ def scale(x):
 )
 
 
+@pytest.mark.compile
 def test_a_program_is_traced_from_its_text() -> None:
     """Line 1 is the `def`, the source in the trace is the text, and each load is another function."""
     function = SCALE.load()
@@ -34,6 +35,7 @@ def test_a_program_apart_is_one_whose_sizes_dynamo_has_not_seen() -> None:
     assert len({SCALE.load(apart=True).__code__.co_filename for _ in range(3)}) == 3
 
 
+@pytest.mark.compile
 def test_a_stance_that_the_learner_left_does_not_reach_the_truth() -> None:
     """Under force_eager a question's own trace is compiled all the same, and the stance is in force again after it."""
     with torch.compiler.set_stance("force_eager"):
@@ -43,6 +45,7 @@ def test_a_stance_that_the_learner_left_does_not_reach_the_truth() -> None:
         assert not explorer.trace(SCALE.load(), torch.randn(4), backend="eager").find("dynamo")
 
 
+@pytest.mark.compile
 def test_a_function_is_traced_on_inputs_that_are_the_same_each_time() -> None:
     """The learner's own seed does not reach them; they have the shapes and the dtype asked for."""
     inputs: list[torch.Tensor] = []

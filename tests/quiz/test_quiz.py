@@ -349,6 +349,7 @@ def test_what_is_shown_is_text_and_never_html() -> None:
     )  # type: ignore[union-attr]
 
 
+@pytest.mark.compile
 def test_the_quiz_is_imported_when_it_is_asked_for() -> None:
     """`import explorer` leaves it out, and `explorer.quiz.board` brings it in, without torch."""
     code = (

@@ -7,6 +7,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def test_an_error_of_a_wrong_call_says_how_to_call() -> None:
     """The function's own error goes through, with a note on how `trace` takes arguments and runs a backward."""

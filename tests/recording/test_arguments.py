@@ -62,6 +62,7 @@ def test_a_target_that_is_not_here_says_why() -> None:
         explorer.trace(sin_cos, torch.randn(4), target="cuda")
 
 
+@pytest.mark.compile
 def test_train_without_anything_to_differentiate_says_what_to_give() -> None:
     """train=True where no input requires grad is an InputError that says so."""
     with pytest.raises(explorer.InputError, match="requires_grad=True"):

@@ -7,6 +7,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def toy_example(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     x = a / (torch.abs(a) + 1)

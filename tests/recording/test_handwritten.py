@@ -70,6 +70,7 @@ def trace_add(**changes: Any) -> explorer.Trace:
     return explorer.trace_kernel(add, X, X, X, 1000, **given)
 
 
+@pytest.mark.compile
 def test_a_kernel_goes_from_source_to_sass() -> None:
     """The trace has the source and every stage, linked: the line of the store leads to the store instruction."""
     trace = trace_add()
@@ -82,6 +83,7 @@ def test_a_kernel_goes_from_source_to_sass() -> None:
     assert any("tt.store" in trace.find("ttir")[0].lines[n - 1] for n in reached["ttir"])
 
 
+@pytest.mark.compile
 def test_the_launch_and_the_resources_of_the_call_are_told() -> None:
     """The grid, a number for each axis, the arguments, registers and occupancy are facts of the stages."""
     data = trace_add(num_warps=8).find("ptx")[0].data
@@ -90,6 +92,7 @@ def test_the_launch_and_the_resources_of_the_call_are_told() -> None:
     assert data["metadata"]["occupancy"]["blocks"] == 8
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(
     ("gpu", "stage", "instruction"),
     [
@@ -106,6 +109,7 @@ def test_a_dot_becomes_the_tensor_core_instruction_of_its_gpu(gpu: str, stage: s
     assert (trace.find("sass") or trace.find("amdgcn"))[0].data["mix"]["tensor core"] > 0
 
 
+@pytest.mark.compile
 def test_every_config_of_an_autotuned_kernel_can_be_compiled() -> None:
     """All configs are listed; the first is taken, the second on request, by number or by value."""
     first = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).find("ttir")[0].data
@@ -115,6 +119,7 @@ def test_every_config_of_an_autotuned_kernel_can_be_compiled() -> None:
         assert trace.find("ttgir")[0].data["config"] == first["candidates"][1]
 
 
+@pytest.mark.compile
 def test_a_candidate_and_the_binary_come_from_the_live_process() -> None:
     """kernel.candidate compiles another config of the same call; kernel.binary is the cubin."""
     kernel = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
@@ -124,6 +129,7 @@ def test_a_candidate_and_the_binary_come_from_the_live_process() -> None:
     assert "none was timed" in kernel.trace.find("ptx")[0].data["chosen"]
 
 
+@pytest.mark.compile
 def test_what_triton_has_measured_on_the_attached_gpu_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a launch with the same key the config is triton's choice and each candidate has its median time."""
     from dataclasses import replace
@@ -145,12 +151,14 @@ def test_what_triton_has_measured_on_the_attached_gpu_is_shown(monkeypatch: pyte
     assert "ms" not in named.candidates[0] and named.candidates[0]["taken"]
 
 
+@pytest.mark.compile
 def test_heuristics_are_applied() -> None:
     """A constexpr that triton.heuristics computes is computed from the call's arguments."""
     trace = explorer.trace_kernel(row_sum, X, X, 1000, target="a100", sass=False)
     assert "1024" in trace.text("ttir") and trace.find("ttir")[0].data["launches"][0]["arguments"]["BLOCK"] == 1024
 
 
+@pytest.mark.compile
 def test_the_kernel_itself_is_left_as_it_was() -> None:
     """Its caches stay empty, and no driver is left behind."""
     before = triton.runtime.driver._active
@@ -158,6 +166,7 @@ def test_the_kernel_itself_is_left_as_it_was() -> None:
     assert not add.device_caches and triton.runtime.driver._active is before
 
 
+@pytest.mark.compile
 def test_sass_and_passes_are_made_on_demand() -> None:
     """A trace without SASS makes it when asked; every MLIR pass is a row, and each begins where the last ended."""
     kernel = trace_add(sass=False).kernels[0]
@@ -171,6 +180,7 @@ def test_sass_and_passes_are_made_on_demand() -> None:
     assert all(one["after"] == two["before"] for one, two in pairs)
 
 
+@pytest.mark.compile
 def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
     """Saved and loaded, the trace is the same value; its passes need the live process."""
     import pickle
@@ -204,6 +214,7 @@ def test_a_wrong_call_says_what_would_be_right(call: Any, said: str) -> None:
         call()
 
 
+@pytest.mark.compile
 def test_without_a_gpu_auto_asks_for_a_name() -> None:
     """On a machine without a GPU the default target says to name one."""
     if torch.cuda.is_available():
@@ -240,6 +251,7 @@ def attached(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Callabl
     triton.runtime.driver._active = before
 
 
+@pytest.mark.compile
 def test_the_forms_for_an_attached_gpu_are_those_of_its_launch(attached: Callable[[int], None]) -> None:
     """Triton compiles as for a launch, the driver counts the registers, and the kernel's own cache is left as it was."""
     attached(232448)
@@ -255,6 +267,7 @@ def test_the_forms_for_an_attached_gpu_are_those_of_its_launch(attached: Callabl
     assert {"ttir", "ttgir", "ptx", "sass"} <= reached and len(kernel.passes()) > 30
 
 
+@pytest.mark.compile
 def test_what_was_launched_before_is_what_is_shown(attached: Callable[[int], None]) -> None:
     """A kernel that the program has launched is not compiled again: its own texts and binary are shown."""
     attached(232448)
@@ -269,6 +282,7 @@ def test_what_was_launched_before_is_what_is_shown(attached: Callable[[int], Non
         add.device_caches.clear()
 
 
+@pytest.mark.compile
 def test_what_an_attached_gpu_cannot_launch_is_compiled_and_says_so(attached: Callable[[int], None]) -> None:
     """A kernel that needs more shared memory than the GPU has is shown as compiled, with a Failure that gives the reason."""
     attached(1024)
@@ -371,6 +385,7 @@ FORMS: dict[str, tuple[Any, Callable[[], tuple[Any, ...]], dict[str, Any], torch
 }
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_argument_is_compiled_told_and_run(form: str) -> None:
     """Tuples, descriptors, defaults, None, keywords, and what decorators add: lowered, in the launch's facts, and checked."""
@@ -382,6 +397,7 @@ def test_every_form_of_argument_is_compiled_told_and_run(form: str) -> None:
     assert row["equal"] and not OUT.any()
 
 
+@pytest.mark.compile
 def test_pruning_leaves_its_candidates_and_heuristics_follow_the_config() -> None:
     """prune_configs_by takes configs away before the first is taken; the constexpr of a heuristic is that config's."""
     (kernel,) = explorer.trace_kernel(one_more, R[:512], OUT[:512], 512, target="a100", sass=False, grid=by_block).kernels
@@ -396,6 +412,7 @@ def fatal(x, BLOCK: tl.constexpr):
     tl.store(x + i, tl.inline_asm_elementwise("mov.b64 $0, $1;", "=l,q", [tl.load(x + i)], tl.float32, True, 1))
 
 
+@pytest.mark.compile
 def test_a_crash_of_the_compiler_is_a_failure_of_the_trace() -> None:
     """Where LLVM aborts, the trace has the source and a fatal Failure that says so."""
     trace = explorer.trace_kernel(fatal, X, target="h100", BLOCK=32)
@@ -404,6 +421,7 @@ def test_a_crash_of_the_compiler_is_a_failure_of_the_trace() -> None:
         trace.raise_for_failures()
 
 
+@pytest.mark.compile
 def test_what_nvdisasm_cannot_read_loses_nothing_else() -> None:
     """For a V100 the SASS alone is lost: a failure says why and what to do, the target's row too, and PTX and cubin are there."""
     x = torch.randn(100)
@@ -421,6 +439,7 @@ def test_what_nvdisasm_cannot_read_loses_nothing_else() -> None:
         kernel.text("sass")
 
 
+@pytest.mark.compile
 def test_code_flow_names_what_makes_each_form() -> None:
     """TTIR … PTX are made by triton's backend, the SASS by its assembler; the source is nobody's."""
     x = torch.randn(100)
@@ -433,6 +452,7 @@ def test_code_flow_names_what_makes_each_form() -> None:
     assert [row["function"] for row in amd] == ["HIPBackend.make_amdgcn"]
 
 
+@pytest.mark.compile
 def test_what_a_hand_written_kernel_has_not_is_said() -> None:
     """There is no result, no gradient and no time of a kernel that is only compiled: each says what to do."""
     x = torch.randn(100)

@@ -9,6 +9,8 @@ import explorer
 
 pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
 
+pytestmark = pytest.mark.compile
+
 
 def program(x: torch.Tensor) -> torch.Tensor:
     return torch.sin(x) * 2

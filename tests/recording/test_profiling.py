@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import explorer
 from explorer.recording.profiling import profiling
 from explorer.traced import Trace
+
+pytestmark = pytest.mark.compile
 
 
 def program() -> None:

@@ -12,6 +12,8 @@ from torch import nn
 import explorer
 from explorer.recording.kernels import KernelRecorder
 
+pytestmark = pytest.mark.compile
+
 
 def sin_cos(x: torch.Tensor) -> torch.Tensor:
     return torch.sin(x) ** 2 + torch.cos(x) ** 2

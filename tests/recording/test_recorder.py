@@ -42,6 +42,7 @@ def two_passes(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return (a.view(-1).view(a.shape) @ w).permute(1, 0).permute(1, 0).sin()
 
 
+@pytest.mark.compile
 def test_a_trace_leaves_torch_as_it_was(state: ModuleType) -> None:
     """Configuration, environment, loggers, hooks and replaced functions are the same before and after a trace."""
     x = torch.randn(8, requires_grad=True)
@@ -57,6 +58,7 @@ def imported() -> None:
     explorer.trace(program, torch.randn(8))
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_a_trace_that_raises_leaves_torch_as_it_was(error: type[BaseException], state: ModuleType, imported: None) -> None:
     """After an exception, Ctrl-C or sys.exit inside the traced function everything is as before, and it goes through."""
@@ -97,6 +99,7 @@ def kinds_of(train: bool) -> list[str]:
     )
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("kind", kinds_of(train=True))
 def test_a_hook_that_raises_is_a_failure_and_the_result_is_right(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each hook in turn raises while it copies: the program's result is eager's, and the Failure names the hook."""
@@ -170,6 +173,7 @@ def provoke(kind: str) -> tuple[explorer.Trace, torch.Tensor]:
     return explorer.trace(two_passes, x, w, backend=backend), two_passes(x, w)
 
 
+@pytest.mark.compile
 def test_the_probe_of_a_stage_of_ones_own_that_cannot_be_put_on_is_a_failure() -> None:
     """explorer's own probes still observe, and the Failure names the stage."""
 
@@ -185,6 +189,7 @@ def test_the_probe_of_a_stage_of_ones_own_that_cannot_be_put_on_is_a_failure() -
     assert [(f.stage, f.step) for f in trace.failures] == [("mine", "watch")] and trace.find("guards")
 
 
+@pytest.mark.compile
 def test_render_and_link_that_raise_are_failures() -> None:
     """A stage whose render or link raises loses its own view only."""
 
@@ -200,6 +205,7 @@ def test_render_and_link_that_raise_are_failures() -> None:
         assert trace.find("bytecode")
 
 
+@pytest.mark.compile
 def test_a_trace_inside_a_recording_is_refused() -> None:
     """A trace inside a recording gets a clear BusyError, and the recording goes on."""
     with explorer.record() as outer:
@@ -209,6 +215,7 @@ def test_a_trace_inside_a_recording_is_refused() -> None:
     assert outer.trace.find("dynamo")
 
 
+@pytest.mark.compile
 def test_another_thread_cannot_start_a_recording_meanwhile() -> None:
     """Two threads that trace at once: the second is refused with BusyError."""
     outcome: list[object] = []
@@ -226,6 +233,7 @@ def test_another_thread_cannot_start_a_recording_meanwhile() -> None:
     assert len(outcome) == 1
 
 
+@pytest.mark.compile
 def test_another_threads_compile_is_recorded() -> None:
     """A torch.compile in another thread during a recording of a program is part of it, with every stage."""
 
@@ -252,6 +260,7 @@ def test_another_threads_compile_is_recorded() -> None:
     assert stages[0] == stages[1] - {"recompile"} >= {"source", "bytecode", "guards", "forward"}
 
 
+@pytest.mark.compile
 def test_a_trace_leaves_another_threads_compile_alone() -> None:
     """A trace is of one call: a compile that another thread starts meanwhile is not in it, and is not changed."""
     begun, results = threading.Event(), list[torch.Tensor]()
@@ -275,6 +284,7 @@ def test_a_trace_leaves_another_threads_compile_alone() -> None:
     assert trace.failures == () and "cos" not in trace.text("dynamo")
 
 
+@pytest.mark.compile
 def test_call_path_names_files_of_torch_only() -> None:
     """The call path of an event holds files relative to the torch or triton package, outermost first."""
     trace = explorer.trace(program, torch.randn(4), backend="eager")
@@ -284,6 +294,7 @@ def test_call_path_names_files_of_torch_only() -> None:
     assert CallPaths().here() == ()
 
 
+@pytest.mark.compile
 def test_a_call_path_is_what_the_stack_says() -> None:
     """Each call has the line it is at now, also where the same function was on the way to an earlier event."""
     paths, seen = CallPaths(), list[bool]()
@@ -308,6 +319,7 @@ def test_an_error_while_recording_ends_still_releases_the_lock() -> None:
         pass
 
 
+@pytest.mark.compile
 def test_an_error_in_setting_up_or_taking_down_leaves_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program runs as without explorer, its own errors go through, and the trace says what was lost."""
     x = torch.randn(4)
@@ -321,6 +333,7 @@ def test_an_error_in_setting_up_or_taking_down_leaves_the_program_alone(monkeypa
         assert any("boom" in failure.message for failure in recorded.trace.failures), name
 
 
+@pytest.mark.compile
 def test_a_trace_around_which_explorer_fails_has_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing can be recorded, the call is made all the same; it is made once."""
     calls: list[int] = []

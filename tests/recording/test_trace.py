@@ -11,6 +11,8 @@ from torch import nn
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def sin_cos(x: torch.Tensor) -> torch.Tensor:
     return torch.sin(x) ** 2 + torch.cos(x) ** 2

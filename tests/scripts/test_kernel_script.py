@@ -26,6 +26,8 @@ from explorer.interpret.interpreter import interpreting
 from explorer.observe.tensors import same_bits
 from explorer.scripts.kernel_script import Reproducer
 
+pytestmark = pytest.mark.compile
+
 HERE = Path(__file__).parent
 #: Runs scripts one after the other in one process, each as a program of its own; prints each one's exit status and output.
 RUNNER = """
@@ -49,10 +51,24 @@ def alone(*paths: Path) -> list[tuple[int, str]]:
     return [(status, said) for status, said in map(json.loads, done.stdout.splitlines())]
 
 
+def quick(path: Path) -> None:
+    """Let a script time its calls for a moment, not for half a second each."""
+    text = path.read_text(encoding="utf-8")
+    assert text.count("most: float = 0.5") == 2
+    path.write_text(text.replace("most: float = 0.5", "most: float = 0.01"), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def programs(module_at: Callable[[Path], ModuleType]) -> Mapping[str, Any]:
     made: Mapping[str, Any] = module_at(HERE.parent / "kernel_programs.py").PROGRAMS
     return made
+
+
+#: Those that have a script for a GPU you don't have.
+NAMES = ("pointwise", "reduction", "split_reduction", "softmax", "layer_norm", "embedding", "cat", "casts", "in_place", "dynamic")
+#: Those with a C++ kernel of another kind each, and those whose random inputs are made in another way each.
+REAL = ("pointwise", "reduction", "split_reduction", "embedding", "cat", "casts", "in_place", "dynamic", "scalar", "strided")
+RANDOM = ("pointwise", "casts", "embedding", "in_place", "dynamic", "strided")
 
 
 @pytest.fixture(scope="module")
@@ -71,24 +87,29 @@ def traces(programs: Mapping[str, Any]) -> Callable[[str, str], explorer.Trace]:
 
 @pytest.fixture(scope="module")
 def on_the_cpu(programs: Mapping[str, Any], traces: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
-    """What the scripts of the programs' kernels on the CPU say: with real inputs, random ones, and with a wrong kernel."""
+    """What the scripts of the programs' kernels on the CPU say: with real inputs, random ones, and with a wrong kernel.
+
+    "moved" is one without the file of its inputs, "gpu" one for a GPU you don't have.
+    """
     folder = tmp_path_factory.mktemp("scripts")
     paths: list[Path] = []
-    for name in programs:
-        kernel = traces(name, "cpu").kernels[0]
-        for inputs in ("real", "random"):
+    for inputs, names in (("real", REAL), ("random", RANDOM)):
+        for name in names:
             paths.append(folder / f"{name}_{inputs}.py")
-            kernel.to_script(paths[-1], inputs=inputs)
+            traces(name, "cpu").kernels[0].to_script(paths[-1], inputs=inputs)
+            quick(paths[-1])
     wrong = folder / "wrong_real.py"
     wrong.write_text(paths[0].read_text(encoding="utf-8").replace("static_cast<float>(2.0)", "static_cast<float>(2.001)"))
     wrong.with_suffix(".inputs.pt").write_bytes(paths[0].with_suffix(".inputs.pt").read_bytes())
-    return {path.stem: said for path, said in zip([*paths, wrong], alone(*paths, wrong), strict=True)}
+    moved, gpu = folder / "elsewhere" / "moved.py", folder / "gpu.py"
+    moved.parent.mkdir()
+    moved.write_bytes(paths[0].read_bytes())
+    traces("pointwise", "h100").kernels[0].to_script(gpu)
+    paths += [wrong, moved, gpu]
+    return {path.stem: said for path, said in zip(paths, alone(*paths), strict=True)}
 
 
-NAMES = ("pointwise", "reduction", "split_reduction", "softmax", "layer_norm", "embedding", "cat", "casts", "in_place", "dynamic")
-
-
-@pytest.mark.parametrize("name", [*NAMES, "scalar", "strided"])
+@pytest.mark.parametrize("name", REAL)
 def test_a_cpu_kernels_script_runs_alone_and_finds_it_right(name: str, on_the_cpu: Mapping[str, tuple[int, str]]) -> None:
     """With the recorded inputs what the kernel writes is what was recorded; its time is stated."""
     status, said = on_the_cpu[f"{name}_real"]
@@ -96,7 +117,7 @@ def test_a_cpu_kernels_script_runs_alone_and_finds_it_right(name: str, on_the_cp
     assert "beside the recorded result: right" in said and "time: " in said and "WRONG" not in said
 
 
-@pytest.mark.parametrize("name", [*NAMES, "scalar", "strided"])
+@pytest.mark.parametrize("name", RANDOM)
 def test_a_script_with_random_inputs_runs_alone(name: str, on_the_cpu: Mapping[str, tuple[int, str]]) -> None:
     """It needs no file beside it, and indices are in their range."""
     status, said = on_the_cpu[f"{name}_random"]
@@ -144,15 +165,21 @@ def test_a_script_has_the_config_of_the_launch(traces: Any, tmp_path: Path) -> N
     assert ast.literal_eval(config) == {key: value for key, value in taken.items() if key not in ("taken", "ms")}
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is attached")
-def test_a_script_says_in_one_line_what_is_missing(traces: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        pytest.param(
+            "gpu",
+            "needs an attached GPU like the NVIDIA H100",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is attached"),
+        ),
+        ("moved", "the file pointwise_real.inputs.pt beside it"),
+    ],
+)
+def test_a_script_says_in_one_line_what_is_missing(name: str, words: str, on_the_cpu: Mapping[str, tuple[int, str]]) -> None:
     """Without a GPU, and without the file of its inputs, it ends with status 2 and a sentence."""
-    traces("pointwise", "h100").kernels[0].to_script(tmp_path / "gpu.py")
-    traces("pointwise", "cpu").kernels[0].to_script(tmp_path / "cpu.py", inputs="real")
-    (tmp_path / "cpu.inputs.pt").unlink()
-    for name, words in (("gpu.py", "needs an attached GPU like the NVIDIA H100"), ("cpu.py", "the file cpu.inputs.pt beside it")):
-        ((status, said),) = alone(tmp_path / name)
-        assert status == 2 and words in said and len(said.splitlines()) == 1
+    status, said = on_the_cpu[name]
+    assert status == 2 and words in said and len(said.splitlines()) == 1
 
 
 def test_a_script_has_nothing_of_explorers_in_it(traces: Any, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def program(x: torch.Tensor) -> torch.Tensor:
     return x.sin() * 2
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("target", ["cpu", "h100"])
 def test_a_call_has_its_arguments_of_before_and_after_and_what_it_returned(target: str) -> None:
     """The code is given the input as it was, leaves it changed, and returns what eager does."""
@@ -35,6 +36,7 @@ def test_a_call_has_its_arguments_of_before_and_after_and_what_it_returned(targe
     assert [row["equal"] for row in trace.check()] == [True, True]
 
 
+@pytest.mark.compile
 def test_forward_and_backward_are_recorded_in_their_order() -> None:
     """A training trace has two calls, the first of the forward."""
     x = torch.randn(8, 16, requires_grad=True)

@@ -7,6 +7,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     y = (x.sin() * 2) @ w

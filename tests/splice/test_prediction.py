@@ -8,6 +8,7 @@ import torch
 import explorer
 from explorer.live import tuning
 from explorer.splice.prediction import Prediction, is_loaded
+from tests.trials import try_in_this_process
 
 
 def test_an_argument_that_only_stores_address_is_not_read() -> None:
@@ -37,6 +38,7 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return moved
 
 
+@pytest.mark.compile
 def test_a_pointwise_kernel_moves_its_input_and_its_output_once(moved: list[float]) -> None:
     """The oracle are the sizes of both tensors: what is written was counted twice."""
     x = torch.randn(64, 256)
@@ -44,8 +46,10 @@ def test_a_pointwise_kernel_moves_its_input_and_its_output_once(moved: list[floa
     assert moved == [2 * x.nbytes] * len(moved) != []
 
 
-def test_how_an_edit_spells_a_store_changes_no_bytes(moved: list[float]) -> None:
+@pytest.mark.compile
+def test_how_an_edit_spells_a_store_changes_no_bytes(moved: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """A pointer in a variable of its own addresses what the original's store did: both move the input and the output once."""
+    try_in_this_process(monkeypatch)
     x = torch.randn(64, 256)
     kernel = explorer.trace(lambda x: x + 1, x, target="h100").kernels[0]
     before = "tl.store(out_ptr0 + (x0)"

@@ -14,6 +14,8 @@ from explorer.errors import InputError
 from explorer.splice.kernels import compiled, kernel_text
 from explorer.splice.wrappers import replaced_kernels
 
+pytestmark = pytest.mark.compile
+
 
 def program(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x.sin(), -1).relu() + 1

@@ -21,13 +21,15 @@ import pexpect
 import torch
 from jupyter_client.manager import start_new_kernel
 
+pytestmark = pytest.mark.compile
+
 PROGRAM = """
 import torch, explorer
 
 def f(x):
     return torch.sin(x) * 2 + 1
 
-t = explorer.trace(f, torch.arange(4.0), target="h100")
+t = explorer.trace(f, torch.arange(4.0), {how})
 """
 #: The most seconds that a kernel may take for one answer.
 PATIENCE = 60.0
@@ -41,7 +43,8 @@ def test_pdb_stops_at_a_breakpoint_by_file_and_line(under: list[str], tmp_path: 
     """
     stops = "breakpoint()" if not under else "import sys; sys._getframe().f_trace.__self__.set_trace()"
     script = tmp_path / "script.py"
-    script.write_text(f'{PROGRAM}s = t.stepping("graph")\n{stops}\ns.run()\nprint("done")\n')
+    program = PROGRAM.format(how='backend="aot_eager"')
+    script.write_text(f'{program}s = t.stepping("graph")\n{stops}\ns.run()\nprint("done")\n')
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     terminal = pexpect.spawn(
         sys.executable, [*under, str(script)], env=env, timeout=PATIENCE, encoding="utf-8", dimensions=(50, 300)
@@ -109,13 +112,19 @@ class Kernel:
         raise AssertionError(f"no {event} in {PATIENCE} s")
 
 
+#: A stage, a part of the line in its file at which a breakpoint is set, and a variable that is a tensor there.
+STOPS = (("graph", "add:", "mul"), ("wrapper", "args.clear()", "arg0_1"))
+
+
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     manager, client = start_new_kernel(env=env)
     try:
         made = Kernel(manager, client)
-        made.runs(PROGRAM)
+        made.runs(PROGRAM.format(how='target="h100"'))
+        # before the debugger is attached: all that runs afterwards it slows down many times
+        made.runs(f"s = {{stage: t.stepping(stage) for stage in {[stage for stage, *_ in STOPS]}}}")
         made.asks("initialize", clientID="test", adapterID="", pathFormat="path", linesStartAt1=True, columnsStartAt1=True)
         made.asks("attach")
         made.asks("configurationDone")
@@ -125,17 +134,14 @@ def kernel() -> Iterator[Kernel]:
         manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.parametrize(
-    ("stage", "line", "variable"),
-    [("graph", "add:", "mul"), ("wrapper", "args.clear()", "arg0_1")],
-)
+@pytest.mark.parametrize(("stage", "line", "variable"), STOPS)
 def test_the_debugger_of_a_notebook_stops_in_the_file(kernel: Kernel, stage: str, line: str, variable: str) -> None:
     """A breakpoint set in the file by the debug protocol stops `run()`, at that line, with the tensors of that line."""
-    path = kernel.runs(f's = t.stepping("{stage}"); print(s.file)').strip()
+    path = kernel.runs(f'print(s["{stage}"].file)').strip()
     number = next(n for n, text in enumerate(Path(path).read_text().split("\n"), 1) if line in text)
     answer = kernel.asks("setBreakpoints", source={"path": path}, breakpoints=[{"line": number}], sourceModified=False)
     assert [each["verified"] for each in answer["breakpoints"]] == [True]
-    kernel.client.execute("returned = s.run()")
+    kernel.client.execute(f'returned = s["{stage}"].run()')
     stopped = kernel.hears("stopped")
     assert stopped["reason"] == "breakpoint"
     frame = kernel.asks("stackTrace", threadId=stopped["threadId"])["stackFrames"][0]

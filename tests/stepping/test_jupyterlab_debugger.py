@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+import pytest
 
 import explorer
 from explorer.stepping.kernel_sources import PREFIX, listed
+from tests.in_lab import KERNEL, Lab
 
-HERE = Path(__file__).parent
 CELLS = (
     """import explorer, torch
 
@@ -50,33 +50,29 @@ def click_beside(tab: Any, text: str) -> int:
     raise AssertionError(f"no number stands beside {text!r}")
 
 
-def test_a_breakpoint_clicked_in_jupyterlab_stops_the_run(
-    browser: Any, tmp_path: Path, module_at: Callable[[Path], ModuleType]
-) -> None:
+def test_a_breakpoint_clicked_in_jupyterlab_stops_the_run(lab: Lab) -> None:
     """The graph's file is opened from "Kernel Sources", a click sets a breakpoint, and a cell stops there with its tensors."""
-    lab = module_at(HERE.parent / "test_jupyterlab.py")
-    with lab.lab_with(browser, tmp_path, *CELLS) as tab:
+    with lab.notebook(*CELLS) as tab:
         run_cell(tab)
-        tab.locator(".jp-OutputArea-output", has_text="the file is").first.wait_for(timeout=120_000)
+        tab.locator(".jp-OutputArea-output", has_text="the file is").first.wait_for(timeout=KERNEL)
         tab.locator(".jp-DebuggerBugButton").first.click()
         tab.locator(".jp-Debugger-KernelSources-Filter input").fill(PREFIX)
         source = tab.locator(".jp-DebuggerKernelSource-source", has_text=PREFIX).first
-        source.wait_for(timeout=60_000)
+        source.wait_for()
         source.dblclick()
         number = click_beside(tab, "mul + 1")
         tab.locator(".jp-DebuggerBreakpoints-body", has_text=str(number)).wait_for()
 
         tab.evaluate(IN_NOTEBOOK)
         run_cell(tab)
-        tab.locator(".jp-DebuggerCallstack-body", has_text=f".py:{number}").wait_for(timeout=60_000)
+        tab.locator(".jp-DebuggerCallstack-body", has_text=f".py:{number}").wait_for()
         tab.locator(".jp-DebuggerVariables-toolbar select, .jp-DebuggerVariables select").first.select_option("Locals")
         tab.locator(".jp-DebuggerVariables-body", has_text="mul").first.wait_for()
-        tab.screenshot(path=str(tmp_path / "stopped.png"))
         tab.evaluate("() => void window.jupyterapp.commands.execute('debugger:continue')")
         tab.wait_for_function("() => !document.querySelector('.jp-DebuggerCallstack-body')?.innerText.includes('.py:')")
         tab.evaluate(IN_NOTEBOOK)
         run_cell(tab)
-        tab.locator(".jp-OutputArea-output", has_text="equal: True").wait_for(timeout=60_000)
+        tab.locator(".jp-OutputArea-output", has_text="equal: True").wait_for()
 
 
 def test_a_file_is_listed_until_it_is_removed(tmp_path: Path) -> None:
@@ -95,6 +91,7 @@ def test_a_file_is_listed_until_it_is_removed(tmp_path: Path) -> None:
     assert set(sys.modules) == before
 
 
+@pytest.mark.compile
 def test_outside_a_notebook_nothing_is_listed() -> None:
     """A program's modules stay as they are."""
     import torch

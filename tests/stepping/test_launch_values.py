@@ -13,6 +13,8 @@ import explorer
 from explorer.errors import CompileError, InputError, LiveError, NoVerbError
 from explorer.model.values import Rows
 
+pytestmark = pytest.mark.compile
+
 
 def program(x: torch.Tensor, w: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
     y = (x @ w).cos().index_put((i,), x.new_ones(()).expand(4, 8))

@@ -31,6 +31,7 @@ def trace(inputs: tuple[torch.Tensor, torch.Tensor]) -> explorer.Trace:
     return explorer.trace(program, *inputs, target="h100")
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("stage", "product", "logarithm"), [("graph", "matmul", "log"), ("post_grad", "mm", "log")])
 def test_each_node_has_the_value_that_eager_computes(
     trace: explorer.Trace, inputs: tuple[torch.Tensor, torch.Tensor], stage: str, product: str, logarithm: str
@@ -49,12 +50,14 @@ def test_each_node_has_the_value_that_eager_computes(
     assert [row["nan"] for row in rows if "log" in row["target"]] != [0], "the example has some"
 
 
+@pytest.mark.compile
 def test_every_node_of_the_graph_has_one_row(trace: explorer.Trace) -> None:
     """The rows are the nodes of the artifact, in order, without the output."""
     (graph,) = trace.find("post_grad")
     assert [row["node"] for row in trace.values("post_grad")] == [n["name"] for n in graph.nodes if n["op"] != "output"]
 
 
+@pytest.mark.compile
 def test_a_notebook_shows_the_pictures_and_a_text_does_not(trace: explorer.Trace) -> None:
     """The HTML has an image a tensor and no text that is not escaped; the text has no column of pictures."""
     rows = trace.values("graph")
@@ -111,6 +114,7 @@ def test_a_large_tensor_has_a_small_picture() -> None:
     assert picture(torch.empty(0)) == ""
 
 
+@pytest.mark.compile
 def test_a_stage_without_nodes_is_refused(trace: explorer.Trace) -> None:
     """The wrapper has no nodes: InputError lists the stages that have."""
     with pytest.raises(explorer.InputError, match="'wrapper' has no nodes: it is one of 'dynamo'"):

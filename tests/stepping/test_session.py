@@ -13,6 +13,8 @@ import torch
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 EVERY = ("graph", "dynamo_bytecode", "decompiled", "forward", "inductor_input", "post_grad", "wrapper")
 
 

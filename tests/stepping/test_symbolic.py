@@ -14,6 +14,8 @@ from torch import nn
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 
 def straight(x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
     y = torch.sin(x) * scale

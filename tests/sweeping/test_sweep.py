@@ -20,6 +20,7 @@ from explorer import cli
 from explorer.errors import FileError, InputError
 from explorer.questions.comparison import figures
 from explorer.sweeping.cell import Cell, made, run
+from explorer.sweeping.sweep import Sweep
 
 MODELS = """
 import os
@@ -72,6 +73,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert sys.path == path and not {"models", "helper_of_models"} & (set(sys.modules) - modules)
 
 
+@pytest.mark.compile
 def test_each_cell_has_a_row_and_a_trace(models: Path) -> None:
     """Models × targets × variants on threads of the caller's: the figures are those of the trace that is in the file."""
     with ThreadPoolExecutor(2) as threads:
@@ -98,6 +100,7 @@ def test_each_cell_has_a_row_and_a_trace(models: Path) -> None:
     assert set(swept.frame["state"]) == {"ok"} and "4 cells" in repr(swept)
 
 
+@pytest.mark.compile
 def test_a_cell_that_fails_is_a_row_that_names_it(models: Path) -> None:
     """An error when the model is made, one in the model, and a model that is none say so; the other cells have their figures."""
     sources = [f"{models}:{name}" for name in ("planted", "refused", "nothing", "absent", "norm")]
@@ -114,15 +117,7 @@ def test_a_cell_that_fails_is_a_row_that_names_it(models: Path) -> None:
         swept.trace(target="h100")
 
 
-@pytest.mark.timeout(300)
-def test_processes_of_its_own_outlive_one_that_dies(models: Path) -> None:
-    """Without an executor new processes run the cells; where a model ends its process, only its own cell says so."""
-    swept = explorer.sweep([f"{models}:dies", f"{models}:norm"], ["h100"], folder="out", workers=1)
-    assert [(row["model"], row["state"]) for row in swept.rows] == [("dies", "failed"), ("norm", "ok")]
-    assert "its process died" in swept.rows[0]["why"]
-    assert swept.trace(model="norm").kernels
-
-
+@pytest.mark.compile
 @pytest.mark.timeout(300)
 def test_a_process_that_dies_in_a_given_executor_fails_its_cells(models: Path) -> None:
     """The executor gives no row for the cell of a process that ended, nor for those that waited: both are failed."""
@@ -150,6 +145,7 @@ class Now:
         return future
 
 
+@pytest.mark.compile
 def test_any_executor_runs_the_cells(tmp_path: Path) -> None:
     """What has `submit` is enough, a model may be a function, and what the executor itself loses is a row."""
     executor = Now()
@@ -159,6 +155,7 @@ def test_any_executor_runs_the_cells(tmp_path: Path) -> None:
     assert swept.rows[1]["why"] == "OSError: the worker is gone"
 
 
+@pytest.mark.compile
 def test_another_interpreter_runs_its_cells(models: Path) -> None:
     """The Python of another environment traces the model itself; one that cannot be started is a row of each of its cells."""
     with ThreadPoolExecutor(1) as threads:
@@ -203,6 +200,7 @@ def test_a_folder_that_cannot_be_is_said(models: Path) -> None:
         explorer.sweep(["models.py:mlp"], folder="models.py")
 
 
+@pytest.mark.compile
 def test_a_script_without_its_guard_is_told(models: Path) -> None:
     """A new process imports the script: a sweep outside of `if __name__ == "__main__"` says what to do, and ends."""
     script = f"import explorer\nprint(explorer.sweep(['{models}:norm'], ['h100'], folder='out', workers=1).rows[0]['state'])\n"
@@ -233,33 +231,51 @@ def test_a_row_names_its_cell(models: Path) -> None:
     assert (row["model"], row["variant"], row["state"], cell.name) == ("m", "v", "failed", "m, cpu, v")
 
 
+@pytest.mark.compile
 @pytest.mark.timeout(300)
-def test_the_command_prints_a_table_or_json(models: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """`explorer sweep` takes targets, variants and interpreters; a failed cell makes its status that of a broken rule."""
-    python = f"this={sys.executable}"
+def test_processes_of_the_commands_own_outlive_one_that_dies(models: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`explorer sweep` runs the cells in new processes; where a model ends its process, only its own cell says so.
+
+    With --json stdout has the rows alone; what a model prints goes to stderr. A failed cell makes the status that of a broken
+    rule.
+    """
     variant = "small:dynamic=False,max_fusion_size=2"
-    words = ["sweep", "models.py:norm", "models.py:planted", "--target", "h100", "--variant", variant, "--python", python]
+    words = ["sweep", *(f"models.py:{name}" for name in ("prints", "dies", "norm")), "--target", "h100", "--variant", variant]
     assert cli.main([*words, "-o", "out", "--workers", "1", "--json"]) == cli.BROKEN
-    norm, planted = json.loads(capfd.readouterr().out)
-    assert (norm["state"], norm["variant"], norm["python"], planted["state"]) == ("ok", "small", "this", "failed")
+    out, err = capfd.readouterr()
+    prints, dies, norm = json.loads(out)
+    assert [row["model"] for row in (prints, dies, norm)] == ["prints", "dies", "norm"]
+    assert (prints["state"], dies["state"]) == ("failed", "failed")
+    assert "ValueError: planted" in prints["why"] and "its process died" in dies["why"]
+    assert "printed by the model" in err and "printed by a child of it" in err
+    assert (norm["state"], norm["variant"]) == ("ok", "small")
     trace = explorer.load(norm["file"])
     assert trace.meta["dynamic"] is False and trace.meta["options"] == {"max_fusion_size": 2}
-    assert cli.main([*words[:2], "--variant", "x:mode", "-o", "out"]) == cli.MISUSE
-    assert "'mode' is not KEY=VALUE" in capfd.readouterr().err
+    assert isinstance(trace, explorer.Trace) and trace.kernels
 
 
-@pytest.mark.timeout(300)
-def test_what_a_model_prints_is_not_in_the_json(models: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """With --json stdout has the rows alone; what a model prints in a process of the sweep's goes to stderr."""
-    assert cli.main(["sweep", f"{models}:prints", "--target", "h100", "-o", "out", "--workers", "1", "--json"]) == cli.BROKEN
-    out, err = capfd.readouterr()
-    assert [row["model"] for row in json.loads(out)] == ["prints"]
-    assert "printed by the model" in err and "printed by a child of it" in err
+def test_the_command_takes_targets_and_interpreters(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each may be given several times; without --json a table is printed, and the status is 0 where no cell failed."""
+    asked: dict[str, Any] = {}
+
+    def answer(sources: list[str], targets: list[str], variants: Any, **settings: Any) -> Sweep:
+        asked.update(settings, sources=sources, targets=targets)
+        return Sweep([{"model": "norm", "target": "h100", "variant": "", "python": "one", "state": "ok", "why": ""}])
+
+    monkeypatch.setattr(explorer, "sweep", answer, raising=False)
+    words = ["--target", "h100", "--target", "a100", "--python", "one=/one/py", "--python", "two=/two/py", "--workers", "3"]
+    assert cli.main(["sweep", "models.py:norm", *words, "-o", "out"]) == 0
+    assert asked["pythons"] == {"one": "/one/py", "two": "/two/py"} and asked["workers"] == 3
+    assert (list(asked["sources"]), list(asked["targets"])) == (["models.py:norm"], ["h100", "a100"])
+    assert "norm" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--variant", "x:mode"), "'mode' is not KEY=VALUE"),
         (("--variant", "mode=max-autotune"), "--variant takes NAME:KEY=VALUE, such as tuned:mode=max-autotune"),
         (("--variant", "a:dynamic=True", "--variant", "a:dynamic=False"), "--variant has 'a' twice"),
         (("--variant", "a", "--variant", "b", "--variant", "a"), "--variant has 'a' twice"),
@@ -276,6 +292,7 @@ def test_an_option_of_which_a_part_would_be_lost_is_refused(
     assert message in capfd.readouterr().err
 
 
+@pytest.mark.compile
 def test_a_variant_is_a_name_with_settings_and_options() -> None:
     """What is no setting of `explorer.trace` is an option of Inductor's; a name alone is a variant with the defaults."""
     documented = re.search(r'such as "(.*)"', cli._variant.__doc__ or "")

@@ -15,6 +15,8 @@ from explorer.errors import InputError
 from explorer.payload import payload
 from explorer.traced import Trace
 
+pytestmark = pytest.mark.compile
+
 RUNS = 3
 
 

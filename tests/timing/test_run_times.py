@@ -17,7 +17,10 @@ from explorer.timing.run_times import run_times
 from explorer.timing.timeline import Span, Timeline
 from explorer.traced import Trace
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning")
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning"),
+]
 REDUCE, GATHER, WAIT = (f"_c10d_functional::{name}" for name in ("all_reduce_", "all_gather_into_tensor", "wait_tensor"))
 
 
