@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pytest
@@ -255,26 +256,26 @@ def test_a_tall_rail_leaves_room_in_a_window_made_lower(opened, rotary):
 # What the next view keeps ------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def rotary_packed(rotary: Any) -> bytes:
+    """The payload of `rotary` as an output holds it."""
+    return page.packed(rotary)
+
+
 @pytest.fixture
-def notebook(browser: Any, tmp_path: Path) -> Any:
+def notebook(shown: Any, rotary: Any, rotary_packed: bytes) -> Any:
     """A page with the areas of two cells, and what shows an output in one: `run(area, trace, key)` is its view."""
-    file = tmp_path / "notebook.html"
     areas = '<div class="jp-OutputArea" id="one"></div><div class="jp-OutputArea" id="two"></div>'
-    file.write_text(f"<!doctype html><meta charset=utf-8><body>{areas}", encoding="utf-8")
-    with browser.new_context(viewport={"width": 1400, "height": 900}) as context:
-        tab = context.new_page()
-        raised: list[str] = []
-        tab.on("pageerror", lambda error: raised.append(str(error)))
-        tab.goto(file.as_uri())
+    tab = shown(f"<!doctype html><meta charset=utf-8><body>{areas}")
 
-        def run(area: str, trace: Any, key: str) -> Any:
-            tab.evaluate(RUN_CELL, [f"#{area}", kept.output(trace, page.packed(trace), key)])
-            view = tab.locator(f"#{area} .explorer-host")
-            view.locator(".pane").first.wait_for(state="attached")
-            return view
+    def run(area: str, trace: Any, key: str) -> Any:
+        packed = rotary_packed if trace is rotary else page.packed(trace)
+        tab.evaluate(RUN_CELL, [f"#{area}", kept.output(trace, packed, key)])
+        view = tab.locator(f"#{area} .explorer-host")
+        view.locator(".pane").first.wait_for(state="attached")
+        return view
 
-        yield tab, run
-        assert raised == []
+    return tab, run
 
 
 def arranged(tab: Any, view: Any) -> None:
@@ -377,11 +378,14 @@ def test_a_page_that_is_loaded_again_keeps_its_arrangement(opened, rotary):
     assert tab.locator("#explorer").evaluate(SHOWN) == before
 
 
-def test_a_trace_after_one_of_nothing_has_its_stages(opened, rotary, tmp_path: Path):
+def test_a_trace_after_one_of_nothing_has_its_stages(tabs, saved, rotary, tmp_path: Path):
     """A page of an empty recording shows no rail, which says nothing about the page that takes its place."""
-    tab = opened(replace(rotary, artifacts=(), links=()))
+    tab, file = tabs(), tmp_path / "page.html"
+    page.save(replace(rotary, artifacts=(), links=()), file)
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("#explorer[data-state]")
     assert tab.locator(".rail").is_hidden()
-    page.save(rotary, tmp_path / "page.html")
+    copy(saved(rotary), file)
     tab.reload()
     tab.wait_for_selector("#explorer[data-state=ready]")
     assert tab.locator(".rail").is_visible()

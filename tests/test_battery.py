@@ -15,6 +15,8 @@ import torch
 
 from explorer.compilers.compilers import compiler_named
 
+pytestmark = pytest.mark.benchmarks
+
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "battery.py"
 

@@ -14,6 +14,8 @@ import pytest
 
 from explorer.traced import Trace
 
+pytestmark = pytest.mark.benchmarks
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "compile_cost.py"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from explorer.page import bundle, packed
 from explorer.process import under_way
 from explorer.traced import Trace
 from explorer.widget import Explorer
+from tests.in_tab import hold_timers, run_timers, until
 from tests.test_widget import HOST
 
 
@@ -49,6 +49,7 @@ def widget(trace: Trace) -> Iterator[Explorer]:
     made.close()
 
 
+@pytest.mark.compile
 def test_a_verb_called_in_python_is_told_to_the_view(trace: Trace, widget: Explorer, told: Any) -> None:
     """`t.benchmark()` beside an open view: what it does and how far it is, and {} when it has returned."""
     said = told(widget)
@@ -58,6 +59,7 @@ def test_a_verb_called_in_python_is_told_to_the_view(trace: Trace, widget: Explo
     assert widget.progress == {}, "nothing of it is an answer to a question of the view"
 
 
+@pytest.mark.compile
 def test_a_second_compile_names_its_phases(told: Any) -> None:
     """`t.what_if()` is one verb, from the compile to the interpreter that checks the result."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
@@ -71,6 +73,7 @@ def test_a_second_compile_names_its_phases(told: Any) -> None:
     assert "compiling program: " in phases and "1 kernels, interpreting program: " in phases
 
 
+@pytest.mark.compile
 def test_what_the_view_asked_for_says_its_phases_too(trace: Trace, widget: Explorer, told: Any) -> None:
     """The worker's own task goes by `progress`, with its phase; `called` stays empty."""
     said, progress = told(widget), []
@@ -79,7 +82,7 @@ def test_what_the_view_asked_for_says_its_phases_too(trace: Trace, widget: Explo
 
     def slow(live: Any, *args: Any) -> Any:
         under_way.step("calling it eagerly")
-        time.sleep(0.1)
+        until(lambda: "calling it eagerly" in {one.get("phase") for one in progress})
         return original(live, *args)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -90,6 +93,7 @@ def test_what_the_view_asked_for_says_its_phases_too(trace: Trace, widget: Explo
     assert progress[-1]["rows"] and said == []
 
 
+@pytest.mark.compile
 def test_a_view_that_is_closed_hears_nothing(trace: Trace, told: Any) -> None:
     """A closed widget is let go by its trace."""
     made = Explorer(trace)
@@ -99,6 +103,7 @@ def test_a_view_that_is_closed_hears_nothing(trace: Trace, told: Any) -> None:
     assert said == []
 
 
+@pytest.mark.compile
 def test_the_view_of_a_comparison_hears_of_its_traces(trace: Trace, told: Any) -> None:
     """`c.benchmark()` beside the view of the comparison."""
     other = explorer.trace(program, torch.randn(64), backend="eager")
@@ -110,13 +115,13 @@ def test_the_view_of_a_comparison_hears_of_its_traces(trace: Trace, told: Any) -
     assert {one.get("what") for one in said} == {"benchmark()", None}
 
 
+@pytest.mark.compile
 def test_the_button_of_a_view_ends_the_cell(trace: Trace, widget: Explorer, told: Any) -> None:
     """The view's message arrives in another thread; the verb ends as if the kernel had been interrupted."""
     said = told(widget)
 
     def press() -> None:
-        while not said:
-            time.sleep(0.001)
+        until(lambda: said)
         widget._worker.answer({"ask": "interrupt"})
 
     pressing = threading.Thread(target=press)
@@ -132,25 +137,25 @@ def test_the_button_of_a_view_ends_the_cell(trace: Trace, widget: Explorer, told
 LIVE = HOST.replace("is_live: false", "is_live: true, called: {}, progress: {}, passes: {}").replace(
     "get: (name)", "send: (question) => (window.asked ??= []).push(question), get: (name)"
 )
+#: The milliseconds after which the view says that nobody has heard its question, as in `called.js`.
+UNHEARD = 1500
 CALLED = "(said) => { window.model.set('called', said); window.model.listeners.get('change:called')(); }"
 
 
 @pytest.fixture
-def tab(browser: Any, replayed: Callable[[str], Trace]) -> Iterator[Any]:
+def tab(tabs: Callable[..., Any], replayed: Callable[[str], Trace]) -> Iterator[Any]:
     """The widget in a page that is not Jupyter's, whose model the test leads."""
-    page, raised = browser.new_page(color_scheme="light"), []
-    page.on("pageerror", lambda error: raised.append(str(error)))
+    page = tabs()
     data = base64.b64encode(packed(replayed("mlp_train-torch2.11-cuda"))).decode()
     page.evaluate(LIVE, [bundle(), data, "vscode-light", False])
     yield page
     page.evaluate("window.take_down()")
     assert page.evaluate("window.model.listeners.size") == 0
-    page.close()
-    assert raised == []
 
 
 def test_the_view_shows_what_a_cell_does(tab: Any) -> None:
     """Verb, seconds, phase and share, in each view; an answered stop says so, and the bar goes with the verb."""
+    hold_timers(tab)
     bar = tab.get_by_role("group", name="called in a cell")
     assert bar.is_hidden()
     tab.evaluate(CALLED, {"what": "benchmark()", "phase": "timing", "done": 3, "of": 30, "seconds": 61.5})
@@ -164,8 +169,8 @@ def test_the_view_shows_what_a_cell_does(tab: Any) -> None:
     assert "asked to stop" in bar.inner_text() and bar.get_by_role("button").is_disabled()
     tab.evaluate(CALLED, {"what": "benchmark()", "phase": "timing", "stopping": True, "seconds": 62})
     assert bar.locator("span").inner_text().endswith("timing, stopping")
-    tab.wait_for_timeout(1700)
-    assert "interrupt it" not in bar.inner_text(), "the kernel has heard"
+    assert UNHEARD not in run_timers(tab), "the kernel has heard: nothing waits any more to say that it cannot"
+    assert "interrupt the kernel" not in bar.inner_text()
     tab.evaluate(CALLED, {})
     assert bar.is_hidden()
     tab.evaluate(CALLED, {"what": "check()", "seconds": 1})
@@ -174,9 +179,11 @@ def test_the_view_shows_what_a_cell_does(tab: Any) -> None:
 
 def test_a_kernel_that_cannot_hear_is_said_to_be(tab: Any) -> None:
     """Where no message arrives while a cell runs, as in VS Code, the view says what stops the cell."""
+    hold_timers(tab)
     bar = tab.get_by_role("group", name="called in a cell")
     tab.evaluate(CALLED, {"what": "check()", "phase": "calling it eagerly", "seconds": 1})
     bar.get_by_role("button", name="stop").click()
-    bar.get_by_text("to stop it, interrupt the kernel").wait_for()
+    assert UNHEARD in run_timers(tab)
+    assert "to stop it, interrupt the kernel" in bar.inner_text()
     tab.evaluate("window.model.listeners.get('comm_live_update')()")
     assert bar.is_hidden(), "the kernel was restarted"

@@ -43,6 +43,7 @@ def rows(tmp_path: Path, module_at: Callable[[Path], ModuleType]) -> Callable[..
     return given
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_a_step_that_ends_its_process_or_hangs_is_named_and_the_rest_is_done(jobs: int, rows: Callable[..., Any]) -> None:
     """Each step has its row; the row of one that does not finish says how it ended."""
@@ -56,11 +57,13 @@ def test_a_step_that_ends_its_process_or_hangs_is_named_and_the_rest_is_done(job
     assert next(row["item"] for row in found if row["name"] == "b") == ["a", "ends", "b"]
 
 
+@pytest.mark.compile
 def test_what_is_not_begun_in_time_is_named(rows: Callable[..., Any]) -> None:
     """What is left when the time is over has a row that says so, and is in the counts."""
     assert [row["kind"] for row in rows([["a"], ["b"]], within=1e-9)] == ["not tried", "not tried"]
 
 
+@pytest.mark.compile
 def test_a_process_that_cannot_start_is_named(module_at: Callable[[Path], ModuleType]) -> None:
     """A child that ends at once gives one row for each item, and no endless loop."""
     options = argparse.Namespace(jobs=1, seconds=2.0, within=None)

@@ -17,6 +17,8 @@ import explorer
 from explorer import cli
 from explorer.questions.summary import summary_rows
 
+pytestmark = pytest.mark.compile
+
 #: A program that compiles one function and then does what its arguments say.
 COMPILES = """
 import sys
@@ -417,14 +419,18 @@ def test_merging_refuses_to_write_over_what_it_merges(command: Command, saved: e
 
 
 @pytest.mark.parametrize(
-    ("stdout", "reason"),
-    [(">&-", "it is closed; send it to a file, or leave --json out"), (">/dev/full", "No space left on device")],
+    ("words", "stdout", "reason"),
+    [
+        ("trace --json program.py", ">&-", "it is closed; send it to a file, or leave --json out"),
+        ("show --json saved.gz", ">/dev/full", "No space left on device"),
+    ],
 )
-def test_an_answer_that_cannot_be_printed_is_one_line(tmp_path: Path, stdout: str, reason: str) -> None:
+def test_an_answer_that_cannot_be_printed_is_one_line(tmp_path: Path, words: str, stdout: str, reason: str) -> None:
     """Where stdout is closed, or full, that is said, without a traceback."""
     (tmp_path / "program.py").write_text("pass\n")
-    words = ["sh", "-c", f'"$0" -m explorer trace --json program.py {stdout}', sys.executable]
-    done = subprocess.run(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    explorer.Trace({"name": "f"}).save(tmp_path / "saved.gz")
+    command = ["sh", "-c", f'"$0" -m explorer {words} {stdout}', sys.executable]
+    done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, f"explorer: cannot write to stdout: {reason}\n")
 
 

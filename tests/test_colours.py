@@ -8,7 +8,7 @@ related is `questions/provenance.py`'s answer, not the page's.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -182,12 +182,15 @@ def bar(artifact: int, line: int, pixels: list[list[int]], back: Rgb) -> Bar:
     return Bar(artifact, line, filled, lab(max(set(inked), key=inked.count)) if inked else lab(back))
 
 
-def looks(tab: Any, blank_tab: Any) -> Iterator[tuple[str, str, list[Bar]]]:
-    """Yield the bars of a page as they are seen, in light and in dark, with each kind of sight."""
+def looks(tab: Any, blank_tab: Any, visions: Sequence[str] = VISIONS) -> Iterator[tuple[str, str, list[Bar]]]:
+    """Yield the bars of a page as they are seen, in light and in dark, with each kind of sight.
+
+    The tab must be alone in its context: what a DevTools session emulates would stay for the next test.
+    """
     session = tab.context.new_cdp_session(tab)
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
-        for vision in VISIONS:
+        for vision in visions:
             session.send("Emulation.setEmulatedVisionDeficiency", {"type": vision})
             places = settled(tab)
             picture = base64.b64encode(tab.screenshot()).decode()
@@ -220,12 +223,10 @@ def lies(trace: Trace, bars: list[Bar]) -> list[tuple[Bar, Bar]]:
     return [(a, b) for (a, of_a), (b, of_b) in combinations(coloured, 2) if not of_a & of_b and not a.differs(b)]
 
 
-@pytest.fixture(scope="module")
-def blank_tab(browser: Any) -> Iterator[Any]:
+@pytest.fixture
+def blank_tab(tabs: Callable[..., Any]) -> Any:
     """A tab that reads pictures."""
-    tab = browser.new_page()
-    yield tab
-    tab.close()
+    return tabs()
 
 
 def many(count: int, each: int) -> Trace:
@@ -256,17 +257,20 @@ def test_the_difference_is_ciede2000(row):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_lines_that_look_alike_came_from_one_line(opened, replayed, blank_tab, name):
-    """On a model's first screen no two coloured lines without a common origin look alike, to any kind of sight."""
+    """On a model's first screen no two coloured lines without a common origin look alike, in light and in dark.
+
+    That all colours and textures are told apart by each kind of sight is shown once, for all of them, below.
+    """
     trace = replayed(name)
-    tab = opened(trace)
-    for scheme, vision, bars in looks(tab, blank_tab):
+    tab = opened(trace, alone=True)
+    for scheme, vision, bars in looks(tab, blank_tab, ["none"]):
         assert lies(trace, bars) == [], (scheme, vision)
         assert sum(one.coloured for one in bars) >= 2, (scheme, vision)
 
 
 def test_lines_of_many_functions_never_look_alike(opened, rotary, blank_tab):
     """Each kernel of a transformer's block beside each of the user's functions; all looks on the first screen, one on others."""
-    tab = opened(rotary)
+    tab = opened(rotary, alone=True)
     sources = [n for n, a in enumerate(rotary.artifacts) if a.stage == "source"]
     kernels = [n for n, a in enumerate(rotary.artifacts) if a.stage == "kernel"]
     colours = 0
@@ -292,7 +296,7 @@ def first_look(tab: Any, blank_tab: Any) -> Iterator[tuple[str, str, list[Bar]]]
 def test_more_lines_than_colours_are_told_apart_by_texture(opened, blank_tab):
     """Of 40 user lines on one screen as many as can be told apart have a colour and a texture, the others none."""
     trace = many(40, 1)
-    for scheme, vision, bars in looks(opened(trace), blank_tab):
+    for scheme, vision, bars in looks(opened(trace, alone=True), blank_tab):
         assert lies(trace, bars) == [], (scheme, vision)
         assert len({one.filled for one in bars if one.coloured}) >= 4, "textures"
         found = {user_lines(trace, one) for one in bars if one.coloured}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +12,11 @@ import explorer
 from explorer.page import bundle, packed
 from explorer.traced import Trace
 from explorer.widget import Explorer
-from tests.in_tab import load_axe, serious, show
+from tests.in_tab import drawn, load_axe, serious, show, until
 from tests.test_what_if_view import HOST as ONE_LISTENER
+from tests.trials import try_in_this_process
+
+pytestmark = pytest.mark.compile
 
 #: The model of a notebook's widget, which several parts listen to.
 HOST = ONE_LISTENER.replace("progress: {},", "progress: {}, called: {}, variants: [],")
@@ -56,11 +58,8 @@ def triton() -> Trace:
 class Notebook:
     """A widget in a page, and the messages between its two sides."""
 
-    def __init__(self, browser: Any, trace: Trace, scheme: str = "light") -> None:
-        self.trace, self.widget = trace, Explorer(trace)
-        self.tab = browser.new_page(viewport={"width": 1400, "height": 1000}, color_scheme=scheme)
-        self.raised: list[str] = []
-        self.tab.on("pageerror", lambda error: self.raised.append(str(error)))
+    def __init__(self, tab: Any, trace: Trace) -> None:
+        self.tab, self.trace, self.widget = tab, trace, Explorer(trace)
         self.tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
 
     def edit(self, stage: str = "kernel", pane: str = "left") -> Any:
@@ -105,19 +104,23 @@ class Notebook:
 
     def close(self) -> None:
         self.tab.evaluate("window.take_down()")
-        self.tab.close()
         self.widget.close()
         self.trace.reset()
-        assert self.raised == []
 
 
 @pytest.fixture
-def notebook(browser: Any) -> Iterator[Any]:
+def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try edits in this process: that each has a process of its own is shown by the two tests without this."""
+    try_in_this_process(monkeypatch)
+
+
+@pytest.fixture
+def notebook(tabs: Callable[..., Any]) -> Iterator[Any]:
     """Give what opens a trace as a notebook shows it."""
     made: list[Notebook] = []
 
-    def opened(trace: Trace, scheme: str = "light") -> Notebook:
-        made.append(Notebook(browser, trace, scheme))
+    def opened(trace: Trace) -> Notebook:
+        made.append(Notebook(tabs(viewport={"width": 1400, "height": 1000}), trace))
         return made[-1]
 
     yield opened
@@ -145,6 +148,7 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert "the original is back" in pane.locator(".verdict").inner_text()
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_a_wrong_edit_is_named_in_the_view(notebook: Any, cpp: Trace) -> None:
     """The check finds it, the original stays, and the history shows its text again, to be used again."""
     book = notebook(cpp)
@@ -162,6 +166,7 @@ def test_a_wrong_edit_is_named_in_the_view(notebook: Any, cpp: Trace) -> None:
     assert TWO in book.text
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
     """The line of triton's message is marked, described to a screen reader, and has the caret."""
     book = notebook(triton)
@@ -180,6 +185,7 @@ def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
     assert variant.text.splitlines()[variant.line - 1] == "    tl.dot(1, 2)"
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_output_code_is_edited_too(notebook: Any, cpp: Trace) -> None:
     """A syntax error stands at its line; a right edit is in place, timed as a call of the output code, until reset."""
     book = notebook(cpp)
@@ -198,10 +204,10 @@ def test_output_code_is_edited_too(notebook: Any, cpp: Trace) -> None:
     assert cpp.edited == () and pane.locator(".edited-badge").is_hidden()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_an_edit(notebook: Any, triton: Trace, scheme: str) -> None:
-    """An edit for a GPU you don't have, with its answer: interpreted, priced, and no rule of axe-core broken."""
-    book = notebook(triton, scheme)
+@pytest.mark.usefixtures("tried_here")
+def test_axe_finds_nothing_serious_in_an_edit(notebook: Any, triton: Trace) -> None:
+    """An edit for a GPU you don't have, with its answer: interpreted, priced, and no rule of axe-core broken, light and dark."""
+    book = notebook(triton)
     pane = book.edit()
     book.write("1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
     book.run()
@@ -210,10 +216,14 @@ def test_axe_finds_nothing_serious_in_an_edit(notebook: Any, triton: Trace, sche
     assert "registers a thread" in pane.locator(".edit-figures").inner_text()
     book.tab.evaluate("document.title = document.documentElement.lang = 'en'")  # the notebook's part
     load_axe(book.tab)
-    found = serious(book.tab)
-    assert found == [], "\n".join(found)
+    for scheme in ("light", "dark"):
+        book.tab.emulate_media(color_scheme=scheme)
+        drawn(book.tab)
+        found = serious(book.tab)
+        assert found == [], "\n".join([scheme, *found])
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_a_form_below_the_source_is_edited_too(notebook: Any, triton: Trace) -> None:
     """A wrong word of PTX is ptxas's error at its line."""
     book = notebook(triton)
@@ -232,14 +242,11 @@ def test_a_hanging_edit_is_stopped_from_the_view(notebook: Any, cpp: Trace) -> N
     book.write("{", "{\nfor (volatile int i = 0; i == 0;) {}\n")
     book.tab.locator(".editing .cm-content").press("Control+Enter")
     book.widget._worker.answer(book.tab.evaluate("window.asked.pop()"))
-    while "launch" not in book.widget.progress.get("phase", ""):
-        assert "rows" not in book.widget.progress and "error" not in book.widget.progress
-        time.sleep(0.05)
+    until(lambda: "launch" in (said := book.widget.progress).get("phase", "") or "rows" in said or "error" in said)
+    assert "rows" not in book.widget.progress and "error" not in book.widget.progress
     pane.get_by_role("button", name="stop", exact=True).click()
-    asked = time.monotonic()
     book.widget._worker.answer(book.tab.evaluate("window.asked.pop()"))
     book.widget._worker.wait()
-    assert time.monotonic() - asked < 10
     book.tell()
     assert "stopped" in pane.locator(".verdict").inner_text()
     assert len(cpp.kernels[0].variants) == before and [row["equal"] for row in cpp.check()] == [True]
@@ -277,6 +284,7 @@ def test_the_draft_of_a_program_that_was_changed_is_dropped(notebook: Any, trito
     assert book.tab.evaluate(f"{EDITS}.kept") == {"drafts": [], "open": []}
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_an_answer_leaves_the_variant_that_is_looked_at(notebook: Any, triton: Trace) -> None:
     """The text and the answer of an earlier variant stay together; back at the draft stands the new answer."""
     book = notebook(triton)
@@ -347,6 +355,7 @@ def test_links_are_off_while_a_text_is_edited(notebook: Any, triton: Trace) -> N
     assert right.locator(".lit").count() > 0
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_an_edit_from_a_cell_is_in_the_history(notebook: Any, triton: Trace) -> None:
     """What a cell does with k.edit and k.reset the open view shows."""
     book = notebook(triton)

@@ -14,6 +14,8 @@ import pytest
 
 from explorer.gpus.figures import Target
 
+pytestmark = pytest.mark.benchmarks
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "estimates.py"
 #: In place of the script's own process: prints a row a case, dies at "bad", and says nothing more at "slow".
 WORKER = """

@@ -154,6 +154,7 @@ def test_a_difference_is_explained_by_what_the_gpu_timed_otherwise(
     ]  # fmt: skip
 
 
+@pytest.mark.benchmarks
 @pytest.mark.parametrize("train", [False, True])
 def test_both_halves_of_a_model_that_drops_layers_drop_the_same(fidelity: ModuleType, train: bool) -> None:
     """Which layers M2M-100 leaves out, it draws on the CPU: nothing else draws there, which a GPU would draw elsewhere."""
@@ -175,6 +176,7 @@ def test_both_halves_of_a_model_that_drops_layers_drop_the_same(fidelity: Module
 # Live ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.benchmarks
 @pytest.mark.parametrize("case", LIVE)
 def test_a_trace_made_now_has_the_real_kernels(
     fidelity: ModuleType, recorded: tuple[dict[str, Any], Any], live: dict[str, Any], case: str
@@ -218,6 +220,7 @@ def gpu_figures(case: dict[str, Any]) -> set[str]:
     return {text for kernel in case["kernels"] for text in found.findall(kernel["source"])}
 
 
+@pytest.mark.benchmarks
 @pytest.mark.skipif(not same_release(), reason="TTGIR, PTX and registers are compared with the torch that recorded them")
 def test_with_the_recorded_release_every_form_is_identical(
     fidelity: ModuleType, recorded: tuple[dict[str, Any], Any], live: dict[str, Any]

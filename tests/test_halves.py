@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+pytestmark = pytest.mark.benchmarks
 
 ROOT = Path(__file__).parent.parent
 #: What a process runs: it writes the half of its workload, and says what it sees of a GPU.
@@ -55,9 +56,7 @@ def test_a_finished_half_is_not_made_again(halves: ModuleType, tmp_path: Path) -
 def test_a_half_is_stopped_when_its_time_is_over(halves: ModuleType, tmp_path: Path) -> None:
     """It is named, the others are made, and the next run tries it again."""
     slow, fast = halves.Half("h200", "sleeps", "float32"), halves.Half("h200", "mlp", "float32")
-    began = time.monotonic()
     made = dict(halves.make_halves([slow, fast], command, tmp_path, halves.Limits(jobs=2, each=3)))
-    assert time.monotonic() - began < 30
     assert {case["error"] for case in made[slow].values()} == {"not finished: more than 3 s"}
     assert "mlp inference" in made[fast]
     assert sorted(path.name for path in tmp_path.glob("*.json")) == ["h200-mlp-float32.json"]

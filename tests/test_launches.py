@@ -18,6 +18,7 @@ from explorer.traced import Trace
 
 triton = pytest.importorskip("triton")
 tl: Any = triton.language
+pytestmark = pytest.mark.compile
 
 LADDER = ("kernel", "ttir", "ttgir", "llir", "ptx", "sass")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from explorer.model.values import Artifact, plain
 from explorer.traced import Trace
-from tests.in_tab import fitted
+from tests.in_tab import drawn, fitted, load_axe, serious
 
-AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 GRAPH = "document.querySelector('#explorer').app.tabs.views.get('graph')"
 #: The titles of the groups that are shown, those of open ones with the layer that they show.
 GROUPS = f"() => {GRAPH}.graph.boxes.filter(box => box.group).map(box => {GRAPH}.label(box)[0])"
@@ -270,6 +268,8 @@ def test_a_part_of_a_tensor_taken_by_another_tensor_is_no_view(opened) -> None:
 # The wheel ---------------------------------------------------------------------------------------------------------------
 
 SCALE = f"() => {GRAPH}.canvas.scale"
+#: Says whether the wheel is the graph's: by where it was told of the pointer, and when the wheel was last turned.
+GATE = f"{GRAPH}.canvas.gate"
 
 
 def test_the_wheel_zooms_without_a_click(opened) -> None:
@@ -288,14 +288,14 @@ def in_a_tall_page(tab: Any) -> None:
     tab.evaluate("document.body.style.paddingTop = '1500px'; document.documentElement.style.overflow = 'auto'")
     tab.evaluate("document.documentElement.style.height = document.body.style.height = 'auto'")
     tab.evaluate("document.querySelector('#explorer').style.height = '800px'; scrollTo(0, 300)")
-    tab.wait_for_timeout(100)
+    drawn(tab)
 
 
 def assert_the_page_scrolls(tab: Any, scale: float) -> None:
     """Turn the wheel for a while: the page moves, and the graph keeps its scale."""
     for _ in range(12):
         tab.mouse.wheel(0, 100)
-        tab.wait_for_timeout(30)
+        drawn(tab)
     tab.wait_for_function("() => scrollY > 1200")
     assert tab.evaluate(SCALE) == scale
 
@@ -310,7 +310,7 @@ def test_a_page_that_is_scrolled_over_a_graph_scrolls_on(opened) -> None:
     assert_the_page_scrolls(tab, before)
     box = tab.get_by_role("application").first.bounding_box()
     assert box["y"] < 300 < box["y"] + box["height"], "the graph is under the pointer"
-    tab.wait_for_timeout(300)
+    tab.wait_for_function(f"() => {GATE}.at && performance.now() - {GATE}.turned > 250")  # the pause after which a turn is new
     tab.mouse.move(705, 305)
     tab.mouse.wheel(0, 100)
     tab.wait_for_function(f"before => {GRAPH}.canvas.scale < before", arg=before)
@@ -334,11 +334,8 @@ def test_a_graph_that_has_the_focus_leaves_the_wheel_to_the_page(opened) -> None
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_an_open_layer(opened, scheme: str) -> None:
     """The switches, and the choice of the layer."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: npm ci")
     tab = opened(stack(*[RELU] * 12), color_scheme=scheme)
     graph_of(tab)
     open_box(tab, "h.0 … h.11 ×12")
-    tab.evaluate(AXE.read_text(encoding="utf-8"))
-    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-    assert [v["id"] for v in told["violations"] if v["impact"] in ("serious", "critical")] == []
+    load_axe(tab)
+    assert serious(tab) == []

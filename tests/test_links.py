@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.benchmarks
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -55,6 +55,7 @@ def run(shell: InteractiveShell, cell: str) -> tuple[Any, str]:
     return result, captured.stdout + "".join(str(output.data["text/plain"]) for output in captured.outputs)
 
 
+@pytest.mark.compile
 def test_the_cell_runs_in_the_users_namespace_and_its_trace_is_shown(shell: InteractiveShell) -> None:
     """Names of the cell stay, what it prints is shown, then the trace, which `_trace` holds."""
     result, shown = run(shell, "%%explore\ny = f(x)\nprint('ran', y.tolist())")
@@ -66,6 +67,7 @@ def test_the_cell_runs_in_the_users_namespace_and_its_trace_is_shown(shell: Inte
     assert shown == f"ran [3.0, 3.0, 3.0]\n{trace!r}\n"
 
 
+@pytest.mark.compile
 def test_a_function_defined_in_the_cell_has_its_source(shell: InteractiveShell) -> None:
     """Dynamo finds the lines of a function that only the cell defines, magics in the cell work."""
     run(shell, CELL)
@@ -74,6 +76,7 @@ def test_a_function_defined_in_the_cell_has_its_source(shell: InteractiveShell) 
     assert "_trace" not in shell.user_ns
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(("last", "shown"), [("x.sum()", True), ("x.sum();", False), ("z = x.sum()", False)])
 def test_the_last_expression_is_displayed_as_in_any_cell(shell: InteractiveShell, last: str, shown: bool) -> None:
     """An expression shows its value; one with a semicolon, or a statement, shows nothing."""
@@ -81,6 +84,7 @@ def test_the_last_expression_is_displayed_as_in_any_cell(shell: InteractiveShell
     assert ("tensor(3.)" in text) is shown
 
 
+@pytest.mark.compile
 def test_an_error_of_the_cell_goes_through_and_the_trace_is_kept(shell: InteractiveShell) -> None:
     """The cell fails with its own error, shown without explorer's frames; the variable holds what was compiled before it."""
     result, shown = run(shell, "%%explore --into kept\nf(x)\n1 / 0\n")
@@ -89,6 +93,7 @@ def test_an_error_of_the_cell_goes_through_and_the_trace_is_kept(shell: Interact
     assert len(shell.user_ns["kept"].find("dynamo")) == 1
 
 
+@pytest.mark.compile
 def test_a_cell_that_does_not_parse_is_a_syntax_error(shell: InteractiveShell) -> None:
     """As in any cell; the recording has ended, so that the next cell can record."""
     result, _ = run(shell, "%%explore\nprint(1\n")
@@ -97,6 +102,7 @@ def test_a_cell_that_does_not_parse_is_a_syntax_error(shell: InteractiveShell) -
     result.raise_error()
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize(
     ("line", "error", "message"),
     [
@@ -115,6 +121,7 @@ def test_an_option_that_cannot_be_is_said_before_the_cell_runs(
     assert "kept" not in shell.user_ns
 
 
+@pytest.mark.compile
 def test_the_line_magic_is_explorer_trace(shell: InteractiveShell) -> None:
     """`t = %explore g(x, scale=2)` is the live trace of that call, through Inductor, compiled afresh each time."""
     shell.user_ns["g"] = lambda a, scale: torch.cos(a) * scale
@@ -138,6 +145,7 @@ def test_every_form_of_argument_is_evaluated_once_and_the_function_not_called() 
     assert set(names) - {"__builtins__"} == {"space", "more", "options"}
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("line", ["", "x", "x + f(x)", "--target cpu"])
 def test_a_line_that_is_no_call_is_refused(shell: InteractiveShell, line: str) -> None:
     """The error says what to write."""
@@ -146,6 +154,7 @@ def test_a_line_that_is_no_call_is_refused(shell: InteractiveShell, line: str) -
     assert str(result.error_in_exec) == "%explore takes a call, such as: %explore f(x)"
 
 
+@pytest.mark.compile
 def test_the_help_names_the_options(shell: InteractiveShell) -> None:
     """`%explore?` shows the text that IPython's magic_arguments makes."""
     help_text = shell.magics_manager.magics["line"]["explore"].__doc__ or ""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from explorer.traced import Trace
-
-AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+from tests.in_tab import load_axe, serious
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +119,7 @@ def test_the_chart_has_the_keys_of_a_slider(opened, trained: Trace) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_the_chart(opened, trained: Trace, scheme: str) -> None:
     """The chart as a slider, and the list below it."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: npm ci")
     tab = opened(trained, color_scheme=scheme)
     memory(tab)
-    tab.evaluate(AXE.read_text(encoding="utf-8"))
-    told = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-    assert [v["id"] for v in told["violations"] if v["impact"] in ("serious", "critical")] == []
+    load_axe(tab)
+    assert serious(tab) == []

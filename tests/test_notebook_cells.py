@@ -18,6 +18,8 @@ from explorer.questions.memory import memory_of
 from explorer.traced import Trace
 from tests.in_tab import show
 
+pytestmark = pytest.mark.compile
+
 #: Runs cells as a kernel of a notebook does, by IPython with ipykernel's names of files; the last one saves the trace.
 RUN = """
 import ast, sys

@@ -19,6 +19,8 @@ import torch
 import explorer
 
 pytest.importorskip("triton")
+
+pytestmark = pytest.mark.compile
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 M, N, K = 256, 256, 128
 TILE = {"BM": 128, "BN": 128, "BK": 64, "num_warps": 8, "num_stages": 3}

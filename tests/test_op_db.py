@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.benchmarks
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "op_db.py"
 
 

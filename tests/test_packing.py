@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,14 +32,11 @@ def sizes(packed: bytes) -> list[int]:
 
 
 @pytest.fixture
-def tab(browser: Any) -> Iterator[Any]:
-    """A tab whose browser is never idle: what is not asked for stays packed."""
-    context = browser.new_context(viewport={"width": 1400, "height": 800})
-    context.add_init_script("window.requestIdleCallback = () => 0")
-    made = context.new_page()
-    made.set_default_timeout(15_000)
-    yield made
-    context.close()
+def tab(tabs: Callable[..., Any]) -> Any:
+    """A tab whose browser is never idle: what is not asked for stays packed. Its script makes it one of its own."""
+    made = tabs(alone=True)
+    made.add_init_script("window.requestIdleCallback = () => 0")
+    return made
 
 
 def test_what_was_packed_is_unpacked(rotary):

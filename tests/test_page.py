@@ -363,6 +363,7 @@ def test_colours_follow_the_system(opened, small):
     assert opened(small, color_scheme="dark").evaluate(back) == "rgb(20, 23, 28)"
 
 
+@pytest.mark.compile
 def test_an_empty_trace_opens(opened):
     """A trace of nothing opens as a page that says so."""
     tab = opened(Trace())
@@ -459,22 +460,23 @@ def test_hostile_texts_are_shown_and_do_nothing(opened, hostile):
     assert tab.evaluate("window.hacked") is None
 
 
-def test_the_policy_runs_no_other_script(browser, small, tmp_path):
+def test_the_policy_runs_no_other_script(tabs, saved, small):
     """The page's Content-Security-Policy refuses a script, a handler and a request that are not the page's own."""
-    page.save(small, tmp_path / "page.html")
-    tab = browser.new_page()
-    tab.goto((tmp_path / "page.html").as_uri())
+    tab = tabs()
+    tab.goto(saved(small).as_uri())
     tab.wait_for_selector("#explorer[data-state=ready]")
-    attack = """() => {
+    # a script runs when it is appended; a handler runs before a listener that was added after it
+    attack = """async () => {
         const script = document.createElement('script'); script.textContent = 'window.hacked = 1'; document.body.append(script);
-        const image = document.createElement('img'); image.setAttribute('onerror', 'window.hacked = 2'); image.src = 'x.png';
+        const image = document.createElement('img'); image.setAttribute('onerror', 'window.hacked = 2');
+        const failed = new Promise((done) => image.addEventListener('error', done));
+        image.src = 'x.png';
         document.body.append(image);
+        await failed;
         return fetch('https://example.invalid/').then(() => 'fetched', () => 'refused');
     }"""
     assert tab.evaluate(attack) == "refused"
-    tab.wait_for_timeout(100)
     assert tab.evaluate("window.hacked") is None
-    tab.close()
 
 
 class Tags(HTMLParser):
@@ -520,9 +522,9 @@ def test_the_bundle_is_small():
 
 
 @pytest.mark.parametrize("name", ["attention-torch2.13-cpu", "mlp_train-torch2.11-cuda"])
-def test_the_page_follows_links_as_python_does(browser, replayed, small, name):
+def test_the_page_follows_links_as_python_does(tabs, replayed, small, name):
     """From any line the page's own walk reaches exactly the lines that `Trace.follow` reaches."""
-    tab = functions(browser, "links.js")
+    tab = functions(tabs(), "links.js")
     walk = """([made, places]) => {
         const links = new js.Links(made.links, made.hows);
         return places.map(([a, l]) => [...links.follow(a, l)].flatMap(([b, m]) => [...m.keys()].map((k) => [b, k])));
@@ -535,23 +537,21 @@ def test_the_page_follows_links_as_python_does(browser, replayed, small, name):
         for (artifact, number), found in zip(places, reached, strict=True):
             rows = provenance.follow(trace, ids[artifact], number)
             assert {(ids[a], k) for a, k in found} == {(row["artifact"], k) for row in rows for k in row["lines"]}
-    tab.close()
 
 
 @pytest.mark.parametrize(
     "text", ["", "\n", "a", "a\n", "a\n\nb", "a\r\nb\rc\n", "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i", "\n\n"]
 )
-def test_the_page_counts_lines_as_python_does(browser, text):
+def test_the_page_counts_lines_as_python_does(tabs, text):
     """The page breaks a text into the lines that `Artifact.lines` has, so that line numbers agree."""
-    tab = functions(browser, "text.js")
+    tab = functions(tabs(), "text.js")
     assert tab.evaluate("text => js.splitLines(text)", text) == text_lines(text)
-    tab.close()
 
 
 @pytest.mark.parametrize("language", ["python", "fx", "cpp", "asm", "hlo", "onnx", "diff", "xml", "wgsl", "text", "unheard-of"])
-def test_colouring_keeps_every_character(browser, replayed, language):
+def test_colouring_keeps_every_character(tabs, replayed, language):
     """Cut into tokens for colouring, a line is still the same characters in the same order."""
-    tab = functions(browser, "text.js")
+    tab = functions(tabs(), "text.js")
     lines = [
         *replayed("attention-torch2.13-cpu").text("output_code").splitlines(),
         HOSTILE.replace("\ud800", ""),
@@ -561,7 +561,6 @@ def test_colouring_keeps_every_character(browser, replayed, language):
     ]
     cut = tab.evaluate("([lines, language]) => lines.map(l => js.tokens(l, language))", [lines, language])
     assert ["".join(part for _, part in parts) for parts in cut] == lines
-    tab.close()
 
 
 def coloured(tab: Any, line: str, language: str) -> dict[str, list[str]]:
@@ -573,12 +572,12 @@ def coloured(tab: Any, line: str, language: str) -> dict[str, list[str]]:
     return parts
 
 
-def test_every_language_of_a_text_is_coloured(browser, replayed):
+def test_every_language_of_a_text_is_coloured(tabs, replayed):
     """In each recording every text that is more than plain text has parts in colour, and each kind of them has its style.
 
     So have the languages of the targets that are not recorded.
     """
-    tab = functions(browser, "text.js")
+    tab = functions(tabs(), "text.js")
     style = module("style.css")
     languages = {target.language for target in (*IREE_TARGETS.values(), *TVM_TARGETS.values())}
     programs = ("iree_linear", "onnxrt_linear", "openvino_parts", "tvm_linear", "xla_linear")
@@ -593,7 +592,6 @@ def test_every_language_of_a_text_is_coloured(browser, replayed):
     assert {"hlo", "onnx", "diff", "xml", "mlir", "llvm", "asm", "python", "fx", "cpp", "metal", "wgsl"} <= languages
     known = set(tab.evaluate("() => js.COLOURED_LANGUAGES"))
     assert languages <= known, languages - known
-    tab.close()
 
 
 @pytest.mark.parametrize(
@@ -631,16 +629,15 @@ def test_every_language_of_a_text_is_coloured(browser, replayed):
         ("wgsl", "fn f(x : f32) { // y", {"keyword": ["fn"], "name": ["f"], "type": ["f32"], "comment": ["// y"]}),
     ],
 )
-def test_the_parts_of_a_line_are_told_apart(browser, language, line, kinds):
+def test_the_parts_of_a_line_are_told_apart(tabs, language, line, kinds):
     """Operators, attributes and types of ONNX and HLO, the lines of a difference, tags and attributes of XML."""
-    tab = functions(browser, "text.js")
+    tab = functions(tabs(), "text.js")
     assert coloured(tab, line, language) == kinds
-    tab.close()
 
 
-def test_location_noise_is_told_from_the_rest(browser):
+def test_location_noise_is_told_from_the_rest(tabs):
     """What a text says for debuggers only is found in each language: whole lines, and parts of lines."""
-    tab = functions(browser, "noise.js")
+    tab = functions(tabs(), "noise.js")
     mlir = ["#loc1 = loc(unknown)", "module {", "  %0 = tt.load %p loc(#loc7)", "} loc(#loc)", '#loc2 = loc("a.py":1:2)']
     assert tab.evaluate("l => js.noiseLines(l, 'mlir')", mlir) == [[1, 1], [5, 5]]
     assert tab.evaluate("l => js.quietLines(l, 'ttgir')", mlir) == ["module {", "  %0 = tt.load %p", "}"]
@@ -648,7 +645,6 @@ def test_location_noise_is_told_from_the_rest(browser):
     assert tab.evaluate("l => js.noiseLines(l, 'ptx')", ptx) == [[1, 1], [3, 5]]
     assert tab.evaluate("l => js.quietLines(l, 'llvm')", ["  ret void, !dbg !3", "!3 = !DILocation(line: 1)"]) == ["  ret void"]
     assert tab.evaluate("l => js.quietLines(l, 'python')", ["#loc = 1"]) == ["#loc = 1"]
-    tab.close()
 
 
 def test_locations_are_hidden_until_asked_for(opened):
@@ -663,12 +659,11 @@ def test_locations_are_hidden_until_asked_for(opened):
     assert "loc(#loc7)" in line(tab, "right", 2).inner_text() and line(tab, "right", 5).count() == 1
 
 
-def test_texts_fold_by_their_indentation(browser, opened):
+def test_texts_fold_by_their_indentation(tabs, opened):
     """A line folds over the deeper lines below it, blank ones among them; every fold at once by a button."""
-    tab = functions(browser, "folds.js")
+    tab = functions(tabs(), "folds.js")
     lines = ["def f():", "    a", "", "    if b:", "        c", "d", "e"]
     assert tab.evaluate("l => [...js.foldEnds(l)]", lines) == [4, 0, 0, 4, 0, 0, 0]
-    tab.close()
     page_ = opened(Trace(artifacts=(source("\n".join(lines)),)))
     pane(page_, "left").get_by_role("button", name="fold all, left text", exact=True).click()
     assert line(page_, "left", 2).count() == 0 and line(page_, "left", 6).count() == 1
@@ -687,19 +682,14 @@ def test_panes_are_added_and_closed(opened, small):
     assert tab.get_by_role("button", name="close the left pane").count() == 0
 
 
-def test_a_page_opens_in_a_sandboxed_frame(browser, small, tmp_path):
+def test_a_page_opens_in_a_sandboxed_frame(shown, small):
     """The page works as the srcdoc of a sandboxed iframe, as documentation sites embed it."""
-    (tmp_path / "outer.html").write_text(
-        f'<iframe sandbox="allow-scripts" width="1200" height="700" srcdoc="{page.escaped(page.document(small))}"></iframe>',
-        encoding="utf-8",
-    )
-    tab = browser.new_page()
-    tab.goto((tmp_path / "outer.html").as_uri())
+    inside = page.escaped(page.document(small))
+    tab = shown(f'<iframe sandbox="allow-scripts" width="1200" height="700" srcdoc="{inside}"></iframe>')
     inner = tab.frame_locator("iframe")
     inner.locator("#explorer[data-state=ready]").wait_for()
     inner.locator('.pane .line[data-line="2"]').first.click()
     assert "4 linked lines in 3 texts" in inner.locator(".status").inner_text()
-    tab.close()
 
 
 def test_a_closed_view_leaves_nothing_and_another_one_stays(opened, small):

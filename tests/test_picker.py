@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import explorer
-from explorer import page
 
 #: Count, at the moment at which the page is ready, what its pickers offer.
 COUNT = """addEventListener('DOMContentLoaded', () => new MutationObserver(() => {
@@ -16,21 +16,18 @@ COUNT = """addEventListener('DOMContentLoaded', () => new MutationObserver(() =>
 }).observe(document.querySelector('#explorer'), { attributes: true, attributeFilter: ['data-state'] }));"""
 
 
-def test_the_first_screen_makes_no_options(browser: Any, tmp_path: Path, rotary):
+def test_the_first_screen_makes_no_options(tabs: Callable[..., Any], saved: Callable[[Any], Path], rotary):
     """When a page is ready each picker has the text that it shows, and soon after it all of them, with the same one picked."""
-    file = tmp_path / "page.html"
-    page.save(explorer.compare(rotary, rotary, names=("before", "after")), file)
-    with browser.new_context(viewport={"width": 1400, "height": 800}) as context:
-        context.add_init_script(COUNT)
-        tab = context.new_page()
-        tab.goto(file.as_uri())
-        tab.wait_for_selector("#explorer[data-state=ready]")
-        assert tab.evaluate("window.offered") == [1, 1, 1]
-        shown = tab.evaluate("document.querySelector('#explorer').app.panes.list.map((pane) => pane.artifact)")
-        pickers = tab.locator(".pane .bar select")
-        pickers.first.locator("option").nth(9).wait_for(state="attached")
-        for at, artifact in enumerate(shown):
-            picker = pickers.nth(at)
-            picker.focus()
-            assert picker.locator("option").count() >= 2 * len(rotary.artifacts)
-            assert picker.evaluate("one => Number(one.value)") == artifact
+    tab = tabs(alone=True)  # because of the script
+    tab.add_init_script(COUNT)
+    tab.goto(saved(explorer.compare(rotary, rotary, names=("before", "after"))).as_uri())
+    tab.wait_for_selector("#explorer[data-state=ready]")
+    assert tab.evaluate("window.offered") == [1, 1, 1]
+    shown = tab.evaluate("document.querySelector('#explorer').app.panes.list.map((pane) => pane.artifact)")
+    pickers = tab.locator(".pane .bar select")
+    pickers.first.locator("option").nth(9).wait_for(state="attached")
+    for at, artifact in enumerate(shown):
+        picker = pickers.nth(at)
+        picker.focus()
+        assert picker.locator("option").count() >= 2 * len(rotary.artifacts)
+        assert picker.evaluate("one => Number(one.value)") == artifact

@@ -121,6 +121,7 @@ def nothing_of(trace: Trace) -> Trace:
     return Trace.of(replace(trace, artifacts=(), links=()))
 
 
+@pytest.mark.compile
 def test_a_figures_change_has_its_unit_and_no_sign_of_its_own() -> None:
     """A figure that was 0 grew by bytes or seconds; one that differs by less than is shown neither grew nor shrank."""
     node = shutil.which("node")
@@ -152,26 +153,24 @@ def changed(side: list[list[Any]]) -> list[str]:
     return [text for text, differs in side if differs]
 
 
-def test_a_changed_line_says_which_tokens_changed(browser):
+def test_a_changed_line_says_which_tokens_changed(tabs):
     """Two changes in one line are two stretches with what is between them left alone; the stretches are the line."""
-    tab = functions(browser, "diff.js")
+    tab = functions(tabs(), "diff.js")
     one, other = "x = tl.load(a + 4, mask, other=0.0)", "x = tl.load(a + 8, mask, other=1.0)"
     left, right = parts(tab, one, other)
     assert (changed(left), changed(right)) == (["4", "0.0"], ["8", "1.0"])
     assert ("".join(text for text, _ in left), "".join(text for text, _ in right)) == (one, other)
     assert changed(parts(tab, "f(x)", "f(x, y)")[1]) == [", y"]
     assert parts(tab, "import triton", "extern void kernel(const float* in_ptr0)") is None
-    tab.close()
 
 
-def test_a_renumbered_name_is_no_change_beside_a_real_one(browser):
+def test_a_renumbered_name_is_no_change_beside_a_real_one(tabs):
     """With names made the same only the operator differs; where nothing else differs, the names do."""
-    tab = functions(browser, "diff.js")
+    tab = functions(tabs(), "diff.js")
     left, right = parts(tab, "%12 = arith.addf %3, %4 : f32", "%7 = arith.mulf %1, %2 : f32", True)
     assert (changed(left), changed(right)) == (["addf"], ["mulf"])
     left, _ = parts(tab, "tmp5 = tmp3 + tmp3", "tmp9 = tmp1 + tmp2", True)
     assert changed(left) == ["tmp5", "tmp3", "tmp3"]
-    tab.close()
 
 
 def test_any_stage_is_compared_with_its_place_in_the_other_trace(opened, edited):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,8 @@ from tests.in_tab import load_axe, serious, show
 from tests.test_editing_view import HOST
 from tests.test_what_if_view import carried
 
+pytestmark = pytest.mark.compile
+
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
@@ -27,21 +29,25 @@ def trace() -> Trace:
 
 
 @pytest.fixture
-def hosted(browser: Any, trace: Trace) -> Iterator[tuple[Any, Explorer]]:
+def hosted(tabs: Callable[..., Any], trace: Trace) -> Iterator[tuple[Any, Explorer]]:
     """The widget of the live trace in a page, as a notebook holds it, and the Python side of it."""
-    widget, tab = Explorer(trace), browser.new_page(viewport={"width": 1300, "height": 800})
-    raised: list[str] = []
-    tab.on("pageerror", lambda error: raised.append(str(error)))
+    widget, tab = Explorer(trace), tabs(viewport={"width": 1300, "height": 800})
     tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
     yield tab, widget
-    tab.close()
     widget.close()
-    assert raised == []
 
 
-def test_configs_are_compared_in_the_detail_of_a_kernel(hosted: Any) -> None:
+def test_configs_are_compared_in_the_detail_of_a_kernel(hosted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table has the configs of `k.tune()`; it is there again when the detail is made anew, and can be read by everyone."""
     tab, widget = hosted
+    tune_those, tuned = explorer.Kernel.tune, []
+
+    def tune_few(kernel: explorer.Kernel) -> Any:
+        """Tune two configs in the place of the 24 that there are, each of which is compiled."""
+        tuned.append(tune_those(kernel, [{"num_warps": 2}, {"num_warps": 8}]))
+        return tuned[-1]
+
+    monkeypatch.setattr(explorer.Kernel, "tune", tune_few)
     panel = show(tab, "Kernels")
     tune = panel.locator(".tune")
     assert tune.get_by_role("button", name="stop").is_hidden()
@@ -50,7 +56,9 @@ def test_configs_are_compared_in_the_detail_of_a_kernel(hosted: Any) -> None:
     assert tune.get_by_role("button", name="stop").is_visible()
     kernel = widget.trace.kernels[0]
     assert carried(tab, widget) == {"ask": "tune", "artifact": kernel.artifact.id}
-    rows = kernel.tune().table
+    (tuning,) = tuned
+    rows = tuning.table
+    assert len(rows) == 2
     tune.get_by_text(f"{len(rows)} configs").wait_for()
     assert tune.locator("tbody tr").count() == len(rows)
     assert "num warps" in tune.locator("thead").inner_text().lower()

@@ -49,23 +49,22 @@ def source(text: str) -> Artifact:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_diff_is_the_two_texts_and_nothing_else(browser, seed):
+def test_a_diff_is_the_two_texts_and_nothing_else(tabs, seed):
     """The rows of a diff name every line of both sides once and in order, and call equal only what is equal."""
     chance = random.Random(seed)
     words = [f"word {n}" for n in range(chance.choice([3, 12, 400]))]
     a = chance.choices(words, k=chance.randrange(80))
     b = [w for w in a if chance.random() < 0.8] + chance.choices(words, k=chance.randrange(9))
-    tab = functions(browser, "diff.js")
+    tab = functions(tabs(), "diff.js")
     rows = tab.evaluate("([a, b]) => js.diffLines(a, b)", [a, b])
     assert [i for i, _, _ in rows if i >= 0] == list(range(len(a)))
     assert [j for _, j, _ in rows if j >= 0] == list(range(len(b)))
     assert all(a[i] == b[j] for i, j, same in rows if same)
-    tab.close()
 
 
-def test_numbered_names_count_as_the_same(browser):
+def test_numbered_names_count_as_the_same(tabs):
     """With names made the same a renumbered line is equal; a changed operator is not."""
-    tab = functions(browser, "diff.js")
+    tab = functions(tabs(), "diff.js")
     compare = "([a, b, normalise]) => js.diffLines(a, b, { normalise }).map((row) => row[2])"
     mlir = ["%12 = arith.addf %3, %4 : f32", "tt.store %12, %5"]
     other = ["%7 = arith.addf %1, %2 : f32", "tt.store %7, %5"]
@@ -74,21 +73,19 @@ def test_numbered_names_count_as_the_same(browser):
     assert tab.evaluate(compare, [mlir, [other[0].replace("addf", "mulf"), other[1]], True]) == [False, True]
     assert tab.evaluate(compare, [["tmp5 = tmp3 + tmp4"], ["tmp9 = tmp1 + tmp2"], True]) == [True]
     assert tab.evaluate(compare, [["tmp5 = tmp3 + tmp3"], ["tmp9 = tmp1 + tmp2"], True]) == [False]
-    tab.close()
 
 
-def test_a_diff_of_50000_lines_is_made_while_one_waits(browser):
-    """Two texts of 50,000 lines, one in ten of them changed, are compared in seconds (benchmarks/widget.py has the figure)."""
-    tab = functions(browser, "diff.js")
-    seconds = tab.evaluate("""() => {
+def test_a_diff_of_50000_lines_is_made(tabs):
+    """Two texts of 50,000 lines, one in ten of them changed: only changed lines differ (benchmarks/widget.py has the time)."""
+    tab = functions(tabs(), "diff.js")
+    equal, gone, made = tab.evaluate("""() => {
         const a = Array.from({ length: 50000 }, (_, n) => `%${n} = arith.addf %${n % 97}, %c_${n % 13} : f32 loc(#loc${n % 9})`);
         const b = a.flatMap((line, n) => (n % 10 ? [line] : n % 20 ? [] : [`${line} // ${n}`]));
-        const began = performance.now();
         const rows = js.diffLines(a, b, { normalise: true });
-        return rows.length > 40000 ? (performance.now() - began) / 1000 : 99;
+        const count = (which) => rows.filter(which).length;
+        return [count(([, , same]) => same), count(([i, , same]) => !same && i >= 0), count(([, j, same]) => !same && j >= 0)];
     }""")
-    assert seconds < 10
-    tab.close()
+    assert (equal, gone, made) == (45_000, 5_000, 2_500)
 
 
 def test_compare_shows_what_a_stage_changed(opened, trained):
@@ -479,26 +476,23 @@ def test_a_saved_trace_says_that_it_cannot_run(opened, trained):
 # Graph -------------------------------------------------------------------------------------------------------------------
 
 
-def laid_out(browser: Any, paths: list[list[str]], inputs: list[list[int]], opened: bool) -> dict[str, Any]:
-    """The boxes of a graph, all groups open or the first ones, and how long the layout took."""
-    tab = functions(browser, "graph.js")
+def laid_out(tabs: Any, paths: list[list[str]], inputs: list[list[int]], opened: bool) -> dict[str, Any]:
+    """The boxes of a graph, all groups open or the first ones."""
+    tab = functions(tabs(), "graph.js")
     made = tab.evaluate(
         """([paths, inputs, all]) => {
         const tree = js.groupTree(paths);
         const open = all ? new Set() : js.firstOpen(tree);
         const add = (group) => group.children.forEach((child) => (open.add(child.key), add(child)));
         if (all) add(tree);
-        const began = performance.now();
         const { boxes, edges } = js.arrange(tree, open, inputs, (box) => [100, 30]);
-        const took = (performance.now() - began) / 1000;
         boxes.forEach((b, n) => (b.n = n));
         const plain = boxes.map(({ kind, x, y, w, h, node, label }) => ({ kind, x, y, w, h, node, label }));
         boxes.forEach((b, n) => (plain[n].parent = b.parent.n ?? -1));
-        return { boxes: plain, edges: edges.map((e) => [e.from.n, e.to.n, e.count]), took };
+        return { boxes: plain, edges: edges.map((e) => [e.from.n, e.to.n, e.count]) };
     }""",
         [paths, inputs, opened],
     )
-    tab.close()
     return made
 
 
@@ -509,9 +503,9 @@ def chain(count: int) -> tuple[list[list[str]], list[list[int]]]:
 
 
 @pytest.mark.parametrize("opened_all", [True, False])
-def test_boxes_do_not_overlap_and_edges_go_down(browser, opened_all):
+def test_boxes_do_not_overlap_and_edges_go_down(tabs, opened_all):
     """Each box stands within its group, beside or above its neighbours, and below all that it reads."""
-    made = laid_out(browser, *chain(300), opened_all)
+    made = laid_out(tabs, *chain(300), opened_all)
     boxes = made["boxes"]
     if opened_all:
         assert sorted(b["node"] for b in boxes if b["kind"] == "node") == list(range(300))
@@ -527,22 +521,22 @@ def test_boxes_do_not_overlap_and_edges_go_down(browser, opened_all):
     assert all(boxes[a]["y"] < boxes[b]["y"] for a, b, _ in made["edges"])
 
 
-def test_groups_that_read_each_other_are_laid_out(browser):
+def test_groups_that_read_each_other_are_laid_out(tabs):
     """Closed groups may form a ring; each still has its box."""
-    made = laid_out(browser, [["a"], ["b"], ["a"], ["b"]], [[], [0], [1], [2]], False)
-    tab = functions(browser, "graph.js")
+    made = laid_out(tabs, [["a"], ["b"], ["a"], ["b"]], [[], [0], [1], [2]], False)
+    tab = functions(tabs(), "graph.js")
     boxes = tab.evaluate("""() => {
         const tree = js.groupTree([["a"], ["b"], ["a"], ["b"]]);
         return js.arrange(tree, new Set(), [[], [0], [1], [2]], () => [100, 30]).boxes.map((b) => b.y);
     }""")
-    tab.close()
     assert len(boxes) == 2 and boxes[0] != boxes[1]
     assert {b["label"] for b in made["boxes"] if b["kind"] == "region"} == {"a", "b"}
 
 
-def test_10000_nodes_are_laid_out_while_one_waits(browser):
-    """A graph of 10,000 nodes opens collapsed in about no time (benchmarks/widget.py has the figure)."""
-    assert laid_out(browser, *chain(10_000), False)["took"] < 5
+def test_10000_nodes_open_collapsed(tabs):
+    """A graph of 10,000 nodes in one module is one box at first (benchmarks/widget.py has the time)."""
+    boxes = laid_out(tabs, *chain(10_000), False)["boxes"]
+    assert [(box["kind"], box["label"]) for box in boxes] == [("group", "model")]
 
 
 def graph_trace() -> Trace:
@@ -662,7 +656,7 @@ def two_nodes(trace: Trace, which: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_browser_says_of_any_two_nodes_what_python_says(browser, for_h100, number):
+def test_the_browser_says_of_any_two_nodes_what_python_says(tabs, for_h100, number):
     """For names of nodes, buffers, FX nodes, kernels, groups, operators, and either order: the sentence is `Fusion.why`'s."""
     graph = for_h100.fusion.graphs[number]
     names, operators = sorted(graph.numbers_by_name), sorted(name for name in graph.operators if graph.find(name))
@@ -670,7 +664,7 @@ def test_the_browser_says_of_any_two_nodes_what_python_says(browser, for_h100, n
     pairs += [pair for a, b in product(operators, names[::9]) for pair in ((a, b), (b, a))]
     expected = [[(why := graph.why(a, b)).fused, why.sentence] for a, b in pairs]
     assert {fused for fused, _ in expected} == {True, False} and any("never considered" in said for _, said in expected)
-    tab = functions(browser, "why.js")
+    tab = functions(tabs(), "why.js")
     ask = "([graph, pairs]) => { const v = new js.Verdicts(graph); return pairs.map(p => Object.values(v.why(...p))); }"
     shipped = payload(for_h100)["fusion"][number]
     assert tab.evaluate(ask, [shipped, pairs]) == expected
@@ -678,7 +672,6 @@ def test_the_browser_says_of_any_two_nodes_what_python_says(browser, for_h100, n
     for name, part in (("op77", "no scheduler node"), (several, str(ambiguous(several, graph.operators[several])))):
         (fused, sentence), (again, _) = tab.evaluate(ask, [shipped, [[name, names[0]], [names[0], name]]])
         assert fused is again is None and part in sentence
-    tab.close()
 
 
 @pytest.mark.parametrize("which", ["fused", "refused", "never"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,8 @@ from explorer.page import bundle, packed
 from explorer.traced import Trace
 from explorer.widget import Explorer, worker
 from tests.in_tab import name_nodes, show
+
+pytestmark = pytest.mark.compile
 
 HOST = """async ([bundle, payload]) => {
     const read = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
@@ -56,19 +58,15 @@ def trace() -> Trace:
 
 
 @pytest.fixture
-def hosted(browser: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Explorer]]:
+def hosted(tabs: Callable[..., Any], trace: Trace, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Explorer]]:
     """The widget of the live trace in a page, as a notebook holds it, and the Python side of it."""
     monkeypatch.setattr(worker, "CHECK_LIMIT", 0.01)
-    widget, tab = Explorer(trace), browser.new_page(viewport={"width": 1300, "height": 800})
-    raised: list[str] = []
-    tab.on("pageerror", lambda error: raised.append(str(error)))
+    widget, tab = Explorer(trace), tabs(viewport={"width": 1300, "height": 800})
     tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
     yield tab, widget
     tab.evaluate("window.take_down()")
     assert tab.evaluate("[document.querySelectorAll('.explorer-host').length, window.listeners.size]") == [0, 0]
-    tab.close()
     widget.close()
-    assert raised == []
 
 
 def carried(tab: Any, widget: Explorer) -> dict[str, Any]:

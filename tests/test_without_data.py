@@ -11,6 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import explorer
 
+pytestmark = pytest.mark.compile
+
 WIDTH, INNER = 8192, 28672
 
 

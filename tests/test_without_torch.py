@@ -36,6 +36,7 @@ def without(modules: str, code: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.compile
 def test_every_verb_that_needs_torch_says_what_to_install() -> None:
     """Each public function that compiles raises NotInstalledError with one line, which names it, torch and the command."""
     calls = {
@@ -55,6 +56,7 @@ def test_every_verb_that_needs_torch_says_what_to_install() -> None:
     ]
 
 
+@pytest.mark.compile
 def test_a_trace_is_read_with_nothing_but_the_base_install(replayed: Callable[[str], Trace], tmp_path: Path) -> None:
     """Without pandas, graphviz, Jupyter and torch a trace loads, prints, is followed and written as a page."""
     replayed("sin_cos-torch2.13-cpu").save(tmp_path / "f.json.gz")

@@ -79,7 +79,7 @@ def test_what_the_recordings_have_has_help(coverage, replayed):
     assert sum(sum(words.values()) for words in counts.values()) > 3000
 
 
-def test_the_browser_finds_what_python_finds(browser, replayed):
+def test_the_browser_finds_what_python_finds(tabs, replayed):
     """The front end's look-up gives the same entry and link as Python's for every word of the recordings' texts."""
     words = (SOURCES / "words.js").read_text(encoding="utf-8")
     read = {name: (ROOT / "explorer" / "help" / f"{name}.tsv").read_text(encoding="utf-8") for name in NAMES}
@@ -93,10 +93,9 @@ def test_the_browser_finds_what_python_finds(browser, replayed):
     }
     for artifact in (a for name in RECORDED for a in replayed(name).artifacts if a.language in TABLES):
         asked |= {(artifact.language, word) for word in re.findall(r"[\w.$%]+", artifact.text)}
-    tab = browser.new_page()
+    tab = tabs()
     script = "([code, asked]) => { const find = new Function(code)(); return asked.map(([a, b]) => find(a, b)) }"
     found = tab.evaluate(script, [f"{tables}{code}; return explanation", sorted(asked)])
-    tab.close()
     helped = 0
     for (language, word), answer in zip(sorted(asked), found, strict=True):
         expected = explanation(language, word)
