@@ -96,12 +96,16 @@ def main(argv: list[str] | None = None) -> int:
     except ExplorerError as error:
         print(f"explorer: {error}", file=sys.stderr)
         return MISUSE
-    except BrokenPipeError:
-        # `explorer show … | head`: send the rest of the buffer nowhere, or Python's own flush at exit prints an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # `explorer show … | head`
+        _leave_stdout()
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _leave_stdout() -> None:
+    """Send the rest of what is written to stdout nowhere. Otherwise Python's own flush at exit prints an error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -458,10 +462,17 @@ def _shown(trace: Any, stage: str | None) -> dict[str, Any]:
 
 
 def _print_json(value: object, file: IO[str] | None = None, indent: int | None = 2) -> None:
-    """Print a value as JSON; of a table each row has its columns as keys."""
+    """Print a value as JSON; of a table each row has its columns as keys. FileError where stdout cannot be written to."""
     from explorer.model.values import jsonable, plain
 
-    print(json.dumps(jsonable(plain(value)), indent=indent, ensure_ascii=False), file=file, flush=True)
+    text = json.dumps(jsonable(plain(value)), indent=indent, ensure_ascii=False)
+    try:
+        print(text, file=file, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _leave_stdout()
+        raise FileError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def _of_one_rank(loaded: Any, file: str, verb: str) -> Any:

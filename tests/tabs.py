@@ -107,7 +107,8 @@ class Lent:
             tab = free.pop() if free else Tab(self.tabs.browser, **settings)
             self.reusable.append((tab, key))
         tab.page.set_viewport_size(viewport)
-        tab.page.emulate_media(color_scheme=color_scheme)
+        # a background that still changes has the colour of no scheme
+        tab.page.emulate_media(color_scheme=color_scheme, reduced_motion="reduce")
         return tab.page
 
     @property
