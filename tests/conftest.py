@@ -218,6 +218,14 @@ def not_covered() -> Callable[[Trace], list[tuple[str, str, float]]]:
     return rows
 
 
+@pytest.fixture
+def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edits are tried in the process of the test: its subject is what stands or is shown afterwards."""
+    from tests.trials import try_in_this_process
+
+    try_in_this_process(monkeypatch)
+
+
 # The browser -------------------------------------------------------------------------------------------------------------
 
 

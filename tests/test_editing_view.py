@@ -14,7 +14,6 @@ from explorer.traced import Trace
 from explorer.widget import Explorer
 from tests.in_tab import drawn, load_axe, serious, show, until
 from tests.test_what_if_view import HOST as ONE_LISTENER
-from tests.trials import try_in_this_process
 
 pytestmark = pytest.mark.compile
 
@@ -106,12 +105,6 @@ class Notebook:
         self.tab.evaluate("window.take_down()")
         self.widget.close()
         self.trace.reset()
-
-
-@pytest.fixture
-def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try edits in this process: that each has a process of its own is shown by the two tests without this."""
-    try_in_this_process(monkeypatch)
 
 
 @pytest.fixture

@@ -220,7 +220,7 @@ def gradient(x: torch.Tensor) -> torch.Tensor:
 
 
 def jacobian(x: torch.Tensor) -> object:
-    """A Jacobian, of which a pass decomposes a scatter."""
+    """A Jacobian whose scatter a pass decomposes."""
     return torch.func.jacrev(lambda a: torch.sin(a).diagonal() * a.sum())(x)
 
 
@@ -320,7 +320,7 @@ def rotated(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
 
 
 def spilling() -> Trace:
-    """Trace a kernel of which a thread holds 512 numbers until their sum is known, and has 255 registers."""
+    """Trace a kernel in which each thread keeps 512 numbers until it has their sum, with 255 registers."""
     import triton
     import triton.language as tl
 

@@ -57,12 +57,6 @@ def triton(traced_triton: explorer.Kernel) -> Iterator[explorer.Kernel]:
     traced_triton.reset()
 
 
-@pytest.fixture
-def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Edits are tried in the process of the test: its subject is what stands afterwards."""
-    try_in_this_process(monkeypatch)
-
-
 ONE = "static_cast<float>(1.0)"
 TWO = "static_cast<float>(2.0)"
 THREE = "static_cast<float>(3.0)"

@@ -10,7 +10,7 @@ import torch
 
 import explorer
 from explorer.errors import InputError, LiveError, NoVerbError
-from tests.trials import limit_the_launch_only, try_in_this_process
+from tests.trials import limit_the_launch_only
 
 pytestmark = pytest.mark.compile
 
@@ -51,12 +51,6 @@ def absent(traced_absent: explorer.Trace) -> Iterator[explorer.Trace]:
     """The program for a GPU you don't have, whose original code stands before and after the test."""
     yield traced_absent
     traced_absent.reset()
-
-
-@pytest.fixture
-def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Edits are tried in the process of the test: its subject is what stands afterwards."""
-    try_in_this_process(monkeypatch)
 
 
 def edited(trace: explorer.Trace, before: str, after: str) -> str:
