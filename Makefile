@@ -31,7 +31,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(TIMES),--tim
 # `make test CHANGED=1`: only the tests that ran code which has changed since they passed. pytest-testmon notes which code each runs. It
 # follows Python alone, in one process; the first run is a whole one. Where no test is affected pytest exits with 5.
 CHANGED ?=
-AFFECTED = TESTMON_DATAFILE=.cache/testmondata $(BIN)/python -m pytest --testmon-forceselect
+AFFECTED = mkdir -p .cache && TESTMON_DATAFILE=.cache/testmondata $(BIN)/python -m pytest --testmon-forceselect
 
 .PHONY: help demo lab test test-compile test-browser test-docs test-benchmarks test-rest test-all whole coverage mutants faults \
 	check notebooks outputs docs docs-links classroom class-pack binder wheel widget widget-check types venv which-python clean

@@ -108,6 +108,17 @@ def _leave_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@contextmanager
+def _naming_stdout() -> Iterator[None]:
+    """Raise a FileError where stdout cannot be written to. A pipe that nobody reads stays a BrokenPipeError, for `main`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write to stdout: {error.strerror or error}") from error
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the argument parser; each subcommand stores its function as `run`."""
     whole = argparse.ArgumentParser(prog="explorer", description="A Compiler Explorer for torch.compile.", allow_abbrev=False)
@@ -355,25 +366,17 @@ class _Answers(io.FileIO):
     """A stdout whose errors are explorer's own."""
 
     def write(self, data: Any, /) -> int:
-        try:
+        with _naming_stdout():
             return super().write(data)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise FileError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def _copy_of_stdout() -> int:
     """A file descriptor of this process's stdout; FileError where it is closed or cannot be written to."""
     if sys.stdout is None:  # in a process that was started without one; 1 may be any file by now
         raise FileError("cannot write to stdout: it is closed; send it to a file, or leave --json out")
-    try:
+    with _naming_stdout():
         sys.stdout.flush()
         return os.dup(1)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise FileError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -467,12 +470,12 @@ def _print_json(value: object, file: IO[str] | None = None, indent: int | None =
 
     text = json.dumps(jsonable(plain(value)), indent=indent, ensure_ascii=False)
     try:
-        print(text, file=file, flush=True)
-    except BrokenPipeError:
+        with _naming_stdout():
+            print(text, file=file, flush=True)
+    except FileError:
+        if file is None:
+            _leave_stdout()
         raise
-    except OSError as error:
-        _leave_stdout()
-        raise FileError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def _of_one_rank(loaded: Any, file: str, verb: str) -> Any:
