@@ -15,6 +15,7 @@ from explorer.live.ladders import Ladders
 from explorer.page import bundle, packed
 from explorer.traced import Trace
 from explorer.widget import Explorer
+from tests.facts import says, untold
 from tests.in_tab import load_axe, serious, show
 from tests.test_what_if_view import HOST
 
@@ -80,7 +81,7 @@ def test_an_opened_choice_says_what_was_not_recorded_and_that_this_makes_it(open
     panel = show(opened(trace), "Autotuning")
     panel.get_by_role("button", name=name, exact=True).click()
     said = card(panel, name).locator(".not-recorded")
-    assert "Not recorded: its source." in said.inner_text() and card(panel, name).locator(".ladder").count() == 0
+    assert not untold(said.inner_text(), "source") and card(panel, name).locator(".ladder").count() == 0
     names: dict[str, Any] = {"t": trace}
     exec(said.locator("code").inner_text(), names)  # what the reader is told to type
     panel = show(opened(names["t"]), "Autotuning")
@@ -96,7 +97,7 @@ def test_a_library_call_says_that_it_has_no_texts(opened, tuned):
     panel = show(opened(tuned(H100)), "Autotuning")
     panel.get_by_role("button", name="mm", exact=True).click()
     mm = card(panel, "mm")
-    assert "mm is a call into a library" in mm.inner_text() and mm.locator(".ladder, .not-recorded").count() == 0
+    assert not untold(mm.inner_text(), "mm", "library") and mm.locator(".ladder, .not-recorded").count() == 0
 
 
 def test_two_choices_stand_beside_each_other_with_their_differences(opened, with_texts):
@@ -119,7 +120,7 @@ def test_two_choices_stand_beside_each_other_with_their_differences(opened, with
     warps = lines.filter(has_text='"ttg.num-warps"').first.locator(".code").all()
     assert [code.locator("b").first.inner_text() for code in warps] == [str(c.config["num_warps"]) for c in (first, second)]
     panel.locator(".choice-forms").get_by_role("button", name="PTX").click()
-    assert "Not both have PTX here" in panel.get_by_role("status").last.inner_text() and not lines.first.is_visible()
+    assert not untold(panel.get_by_role("status").last.inner_text(), "PTX") and not lines.first.is_visible()
 
 
 @pytest.mark.compile
@@ -141,16 +142,16 @@ def test_texts_of_choices_are_saved_and_change_nothing_else(tmp_path, with_texts
     before = tuned(H100)
     assert loaded.choice("triton_mm_1").text("ttgir") == before.choice("triton_mm_1").text("ttgir") != ""
     assert loaded.choice("triton_mm_1").source == before.choice("triton_mm_1").source
-    with pytest.raises(explorer.InputError, match=r"by its row's number or its name, not by 1\.5"):
+    with pytest.raises(explorer.InputError, match=says("row", "name", "1.5")):
         loaded.choice(1.5)
     assert loaded.choices == before.choices and len(loaded.kernels) == len(before.kernels)
     assert [a for a in with_texts.artifacts if a.stage != "choice"] == list(before.artifacts)
     assert with_texts.with_choice("triton_mm_1") is with_texts
     with pytest.raises(explorer.LiveError):
         loaded.with_choice("triton_mm_1", "ptx")
-    with pytest.raises(explorer.InputError, match="unknown stage of this choice 'ptxx'"):
+    with pytest.raises(explorer.InputError, match=says("stage", "choice", "'ptxx'")):
         before.with_choice("triton_mm_1", "ptxx")
-    with pytest.raises(explorer.InputError, match="mm is a call into a library"):
+    with pytest.raises(explorer.InputError, match=says("mm", "library")):
         before.with_choice("mm")
 
 
@@ -203,7 +204,7 @@ def test_what_a_process_cannot_make_is_said_in_the_view(hosted):
     panel.get_by_role("button", name=name, exact=True).click()
     card(panel, name).get_by_role("button", name="make it").click()
     carried(tab, widget)
-    assert "this choice has no source" in panel.get_by_role("status").last.inner_text()
+    assert not untold(panel.get_by_role("status").last.inner_text(), "choice", "source")
     assert card(panel, name).get_by_role("button", name="make it").is_enabled()
 
 

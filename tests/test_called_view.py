@@ -15,6 +15,7 @@ from explorer.page import bundle, packed
 from explorer.process import under_way
 from explorer.traced import Trace
 from explorer.widget import Explorer
+from tests.facts import untold
 from tests.in_tab import hold_timers, run_timers, until
 from tests.test_widget import HOST
 
@@ -170,7 +171,7 @@ def test_the_view_shows_what_a_cell_does(tab: Any) -> None:
     tab.evaluate(CALLED, {"what": "benchmark()", "phase": "timing", "stopping": True, "seconds": 62})
     assert bar.locator("span").inner_text().endswith("timing, stopping")
     assert UNHEARD not in run_timers(tab), "the kernel has heard: nothing waits any more to say that it cannot"
-    assert "interrupt the kernel" not in bar.inner_text()
+    assert "interrupt" not in bar.inner_text()
     tab.evaluate(CALLED, {})
     assert bar.is_hidden()
     tab.evaluate(CALLED, {"what": "check()", "seconds": 1})
@@ -184,6 +185,6 @@ def test_a_kernel_that_cannot_hear_is_said_to_be(tab: Any) -> None:
     tab.evaluate(CALLED, {"what": "check()", "phase": "calling it eagerly", "seconds": 1})
     bar.get_by_role("button", name="stop").click()
     assert UNHEARD in run_timers(tab)
-    assert "to stop it, interrupt the kernel" in bar.inner_text()
+    assert not untold(bar.inner_text(), "interrupt", "kernel")
     tab.evaluate("window.model.listeners.get('comm_live_update')()")
     assert bar.is_hidden(), "the kernel was restarted"

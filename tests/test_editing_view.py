@@ -12,6 +12,7 @@ import explorer
 from explorer.page import bundle, packed
 from explorer.traced import Trace
 from explorer.widget import Explorer
+from tests.facts import untold
 from tests.in_tab import drawn, load_axe, serious, show, until
 from tests.test_what_if_view import HOST as ONE_LISTENER
 
@@ -138,7 +139,7 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
     assert kernel.edited is None and pane.locator(".edited-badge").is_hidden()
-    assert "the original is back" in pane.locator(".verdict").inner_text()
+    assert not untold(pane.locator(".verdict").inner_text(), "original")
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -167,7 +168,7 @@ def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
     last = [line for line in triton.kernels[0].source.splitlines() if "tl.store" in line][-1]
     book.write(last, "    tl.dot(1, 2)")
     book.run()
-    assert "compile error at line" in pane.locator(".verdict").inner_text()
+    assert not untold(pane.locator(".verdict").inner_text(), "compile error", "line")
     assert pane.locator(".line-fault").inner_text() == "    tl.dot(1, 2)"
     assert pane.locator(".faults .fault-sign:visible").count() == 1
     content = pane.locator(".cm-content")
@@ -185,12 +186,12 @@ def test_output_code_is_edited_too(notebook: Any, cpp: Trace) -> None:
     pane = book.edit("output_code")
     book.write("import random", "import (random")
     book.run()
-    assert "syntax error at line" in pane.locator(".verdict").inner_text() and cpp.edited == ()
+    assert not untold(pane.locator(".verdict").inner_text(), "syntax error", "line") and cpp.edited == ()
     assert pane.locator(".line-fault").inner_text() == "import (random"
     book.write("import (random", "import random  # edited")
     book.run()
     assert "in place" in pane.locator(".verdict").inner_text() and [each.form for each in cpp.edited] == ["wrapper"]
-    assert "a call of the output code" in pane.locator(".edit-figures").inner_text()
+    assert not untold(pane.locator(".edit-figures").inner_text(), "call", "output code")
     assert "variant" in pane.locator(".edited-badge").inner_text()
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
@@ -223,7 +224,7 @@ def test_a_form_below_the_source_is_edited_too(notebook: Any, triton: Trace) -> 
     pane = book.edit("ptx")
     book.write("ld.global", "ld.globl")
     book.run()
-    assert "compile error at line" in pane.locator(".verdict").inner_text()
+    assert not untold(pane.locator(".verdict").inner_text(), "compile error", "line")
     assert "ld.globl" in pane.locator(".line-fault").inner_text()
 
 

@@ -13,6 +13,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 import explorer
+from tests.facts import untold
 
 pytestmark = pytest.mark.compile
 
@@ -70,7 +71,7 @@ def test_a_backend_that_raises_in_a_recording_is_a_failure(suppressed: bool) -> 
     (failure,) = trace.failures
     assert (error is None) == suppressed
     assert failure.step == "BackendCompilerFailed" and failure.fatal and "this backend refuses" in failure.message
-    assert ("suppress_errors is on, so it runs in Python" in failure.message) == suppressed
+    assert ("suppress_errors" in failure.message) == suppressed
 
 
 def test_a_frame_that_is_left_to_python_is_a_failure_in_a_trace_and_a_recording() -> None:
@@ -79,13 +80,10 @@ def test_a_frame_that_is_left_to_python_is_a_failure_in_a_trace_and_a_recording(
     torch._dynamo.reset()  # Dynamo does not look again at what it left to Python
     (failure,) = trace.failures
     assert error is None and (failure.stage, failure.step, failure.fatal) == ("dynamo", "skipped frame", False)
-    assert (
-        "breaks_in_try" in failure.message
-        and "runs in Python as a whole: Call to `torch._dynamo.graph_break()`" in failure.message
-    )
+    assert not untold(failure.message, "breaks_in_try", "Python", "torch._dynamo.graph_break()")
     traced = explorer.trace(breaks_in_try, torch.ones(2), backend="eager")
     (failure,) = traced.failures
-    assert failure.message.startswith("nothing was compiled: Dynamo leaves this function to Python: Call to")
+    assert not untold(failure.message, "Dynamo", "Python", "torch._dynamo.graph_break()")
     for made in (trace, traced):
         assert [row["line"] for row in made.graph_breaks] == [breaks_in_try.__code__.co_firstlineno + 3]
 
@@ -101,7 +99,8 @@ def test_a_backend_that_raises_in_the_backward_is_a_failure_as_in_the_forward() 
         trace.raise_for_failures()
     trace, error = recorded(lambda: torch.compile(lambda x: x.cos(), backend=backend)(x).sum().backward())
     assert isinstance(error, ValueError)
-    assert [str(f) for f in trace.failures] == ["compile, ValueError: the backward could not be compiled: this backend refuses"]
+    (failure,) = trace.failures
+    assert not untold(str(failure), "compile", "ValueError", "backward", "this backend refuses")
 
 
 def test_an_error_of_the_function_itself_still_goes_through() -> None:
@@ -130,9 +129,9 @@ def test_the_recompile_limit_is_a_row_and_a_failure_with_the_way_there(fullgraph
         trace, error = recorded(run)
     (failure,) = trace.failures
     assert (failure.stage, failure.step, failure.fatal) == ("dynamo", "recompile_limit", fullgraph)
-    assert "allows, 3 times" in failure.message and "mark_dynamic" in failure.message
+    assert not untold(failure.message, "times", "recompile_limit", "3", "mark_dynamic", "dynamic=True")
     assert [line.strip() for line in failure.message.splitlines()[1:]] == [f"compile {n}: n == {n + 1}" for n in (1, 2, 3)]
-    assert trace.recompiles[-1]["guard"] == "recompile_limit (3) is reached: times is not compiled for this call"
+    assert not untold(trace.recompiles[-1]["guard"], "recompile_limit (3)", "times")
     assert (error is not None) == fullgraph
 
 
@@ -148,13 +147,13 @@ def test_a_stance_that_keeps_functions_from_being_compiled_is_named(stance: str)
         traced = explorer.trace(lambda x: x.sin(), torch.ones(2), backend="eager")
     for trace in (traced, recorded(run)[0]):
         (failure,) = trace.failures
-        assert failure.message.startswith(f'nothing was compiled: torch.compiler.set_stance("{stance}") was in force')
+        assert not untold(failure.message, f'torch.compiler.set_stance("{stance}")')
 
 
 def test_the_default_stance_is_not_spoken_of() -> None:
     """A trace of a function without tensor operations says just that, and a recording without compiles says nothing."""
     (failure,) = explorer.trace(lambda: 1, backend="eager").failures
-    assert "runs no tensor operation" in failure.message
+    assert not untold(failure.message, "tensor operation")
     assert recorded(lambda: None)[0].failures == ()
 
 
@@ -168,13 +167,13 @@ def test_a_switch_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -
     environment = {**os.environ, "TORCH_COMPILE_DISABLE": "1"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    assert len(lines) == 2 and all("switched off: TORCH_COMPILE_DISABLE=1 is set" in line for line in lines)
+    assert len(lines) == 2 and all("TORCH_COMPILE_DISABLE=1" in line for line in lines)
     # torch's other switch sets the same setting when torch is imported
     monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
     with torch._dynamo.config.patch(disable=True):
         traces = (recorded(lambda: torch.compile(torch.sin)(torch.ones(2)))[0], explorer.trace(torch.sin, torch.ones(2)))
     for trace in traces:
-        assert "switched off: TORCHDYNAMO_DISABLE=1 is set" in "".join(map(str, trace.failures))
+        assert "TORCHDYNAMO_DISABLE=1" in "".join(map(str, trace.failures))
 
 
 def test_unbacked_symbols_are_rows() -> None:

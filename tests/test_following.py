@@ -10,6 +10,7 @@ import pytest
 from explorer.questions.memory import memory_of
 from explorer.questions.provenance import follow
 from explorer.traced import Trace
+from tests.facts import untold
 from tests.in_tab import APP, drawn, reveal, selected, show
 
 #: What the panes show: the id of the text, and the lines of it that can be seen.
@@ -122,7 +123,7 @@ def test_a_row_of_the_kernels_brings_its_source(opened, rotary):
     kernel = next(k for k in rotary.kernels if "sigmoid" in k.name)
     panel.get_by_role("button", name=kernel.name, exact=True).click()
     said = tab.locator(".status").inner_text()
-    assert said.startswith("← Rotary.forward:4 `return x + self.down(") and "and 2 more lines" in said
+    assert said.startswith("← Rotary.forward:4 `return x + self.down(") and not untold(said, "2 more")
     tab.get_by_role("tab", name="Code").click()
     followed(tab, rotary)
 

@@ -23,6 +23,7 @@ from explorer.questions.summary import summary_rows
 from explorer.traced import Trace, loads
 from explorer.traced.choice import Choice
 from tests.each import each
+from tests.facts import says, untold
 
 Replayed = Callable[[str], Trace]
 
@@ -74,7 +75,7 @@ def test_text_of_one_graph_or_frame(mlp: Trace, toy: Trace) -> None:
 
 def test_text_of_an_unknown_stage_offers_the_nearest(mlp: Trace) -> None:
     """A stage that the trace lacks is an InputError that names the nearest, and only stages the trace has."""
-    with pytest.raises(InputError, match="unknown stage of this trace 'post_gard': did you mean 'post_grad'") as caught:
+    with pytest.raises(InputError, match=says("stage", "'post_gard'", "'post_grad'")) as caught:
         mlp.text("post_gard")
     assert "'graph_break'" not in str(caught.value) and "'backward'" in str(caught.value)
 
@@ -95,7 +96,7 @@ def test_find_gives_artifacts_in_order_and_nothing_for_nothing(toy: Trace) -> No
 def test_artifact_by_id_offers_the_nearest(toy: Trace) -> None:
     """An id that is not there is an InputError with the nearest ids."""
     assert toy.artifact("0/0:dynamo").stage == "dynamo"
-    with pytest.raises(InputError, match=r"unknown artifact '0/0:dynam'.*'0/0:dynamo'"):
+    with pytest.raises(InputError, match=says("artifact", "'0/0:dynam'", "'0/0:dynamo'")):
         toy.artifact("0/0:dynam")
 
 
@@ -108,7 +109,7 @@ def test_a_kernel_knows_its_name_language_and_source(mlp: Trace) -> None:
     assert [k.name for k in mlp.kernels] == ["cpp_fused_gelu_0", "cpp_fused_gelu_gelu_backward_sum_0", "cpp_fused_sum_1"]
     assert first.language == "cpp" and first.source.startswith("#include")
     assert first.text() == first.text("kernel") == first.source == first.artifact.text
-    assert repr(first) == f"<Kernel cpp_fused_gelu_0: {len(first.artifact.lines)} lines of cpp; text of kernel>"
+    assert not untold(repr(first), "Kernel cpp_fused_gelu_0", f"{len(first.artifact.lines)} lines", "cpp", "kernel")
     assert "#include" in first._repr_html_()
 
 
@@ -121,7 +122,7 @@ def test_kernels_of_the_same_name_in_two_frames_are_told_apart(recompiled: Trace
 
 def test_a_kernels_unknown_stage_offers_those_it_has(mlp: Trace) -> None:
     """A stage that a kernel has no text in is an InputError that lists those it has."""
-    with pytest.raises(InputError, match="unknown stage of this kernel 'kernels': did you mean 'kernel'"):
+    with pytest.raises(InputError, match=says("stage", "'kernels'", "'kernel'")):
         mlp.kernels[0].text("kernels")
 
 
@@ -233,10 +234,11 @@ def test_the_summary_has_no_seconds_where_none_were_measured() -> None:
 def test_the_repr_counts_and_lists_stages(toy: Trace, recompiled: Trace) -> None:
     """The first line says what was traced and how much there is; then comes a row a stage; nothing is cut off."""
     first, head, *rows = repr(toy).splitlines()
-    assert first.startswith("<Trace of toy_example for cpu: 3 frames, 1 graph break, 3 kernels")
+    assert not untold(first, "Trace", "toy_example", "cpu", "3 frames", "1 graph break", "3 kernels")
     assert head.split() == ["frame", "stage", "graph", "count", "lines", "seconds", "changes"]
     assert len([r for r in rows if not r.startswith("failure")]) == len(list(summary_rows(toy)))
-    assert repr(recompiled).startswith("<Trace of recompile for cpu: 3 frames, 2 recompiles, 3 kernels>")
+    first, *_ = repr(recompiled).splitlines()
+    assert not untold(first, "Trace", "recompile", "cpu", "3 frames", "2 recompiles", "3 kernels") and "break" not in first
 
 
 def test_the_repr_names_every_failure() -> None:
@@ -246,7 +248,9 @@ def test_the_repr_names_every_failure() -> None:
         Failure("compile", "BackendError", "it broke\nin many\nlines", fatal=True),
     )
     lines = repr(Trace(failures=failures)).splitlines()
-    assert lines[-2:] == ["failure: guards, not shown: KeyError: 'x'", "failure: compile, BackendError: it broke …"]
+    first, second = lines[-2:]
+    assert not untold(first, "failure", "guards", "KeyError: 'x'")
+    assert not untold(second, "failure", "compile", "BackendError", "it broke …")
     assert "2 failures" in lines[0]
 
 
@@ -265,7 +269,7 @@ def test_only_compiled_functions_are_counted_as_frames() -> None:
         artifact("d", "phase", frame="", data=plain({"rows": ()})),
     )
     trace = Trace(artifacts=made)
-    assert "<Trace of ? for ?: 1 frame>" in repr(trace)
+    assert not untold(repr(trace).partition("\n")[0], "Trace", "1 frame")
     assert trace.frames == ("0/0", "1/-") and [row["frame"] for row in trace.functions] == ["0/0", "1/-"]
     assert [row["frame"] for row in summary_rows(trace)] == ["", "0/0", "1/-"]
 
@@ -299,9 +303,10 @@ def test_follow_refuses_lines_and_artifacts_that_are_not_there(toy: Trace) -> No
     last = len(toy.artifact("0/0:dynamo").lines)
     toy.follow("0/0:dynamo", last)
     for line in (0, -1, last + 1):
-        with pytest.raises(InputError, match=f"'0/0:dynamo' has lines 1 to {last}, not {line}"):
+        with pytest.raises(InputError, match=says("'0/0:dynamo'", "lines")) as caught:
             toy.follow("0/0:dynamo", line)
-    with pytest.raises(InputError, match="unknown artifact"):
+        assert not untold(str(caught.value).replace("0/0:dynamo", ""), "1", str(last), str(line))
+    with pytest.raises(InputError, match=says("artifact", "'0/0:dynam'")):
         toy.follow("0/0:dynam", 1)
 
 
@@ -400,7 +405,7 @@ def test_every_verb_that_needs_a_live_trace_is_asked_of_a_loaded_one() -> None:
 def test_a_loaded_trace_says_what_it_cannot_do(name: str, mlp: Trace) -> None:
     """Without the live process each such verb is a LiveError that says what was asked and what to do."""
     loaded = loads(dumps(mlp))
-    with pytest.raises(LiveError, match=f"{re.escape(name)} needs the process that made this trace; call explorer.trace again"):
+    with pytest.raises(LiveError, match=says(name, "process", "explorer.trace")):
         NEEDS_LIVE[name](loaded)
 
 
@@ -449,14 +454,12 @@ def test_a_trace_cannot_be_changed(mlp: Trace) -> None:
 
 def test_a_stage_that_is_elsewhere_says_where(toy: Trace, mlp: Trace) -> None:
     """A frame or graph that has no such stage is an error that names those that have, for texts, memory and diagrams."""
-    with pytest.raises(InputError, match="this trace has no 'dynamo' for frame='7/0'; it has one for frame='0/0' or frame='1/0'"):
+    with pytest.raises(InputError, match=says("'dynamo'", "frame='7/0'", "frame='0/0'", "frame='1/0'")):
         toy.text("dynamo", "7/0")
     for asked in (mlp.text, mlp.diagram):
-        with pytest.raises(
-            InputError, match=r"this trace has no 'post_grad' for graph='joint'; it has one for .*'forward' or .*'backward'"
-        ):
+        with pytest.raises(InputError, match=says("'post_grad'", "graph='joint'", "graph='forward'", "graph='backward'")):
             asked("post_grad", graph="joint")
-    with pytest.raises(InputError, match="this trace has no 'output_code' for frame='9'"):
+    with pytest.raises(InputError, match=says("'output_code'", "frame='9'")):
         mlp.memory.peak("9")
 
 
@@ -464,15 +467,15 @@ def test_an_artifact_stands_for_its_id(toy: Trace) -> None:
     """follow and artifact take an artifact of the trace itself; one of another trace, or no line, is refused."""
     (first, *_) = toy.find("source")
     assert toy.artifact(first) is first and toy.follow(first, 1) == toy.follow(first.id, 1)
-    with pytest.raises(InputError, match="unknown artifact"):
+    with pytest.raises(InputError, match=says("artifact")):
         toy.follow(artifact("0/0:source", "source"), 1)
-    with pytest.raises(InputError, match=r"lines 1 to .*, not '1'"):
+    with pytest.raises(InputError, match=says("lines", "1", "'1'")):
         toy.follow(first.id, "1")  # type: ignore[arg-type]
 
 
 def test_a_trace_without_modules_has_none_to_follow(toy: Trace) -> None:
     """Where no node is in an nn.Module that is what is said, not a list of nothing."""
-    with pytest.raises(InputError, match=r"no node of this trace is in an nn.Module"):
+    with pytest.raises(InputError, match=says("node", "nn.Module")):
         toy.follow_module("h.0")
 
 
@@ -481,7 +484,8 @@ def test_the_summary_has_what_failed_without_a_text() -> None:
     failures = (Failure("dynamo", "link", "one"), Failure("compile", "E", "two", fatal=True), Failure("compile", "E", "three"))
     summary = Trace(artifacts=(artifact("0/0:dynamo", "dynamo"),), failures=failures).summary()
     assert list(summary["stage"]) == ["dynamo", "compile"] and list(summary["count"]) == [1, 0]
-    assert list(summary["failures"]) == ["dynamo, lines not linked: one", "compile, E: two; compile, E: three"]
+    linking, compiling = summary["failures"]
+    assert not untold(linking, "dynamo", "one") and not untold(compiling, "compile", "E: two", "E: three")
 
 
 def test_tables_of_a_trace_without_rows_have_the_columns_of_those_with(replayed: Callable[[str], Trace]) -> None:

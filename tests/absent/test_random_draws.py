@@ -7,6 +7,7 @@ import torch
 
 import explorer
 from explorer.absent.random_draws import ASSUMED, draws_random_numbers
+from tests.facts import untold
 
 pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
 
@@ -94,7 +95,7 @@ def test_a_skipped_function_that_draws_on_the_gpu_says_what_to_do() -> None:
     """What Dynamo skips runs inside of compiled code, where nothing is on the GPU; under torch.compiler.disable it works."""
     with pytest.raises(RuntimeError, match=r"CUDA|NVIDIA") as caught, explorer.record("h100"):
         torch.compile(lambda x: skipped(x.sin()).cos())(torch.ones(8))
-    assert any("put torch.compiler.disable on it" in note for note in caught.value.__notes__)
+    assert any(not untold(note, "Dynamo", "torch.compiler.disable") for note in caught.value.__notes__)
     with explorer.record("h100") as recorded:
         torch.compile(lambda x: torch.compiler.disable(skipped)(x.sin()).cos())(torch.ones(8))
     assert assumed(recorded.trace) == [ASSUMED] and recorded.trace.failures == ()

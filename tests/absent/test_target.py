@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import explorer
+from tests.facts import says
 
 
 def test_targets_say_what_works_here() -> None:
@@ -30,5 +31,5 @@ def test_a_torch_device_is_a_target_too() -> None:
     """A device of torch's stands for its type; a GPU by number is refused, and it is said what to do."""
     x = torch.randn(4)
     assert explorer.trace(torch.sin, x, target=torch.device("cpu"), backend="eager").meta["target"] == "cpu"  # type: ignore[arg-type]
-    with pytest.raises(explorer.InputError, match="'cuda:1': a GPU is not chosen by number; put the arguments on it"):
+    with pytest.raises(explorer.InputError, match=says("'cuda:1'", "arguments", "target='auto'")):
         explorer.trace(torch.sin, x, target="cuda:1")

@@ -15,6 +15,7 @@ from explorer.errors import InputError
 from explorer.model.artifacts import Bisected
 from explorer.model.records import typed
 from explorer.traced import Trace
+from tests.facts import says
 from tests.in_tab import show
 
 pytestmark = pytest.mark.compile
@@ -63,9 +64,9 @@ def test_what_a_bisection_found_is_in_the_file(judged: Judged, tmp_path: Path) -
 def test_a_bisection_of_another_trace_is_refused(judged: Judged) -> None:
     """Its launches are not those of this code."""
     other = explorer.trace(torch.sin, torch.randn(8), target="h100")
-    with pytest.raises(InputError, match="another trace"):
+    with pytest.raises(InputError, match=says("bisection", "another", "t.bisect()")):
         other.with_bisection(judged[1])
-    with pytest.raises(InputError, match=r"takes what t\.bisect\(\) returns"):
+    with pytest.raises(InputError, match=says("with_bisection", "t.bisect()", "int")):
         other.with_bisection(3)  # type: ignore[arg-type]
 
 

@@ -18,6 +18,7 @@ from explorer.compilers.compilers import compiler_named
 from explorer.compilers.iree.compile import HOST, tool
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES
+from tests.facts import says, untold
 from tests.programs import Small
 
 IREE = compiler_named("iree")
@@ -127,14 +128,14 @@ def test_other_targets_are_text_and_a_crash_of_iree_is_a_failure() -> None:
     assert not re.search(r"^\s*\.loc", texts["cuda"].text, re.M), "IREE writes no lines into PTX; where it does, link them"
     (failure,) = trace.failures
     assert (failure.stage, failure.step, failure.fatal) == ("iree_target", "cuda:h100", False)
-    assert "crashed with signal 11" in failure.message and "Unknown CUDA target 'h100'" in failure.message
+    assert not untold(failure.message, "signal 11") and "Unknown CUDA target 'h100'" in failure.message
     assert "backtrace" not in failure.message and all(row["equal"] for row in trace.check())
 
 
 @live
 def test_a_target_that_iree_does_not_have_is_refused() -> None:
     """The error has the names that there are."""
-    with pytest.raises(explorer.InputError, match="unknown target of IREE 'cudaa': did you mean 'cuda'"):
+    with pytest.raises(explorer.InputError, match=says("IREE", "'cudaa'", "'cuda'")):
         explorer.trace(Small(), torch.randn(2, 8), backend="iree", options={"targets": ["cudaa"]})
 
 
@@ -150,15 +151,17 @@ def test_an_error_of_iree_is_a_failure_and_the_trace_stands_up_to_there() -> Non
 def test_without_iree_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what IREE is and how to install it."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
-    with pytest.raises(explorer.InputError, match=r"backend 'iree': IREE, an MLIR compiler .*torch-compile-explorer\[iree\]"):
+    with pytest.raises(explorer.InputError, match=says("'iree'", "MLIR", "torch-compile-explorer[iree]")):
         explorer.trace(Small(), torch.randn(2, 8), backend="iree")
 
 
 @pytest.mark.parametrize(
-    ("how", "message"), [({"mode": "max-autotune"}, "mode is Inductor's"), ({"options": {"flag": 1}}, "'flags'")]
+    ("how", "facts"), [({"mode": "max-autotune"}, ("mode", "Inductor")), ({"options": {"flag": 1}}, ("'flag'", "'flags'"))]
 )
-def test_what_iree_does_not_take_is_refused(how: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_iree_does_not_take_is_refused(
+    how: dict[str, object], facts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A mode, and an option that it does not have, are the user's mistake."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: True)
-    with pytest.raises(explorer.InputError, match=message):
+    with pytest.raises(explorer.InputError, match=says(*facts)):
         explorer.trace(Small(), torch.randn(2, 8), backend="iree", **how)  # type: ignore[arg-type]

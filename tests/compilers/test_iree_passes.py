@@ -14,6 +14,7 @@ from explorer.compilers.compilers import compiler_named
 from explorer.compilers.iree.compile import HOST, tool
 from explorer.compilers.iree.differences import Module, difference
 from explorer.compilers.iree.passes import PRINTED, Passes, dumps
+from tests.facts import untold
 from tests.programs import Small
 
 IREE = compiler_named("iree")
@@ -110,7 +111,7 @@ def test_each_pass_that_iree_says_changed_the_module_is_shown(tmp_path: Path) ->
     )
     (failure,) = trace.failures
     assert (failure.stage, failure.step, failure.fatal) == ("iree_pass", "the passes", False)
-    assert "no pass of that name changed the module: no-such-pass" in failure.message
+    assert not untold(failure.message, "no-such-pass", "t.table('iree_pass')") and "convert-*" not in failure.message
     rows = trace.table("iree_pass")
     (tmp_path / "module.mlir").write_text(trace.text("iree_torch"), encoding="utf-8")
     generic = [flag for flag in PRINTED if "local-scope" not in flag] + ["--mlir-print-op-generic", "--iree-input-type=torch"]

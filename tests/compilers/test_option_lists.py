@@ -12,6 +12,7 @@ from explorer.compilers.iree.backend import iree_backend
 from explorer.compilers.option_lists import texts_of
 from explorer.compilers.tvm.backend import tvm_backend
 from explorer.compilers.xla.backend import xla_backend
+from tests.facts import says
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ from explorer.compilers.xla.backend import xla_backend
 )
 def test_one_text_alone_is_refused(backend: Callable[..., Any], name: str) -> None:
     """Its characters would be taken for flags or names."""
-    with pytest.raises(InputError, match=rf"option '{name}' is a list, and 'cse' is none: write \['cse'\]"):
+    with pytest.raises(InputError, match=says(repr(name), "list", "['cse']")):
         backend(None, {name: "cse"})
 
 

@@ -21,6 +21,7 @@ from explorer.stages.cpp.assembly import is_instruction
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree.assembly import bounds
 from explorer.stages.tvm import STAGES
+from tests.facts import says, untold
 from tests.programs import Changing, Small
 
 TVM = compiler_named("tvm")
@@ -163,7 +164,9 @@ def test_a_pass_that_changed_nothing_cannot_be_shown_whole() -> None:
     names = ["FuseOps", "NoSuchPass"]
     trace = explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"after_passes": names})
     (failure,) = trace.failures
-    assert (failure.stage, failure.fatal) == ("tvm_pass", False) and "NoSuchPass; t.table('tvm_pass')" in failure.message
+    assert (failure.stage, failure.fatal) == ("tvm_pass", False) and not untold(
+        failure.message, "NoSuchPass", "t.table('tvm_pass')"
+    )
     assert [artifact.data["name"] for artifact in trace.find("tvm_after_pass")] == ["FuseOps"]
 
 
@@ -174,7 +177,7 @@ def test_a_target_that_ends_tvm_leaves_the_trace() -> None:
     trace = explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"targets": ["metal"]})
     (failure,) = trace.failures
     assert (failure.stage, failure.step, failure.fatal) == ("tvm_target", "metal", False)
-    assert "TVM crashed with signal 11" in failure.message
+    assert not untold(failure.message, "TVM", "signal 11")
     assert all(row["equal"] for row in trace.check())
 
 
@@ -182,7 +185,7 @@ def test_a_target_that_ends_tvm_leaves_the_trace() -> None:
 @live
 def test_a_target_that_tvm_does_not_have_is_refused() -> None:
     """The error has the names that there are."""
-    with pytest.raises(explorer.InputError, match="unknown target of TVM 'cudaa': did you mean 'cuda'"):
+    with pytest.raises(explorer.InputError, match=says("TVM", "'cudaa'", "'cuda'")):
         explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"targets": ["cudaa"]})
 
 
@@ -213,5 +216,5 @@ def test_torchs_own_backend_of_that_name_is_there_again(monkeypatch: pytest.Monk
 def test_without_tvm_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what TVM is and how to install it."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
-    with pytest.raises(explorer.InputError, match=r"backend 'tvm': TVM, a compiler .*torch-compile-explorer\[tvm\]"):
+    with pytest.raises(explorer.InputError, match=says("'tvm'", "TVM", "torch-compile-explorer[tvm]")):
         explorer.trace(Small(), torch.randn(2, 8), backend="tvm")

@@ -13,6 +13,7 @@ import pytest
 
 import explorer
 from explorer import cli
+from tests.facts import untold
 
 pytestmark = pytest.mark.docs
 
@@ -111,7 +112,8 @@ def test_dead_links_are_found(links: ModuleType, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     pages = {tmp_path / name: text for name, text in written.items()}
     found = [what for _, what in links.dead_links(pages)]
-    assert found == ["no place for b.html#gone", "no file for c.html", "no file for no.svg", "no place for #me"]
+    wanted = [("b.html#gone",), ("file", "c.html"), ("file", "no.svg"), ("#me",)]
+    assert [untold(what, *facts) for what, facts in zip(found, wanted, strict=True)] == [[]] * 4
     assert [what.rpartition(" ")[2] for _, what in links.machine_names(pages)] == ["/Users/ada/x.py", "/home/ada/project/f.py"]
     assert links.main(tmp_path) == 1
 

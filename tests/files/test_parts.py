@@ -28,6 +28,7 @@ from explorer.questions.summary import summary_rows
 from explorer.stages import STAGES
 from explorer.traced import Trace, load, loads
 from tests.each import each
+from tests.facts import says, untold
 
 DATA = Path(__file__).parents[1] / "data"
 #: One recording of each program, and one for a GPU: they have every stage that any recording has.
@@ -178,7 +179,7 @@ def test_a_newer_format_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPat
     """A large file of a later explorer says to upgrade, as a small one does, whatever its limit."""
     newer = written_as(4, FAILED, monkeypatch)
     for limit in (1, files.LIMIT):
-        with pytest.raises(FileError, match="has format 4, this explorer reads up to 3: upgrade explorer"):
+        with pytest.raises(FileError, match=says("t", "format 4", "3", "upgrade")):
             files.loads(newer, "t", limit)
 
 
@@ -195,7 +196,7 @@ def test_an_older_format_is_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("number", ["null", '"3"', "0", "-1", "1.0", "true", "9" * 5000])
 def test_a_format_that_never_was_is_refused(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A format is a whole number from 1 on, also of a large file."""
-    with pytest.raises(FileError, match=r"its format is|damaged"):
+    with pytest.raises(FileError, match=r"format|damaged"):
         loads(written_as(number, FAILED, monkeypatch))
 
 
@@ -209,7 +210,7 @@ def test_a_damaged_file_is_refused_when_it_is_loaded(share: float, replayed: Cal
     place = int(len(data) * share)
     flipped = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
     for damaged in (flipped, data[:place], data[:-1], data[place:]):
-        with pytest.raises(FileError, match=r"damaged|altered|not an explorer trace"):
+        with pytest.raises(FileError, match=r"damaged|altered|explorer trace"):
             loads(damaged)
 
 
@@ -290,8 +291,9 @@ def test_an_index_that_hides_the_memory_of_its_parts_is_refused(
     """Neither a part nor all of them take more memory than the limit, whatever the author of the file wrote into its index."""
     data = forged(files.dumps(LARGE_ONE), index_of(need, part_need, size, *sizes))
     assert len(data) < 20_000
-    with pytest.raises(FileError, match=r"needs? more memory|impossible size|not in the file"):
+    with pytest.raises(FileError, match=says("index")) as raised:
         files.loads(data, "t", 1_000_000)
+    assert len(untold(str(raised.value), "memory", "size", "artifacts")) == 2, "one of the three is wrong"
 
 
 def test_no_part_is_unpacked_beyond_the_size_that_its_index_states() -> None:
@@ -299,7 +301,7 @@ def test_no_part_is_unpacked_beyond_the_size_that_its_index_states() -> None:
     loaded = files.loads(forged(files.dumps(LARGE_ONE), index_of(100_000, 90_000, 40_000, 30_000)), "t", 1_000_000)
     tracemalloc.start()
     try:
-        with pytest.raises(FileError, match="another size"):
+        with pytest.raises(FileError, match=says("damaged", "size", "index")):
             loaded.artifacts[0].text  # noqa: B018
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
@@ -309,7 +311,7 @@ def test_no_part_is_unpacked_beyond_the_size_that_its_index_states() -> None:
 def test_the_memory_of_the_index_itself_is_bounded() -> None:
     """An index that stands for many objects is refused before they are made."""
     many = forged(files.dumps(LARGE_ONE), lambda index: index.update(need=1000, more=[[]] * 100_000))
-    with pytest.raises(FileError, match="its index is damaged, or larger than the limit"):
+    with pytest.raises(FileError, match=says("index", "limit")):
         files.loads(many, "t", 4_000_000)
 
 
@@ -318,5 +320,5 @@ def test_data_nested_too_deeply_is_refused() -> None:
     value: dict[str, Any] = {}
     for _ in range(300):
         value = {"a": value}
-    with pytest.raises(FileError, match="nested deeper than 64 levels"):
+    with pytest.raises(FileError, match=says("nested", "64")):
         loads(files.dumps(replace(LARGE_ONE, meta=value)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
 import os
 import pickle
 import random
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ from explorer.model.events import PhaseMark
 from explorer.model.values import Artifact, Event, Failure, Link, jsonable, plain
 from explorer.traced import Trace, load, loads
 from tests.each import each
+from tests.facts import says
 
 DATA = Path(__file__).parents[1] / "data"
 FUNCTION = {"function": "f", "qualname": "f", "file": "f.py", "line": 3, "first_line": 3, "resume": False, "compiled": True}
@@ -175,7 +178,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(write: Callable[[Trace, Pa
     """Where writing fails half-way the file that was there is still whole, and nothing is left beside it."""
     before = saved.read_bytes()
     # no longer than the write: a report that is printed into a file meanwhile would find the disk full too
-    with full_disk(), pytest.raises(FileError, match=r"cannot write .*: File too large"):
+    with full_disk(), pytest.raises(FileError, match=says(str(saved), os.strerror(errno.EFBIG))):
         write(SMALL, saved)
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]
@@ -206,7 +209,7 @@ def test_saving_keeps_the_mode_of_the_file(saved: Path, tmp_path: Path) -> None:
 def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
     """A pipe or device in the place of the file is refused; it would be gone otherwise."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileError, match="it is a device, a pipe or a socket; give a file"):
+    with pytest.raises(FileError, match=says(str(tmp_path / "pipe"), "device", "socket")):
         SMALL.save(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -226,7 +229,7 @@ def test_a_file_that_ends_too_early_is_refused(saved: Path) -> None:
     data = saved.read_bytes()
     for size in {0, 1, 2, 9, 10, 11, len(data) // 4, len(data) // 2, len(data) - 9, len(data) - 8, len(data) - 1}:
         saved.write_bytes(data[:size])
-        with pytest.raises(FileError, match=r"t\.trace\.json\.gz is truncated, damaged or not an explorer trace file"):
+        with pytest.raises(FileError, match=says("t.trace.json.gz", "damaged")):
             load(saved)
 
 
@@ -260,7 +263,7 @@ def test_any_altered_byte_is_noticed_or_harmless(saved: Path) -> None:
 )
 def test_an_altered_field_is_refused(saved: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Whichever field was changed by hand, the checksum tells."""
-    with pytest.raises(FileError, match="altered after it was saved: its checksum does not match"):
+    with pytest.raises(FileError, match=says("checksum")):
         loads(rewritten(saved.read_bytes(), change))
 
 
@@ -291,7 +294,7 @@ def test_an_altered_field_is_refused(saved: Path, change: Callable[[dict[str, An
 )
 def test_a_file_of_the_wrong_shape_is_refused(saved: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """A file whose checksum fits, but that does not hold what the format promises, is a FileError that says so."""
-    with pytest.raises(FileError, match="does not hold what format 3 promises"):
+    with pytest.raises(FileError, match=says("format 3")):
         loads(rewritten(saved.read_bytes(), change, checksum=True))
 
 
@@ -311,14 +314,14 @@ def test_a_failure_of_format_2_names_its_kernel() -> None:
 def test_a_newer_format_is_refused_with_what_to_do(saved: Path) -> None:
     """A file of a later explorer says to upgrade, before anything in it is looked at."""
     newer = rewritten(saved.read_bytes(), lambda w: w.update(format=4, trace="something new"))
-    with pytest.raises(FileError, match="has format 4, this explorer reads up to 3: upgrade explorer"):
+    with pytest.raises(FileError, match=says("format 4", "3", "upgrade")):
         loads(newer)
 
 
 @pytest.mark.parametrize("number", [None, "1", 0, -1, 1.0, True])
 def test_a_format_that_never_was_is_refused(saved: Path, number: object) -> None:
     """A format is a whole number from 1 on."""
-    with pytest.raises(FileError, match="format"):
+    with pytest.raises(FileError, match=says("format", repr(number))):
         loads(rewritten(saved.read_bytes(), lambda w: w.update(format=number)))
 
 
@@ -326,15 +329,16 @@ def test_a_format_that_never_was_is_refused(saved: Path, number: object) -> None
 def test_another_kind_of_file_is_refused(saved: Path, content: bytes) -> None:
     """Text, an image, JSON without gzip, or only the first bytes of gzip are no trace file."""
     saved.write_bytes(content)
-    with pytest.raises(FileError, match="is truncated, damaged or not an explorer trace file"):
+    with pytest.raises(FileError, match=says(str(saved), "damaged", "trace")):
         load(saved)
 
 
 @pytest.mark.parametrize("value", [[], {}, 3, "explorer", {"explorer": "notes"}, None])
 def test_other_gzipped_json_is_refused(value: object) -> None:
     """Gzipped JSON that does not say it is a trace is not one."""
-    with pytest.raises(FileError, match="is not an explorer trace file"):
-        loads(gzip.compress(json.dumps(value).encode()))
+    with pytest.raises(FileError, match=says("t", "trace")) as raised:
+        files.loads(gzip.compress(json.dumps(value).encode()), "t")
+    assert "damaged" not in str(raised.value)
 
 
 def test_json_nested_too_deeply_is_refused() -> None:
@@ -354,29 +358,30 @@ def nested(depth: int) -> dict[str, Any]:
 def test_data_nested_too_deeply_is_refused(saved: Path) -> None:
     """What Python can read, but what would exhaust a verb that walks it later, is refused too."""
     deep = rewritten(saved.read_bytes(), lambda w: w["trace"]["meta"].update(a=nested(300)), checksum=True)
-    with pytest.raises(FileError, match="nested deeper than 64 levels"):
+    with pytest.raises(FileError, match=says("nested", "64")):
         loads(deep)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "size", "what"),
     [
-        (b" " * 300_000_000, r"holds more than 0.25 GB of text"),
-        (b"[" + b"[]," * 20_000_000, r"would take up to 2\.\d GB of memory"),
-        (b"[" + b"{}," * 20_000_000, r"would take up to 4\.\d GB of memory"),
-        (b"[" + b"1," * 40_000_000, r"would take up to 1\.\d GB of memory"),
+        (b" " * 300_000_000, r"0\.25 GB", "text"),
+        (b"[" + b"[]," * 20_000_000, r"2\.\d GB", "memory"),
+        (b"[" + b"{}," * 20_000_000, r"4\.\d GB", "memory"),
+        (b"[" + b"1," * 40_000_000, r"1\.\d GB", "memory"),
     ],
 )
-def test_a_file_that_would_fill_the_memory_is_refused(content: bytes, said: str) -> None:
+def test_a_file_that_would_fill_the_memory_is_refused(content: bytes, size: str, what: str) -> None:
     """A small file that stands for gigabytes is refused before they are made, with how to allow more."""
     bomb = gzip.compress(content, compresslevel=1)
-    with pytest.raises(FileError, match=rf"{said}, more than the limit of 1 GB: .* explorer.load\(path, limit="):
+    with pytest.raises(FileError, match=says(what, "explorer.load(path, limit=")) as raised:
         loads(bomb)
+    assert all(re.search(rf"(?<![\w.]){figure}", str(raised.value)) for figure in (size, "1 GB"))
 
 
 def test_a_limit_may_be_raised_and_lowered(saved: Path) -> None:
     """The caller sets the limit, and the error names one that would do."""
-    with pytest.raises(FileError, match="more than the limit of 1e-06 GB"):
+    with pytest.raises(FileError, match=says("1e-06 GB", "limit")):
         load(saved, limit=1000)
     assert load(saved, limit=1e5) == SMALL
 
@@ -416,17 +421,17 @@ def test_every_stage_has_a_shape_or_holds_nothing(replayed: Callable[[str], Trac
 
 def test_traces_and_recordings_are_not_taken_for_each_other() -> None:
     """A recording is no trace, and a trace no recording; the message says which was wanted."""
-    with pytest.raises(FileError, match="is not an explorer trace file"):
-        loads(dump_events([], [], {}))
-    with pytest.raises(FileError, match="is not an explorer events file"):
-        load_events(dumps(SMALL))
+    with pytest.raises(FileError, match=says("t", "trace")):
+        files.loads(dump_events([], [], {}), "t")
+    with pytest.raises(FileError, match=says("t", "events")):
+        load_events(dumps(SMALL), "t")
 
 
 def test_a_missing_file_and_a_folder_say_so(tmp_path: Path) -> None:
     """The error names the path and what the system says of it, of a folder what was looked for in it."""
-    with pytest.raises(FileError, match=r"cannot read .*gone\.gz: No such file"):
+    with pytest.raises(FileError, match=says(str(tmp_path / "gone.gz"), os.strerror(errno.ENOENT))):
         load(tmp_path / "gone.gz")
-    with pytest.raises(FileError, match=r"cannot read the folder .*: it has no log of TORCH_TRACE, and no graph of"):
+    with pytest.raises(FileError, match=says(str(tmp_path), "TORCH_TRACE", "TORCH_COMPILE_DEBUG=1")):
         load(tmp_path)
 
 
@@ -468,9 +473,10 @@ def test_the_names_of_the_module_are_those_documented() -> None:
 @pytest.mark.parametrize("write", [Trace.save, Trace.to_html])
 def test_where_nothing_can_be_written_says_why(write: Callable[[Trace, Path], None], tmp_path: Path) -> None:
     """A folder that is not there, or in place of a page, is a FileError that names the path as it was given."""
-    with pytest.raises(FileError, match=r"cannot write .*nowhere/t: there is no folder .*nowhere$"):
+    with pytest.raises(FileError, match=says(str(tmp_path / "nowhere" / "t"), "folder")) as raised:
         write(Trace(), tmp_path / "nowhere" / "t")
-    with pytest.raises(FileError, match="it is a folder; give a file in it, such as"):
+    assert re.search(r"nowhere(?![\w/])", str(raised.value)), "the folder that is missing"
+    with pytest.raises(FileError, match=says("folder", str(tmp_path / "trace"))):
         Trace().to_html(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -478,5 +484,5 @@ def test_where_nothing_can_be_written_says_why(write: Callable[[Trace, Path], No
 def test_a_saved_page_is_no_trace_file(tmp_path: Path) -> None:
     """Loading what to_html wrote says what to do with it, and what to load."""
     Trace().to_html(tmp_path / "t.html")
-    with pytest.raises(FileError, match=r"t.html is a page: open it in a browser"):
+    with pytest.raises(FileError, match=says("t.html", "browser")):
         load(tmp_path / "t.html")

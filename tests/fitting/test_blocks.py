@@ -10,6 +10,7 @@ from explorer.errors import InputError
 from explorer.fitting.blocks import Capture, Hole, capture
 from explorer.fitting.models import call_module
 from explorer.observe.without_data import as_fake
+from tests.facts import says
 
 WIDTH = 8
 
@@ -65,7 +66,7 @@ def test_the_outermost_list_is_the_blocks() -> None:
 
 def test_blocks_that_need_each_others_results_are_refused() -> None:
     """Where a block is given what another made besides the hidden states, the error names it."""
-    with pytest.raises(InputError, match="block 1 of layers is given a tensor that another block made"):
+    with pytest.raises(InputError, match=says("block 1", "layers", "another block", "hidden states")):
         captured(Stack([Layer(), Layer()], carries=True))
 
 

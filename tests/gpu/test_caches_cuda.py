@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import explorer
+from tests.facts import untold
 
 pytestmark = [
     pytest.mark.compile,
@@ -51,4 +52,4 @@ def test_a_kernel_from_the_caches_has_each_of_its_forms(folder: Path) -> None:
         assert [a.text for a in warm.find(stage)] == [a.text for a in cold.find(stage)] != []
     (kernel,), (ptx,) = warm.find("kernel"), warm.find("ptx")
     assert any((link.source, link.target) == (ptx.id, kernel.id) for link in warm.links)
-    assert "was not compiled, so not seen: " in repr(warm)
+    assert "fresh=True" not in repr(cold) and not untold(repr(warm), "record(fresh=True)", "0/0")

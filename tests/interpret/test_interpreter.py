@@ -24,6 +24,7 @@ from explorer.errors import InputError
 from explorer.interpret.interpreter import Interpreter, interpreting
 from explorer.interpret.libdevice import functions
 from tests.each import each
+from tests.facts import says
 
 
 @pytest.fixture
@@ -31,6 +32,10 @@ def interpreter() -> Iterator[Interpreter]:
     """An interpreter, for the tests that only run kernels."""
     with interpreting() as made:
         yield made
+
+
+#: A line's number, wherever it stands in a message.
+LINE = r"(?=.*\bline \d+)"
 
 
 @triton.jit
@@ -437,7 +442,7 @@ def test_every_function_of_libdevice_is_known() -> None:
 def test_a_kernel_that_waits_for_another_program_is_refused(interpreter: Interpreter, how: str) -> None:
     """Programs run in turn, so waiting for a later one would never end: an error names the line."""
     flags, out = torch.zeros(9, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
-    with pytest.raises(InputError, match=r"waiting line \d+: the loop waits for another program"):
+    with pytest.raises(InputError, match=says("waiting", "loop", "program") + LINE):
         interpreter.run(waiting, (flags, out, 8), {"HOW": how}, (8,))
 
 
@@ -452,19 +457,17 @@ def test_a_missing_mask_is_refused_with_the_line(interpreter: Interpreter) -> No
     """A kernel that reaches outside of its tensors is stopped before it does."""
     x, out = torch.randn(100), torch.zeros(100)
     line = add_without_mask.starting_line_number + 3
-    with pytest.raises(
-        InputError, match=rf"add_without_mask line {line}: it reads outside of its tensors: 0 bytes after the end of x"
-    ):
+    with pytest.raises(InputError, match=says("add_without_mask", f"line {line}", "0 bytes", "x", "mask")):
         interpreter.run(add_without_mask, (x, x, out, 100), {"BLOCK": 64}, (2,))
 
 
 def test_a_mistake_in_a_kernel_names_its_line(interpreter: Interpreter) -> None:
     """An error in a kernel's source names the kernel and the line."""
-    with pytest.raises(InputError, match=r"mistaken line \d+: NameError: name 'nothing_of_that_name' is not defined"):
+    with pytest.raises(InputError, match=says("mistaken", "NameError: name 'nothing_of_that_name' is not defined") + LINE):
         interpreter.run(mistaken, (torch.zeros(8),), {"N": 8}, (1,))
-    with pytest.raises(InputError, match="add cannot be called with these arguments"):
+    with pytest.raises(InputError, match=says("add", "arguments", "'y'")):
         interpreter.run(add, (torch.zeros(8),), {"BLOCK": 8}, (1,))
-    with pytest.raises(InputError, match="needs its grid"):
+    with pytest.raises(InputError, match=says("add", "grid")):
         interpreter.run(add, (torch.zeros(8),), {"BLOCK": 8}, None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from explorer.model.values import Event
 from explorer.stages import STAGES
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.traced import Trace
+from tests.facts import says, untold
 
 #: The stages that a kernel's ladder is made of, and its source.
 PER_KERNEL = {stage.name for stage in STAGES if stage.per_kernel}
@@ -76,7 +78,7 @@ def test_every_named_gpu_gets_every_stage(target: Target, source: str) -> None:
 
 def test_without_its_backend_a_gpu_has_no_ladder(source: str) -> None:
     """For an Intel GPU the error names the backends that the installed triton has."""
-    with pytest.raises(explorer.CompileError, match=r"triton \S+ has no backend for Intel GPUs, only for AMD and NVIDIA"):
+    with pytest.raises(explorer.CompileError, match=says("triton", version("triton"), "Intel", "AMD", "NVIDIA")):
         compile_ladder(source, NAME, Target.parse("max1550"))
 
 
@@ -148,9 +150,9 @@ def test_the_candidates_are_those_inductor_would_try() -> None:
     assert second.config == first.candidates[1] and second.texts["ttgir"] != first.texts["ttgir"]
     made = compile_ladder(text, name, H100, config={"XBLOCK": 512, "num_warps": 8})
     assert made.config["XBLOCK"] == 512 and made.metadata["num_warps"] == 8
-    with pytest.raises(explorer.InputError, match="'XBLOK': it has 'XBLOCK'"):
+    with pytest.raises(explorer.InputError, match=says("'XBLOK'", "'XBLOCK'")):
         compile_ladder(text, name, H100, config={"XBLOK": 512})
-    with pytest.raises(explorer.InputError, match="no config 99"):
+    with pytest.raises(explorer.InputError, match=says("config", "99", "0", str(len(first.candidates)))):
         compile_ladder(text, name, H100, config=99)
 
 
@@ -213,40 +215,46 @@ def test_one_broken_kernel_does_not_keep_the_others_from_compiling(source: str) 
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "at", "facts"),
     [
-        (("tmp2 = tmp0 * tmp1", "tmp2 = tmp0 *"), explorer.InputError, "is not valid Python: line 2.: invalid syntax: tmp2"),
-        (("tmp0 * tmp1", "tmp0 * tmp9"), explorer.InputError, r"line 2.: tmp9 is not defined: tmp2 = tmp0 \* tmp9"),
-        (("@triton.jit", "@trition.jit"), explorer.InputError, "cannot be executed: line 1.: NameError: name 'trition'"),
-        (("tmp0 * tmp1", "tl.arange(0, 3)"), explorer.InputError, "line 2.: arange's range must be a power of 2"),
-        (("@triton.jit", ""), explorer.InputError, "cannot be executed: line"),
-        (("'out_ptr0': '*fp32', ", ""), explorer.InputError, r"line \d+: 'NoneType' object"),
+        (("tmp2 = tmp0 * tmp1", "tmp2 = tmp0 *"), "tmp2 =", ("Python", "invalid syntax", "tmp2 = tmp0 *")),
+        (("tmp0 * tmp1", "tmp0 * tmp9"), "tmp2 =", ("tmp9", "tmp2 = tmp0 * tmp9")),
+        (("@triton.jit", "@trition.jit"), "@trition", ("NameError: name 'trition'",)),
+        (("tmp0 * tmp1", "tl.arange(0, 3)"), "tmp2 =", ("arange's range must be a power of 2", "tmp2 = tl.arange(0, 3)")),
+        (("@triton.jit", ""), "@triton_heuristics", ("AttributeError", "function")),
+        (("'out_ptr0': '*fp32', ", ""), "def triton_poi", ("'NoneType' object",)),
     ],
     ids=["syntax", "undefined", "module", "power", "undecorated", "signature"],
 )
-def test_a_wrong_source_is_answered_with_its_line(
-    source: str, change: tuple[str, str], error: type[Exception], said: str
-) -> None:
+def test_a_wrong_source_is_answered_with_its_line(source: str, change: tuple[str, str], at: str, facts: tuple[str, ...]) -> None:
     """A syntax error, an undefined name and what triton refuses name the kernel, the line and the text there."""
-    with pytest.raises(error, match=said):
-        compile_ladder(source.replace(*change), NAME, H100)
+    wrong = source.replace(*change)
+    line = next(n for n, text in enumerate(wrong.splitlines(), 1) if at in text)
+    with pytest.raises(explorer.InputError, match=says(NAME, f"line {line}", *facts)):
+        compile_ladder(wrong, NAME, H100)
 
 
 @pytest.mark.parametrize(
-    ("assembly", "constraints", "said"),
+    ("assembly", "constraints", "stages", "facts"),
     [
-        ("mov.b64 $0, $1;", "=l,q", r"crashed in stage (ptx|llir) \(by signal SIGABRT\)"),
-        ("nonsense $0, $1;", "=r,r", r"(?s)failed in stage cubin.*Not a name of any known instruction: 'nonsense'"),
+        ("mov.b64 $0, $1;", "=l,q", ("ptx", "llir"), ("SIGABRT",)),
+        ("nonsense $0, $1;", "=r,r", ("cubin",), ("Not a name of any known instruction: 'nonsense'",)),
     ],
     ids=["abort", "ptxas"],
 )
 def test_a_kernel_that_crashes_the_compiler_crashes_nothing_else(
-    source: str, assembly: str, constraints: str, said: str, capfd: pytest.CaptureFixture[str]
+    source: str,
+    assembly: str,
+    constraints: str,
+    stages: tuple[str, ...],
+    facts: tuple[str, ...],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Where LLVM aborts its process or ptxas refuses, the error says which and why, and the next kernel compiles."""
     fatal = f'tl.inline_asm_elementwise("{assembly}", "{constraints}", [tmp0], tl.float32, True, 1)'
-    with pytest.raises(explorer.CompileError, match=said):
+    with pytest.raises(explorer.CompileError, match=says(*facts)) as raised:
         compile_ladder(source.replace("tmp0 * tmp1", fatal), NAME, H100)
+    assert any(not untold(str(raised.value).splitlines()[0], stage) for stage in stages)
     assert compile_ladder(source, NAME, H100).binary
     assert capfd.readouterr() == ("", "")
 
@@ -266,7 +274,7 @@ def test_a_worker_that_dies_is_replaced(source: str) -> None:
 def test_a_stage_that_fails_says_what_the_compiler_printed(source: str) -> None:
     """TTIR that MLIR cannot parse gives the stage and MLIR's own message."""
     job: dict[str, Any] = {**ladders.lower(source, NAME, H100).job, "ttir": "module { tt.nonsense }"}
-    with Worker() as worker, pytest.raises(explorer.CompileError, match=r"(?s)stage ttir.*tt\.nonsense"):
+    with Worker() as worker, pytest.raises(explorer.CompileError, match=says("ttir", "tt.nonsense")):
         worker.ask(job)
 
 
@@ -320,7 +328,7 @@ def test_a_kernel_tells_its_resources_candidates_and_launches() -> None:
     saved = Trace.of_events([*events, *made.events]).kernels[0]
     assert saved.resources == kernel.resources
     for action in (saved.passes, lambda: saved.candidate(1), lambda: saved.text("sass")):
-        with pytest.raises(explorer.LiveError, match="needs the process"):
+        with pytest.raises(explorer.LiveError, match=says("process", "explorer.trace")):
             action()
 
 

@@ -15,6 +15,7 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact
 from explorer.payload import payload
 from explorer.traced import Trace
+from tests.facts import untold
 from tests.in_tab import go_to_line, load_axe, serious
 
 #: A matrix product that triton 3.7 compiled for an A100, without its locations.
@@ -48,7 +49,7 @@ def test_a_selected_line_shows_who_holds_what(opened, matmul):
     """A line of a matrix product shows its fragment; each box names the thread and registers that Python's layout says."""
     tab = opened(matmul)
     panel = select(tab, line_of("tt.dot "))
-    assert "nvidia_mma in registers, 64x64 of 32 bits" in panel.inner_text()
+    assert not untold(panel.inner_text(), "nvidia_mma", "registers", "64x64", "32 bits")
     held = holders(layout_named(TEXT, "#mma").linear)
     seen = 0
     for owner, words in boxes(panel):

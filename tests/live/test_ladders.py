@@ -10,6 +10,7 @@ import torch
 import explorer
 from explorer.files.trace_file import dumps
 from explorer.traced import loads
+from tests.facts import says, untold
 
 pytest.importorskip("triton")
 
@@ -43,16 +44,16 @@ def test_a_kernel_lists_the_stages_it_has_a_text_of(nvidia: explorer.Trace, amd:
         assert kernel.stages == ("kernel", "ttir", "ttgir", "llir", *machine)
         assert all(kernel.text(stage).strip() for stage in kernel.stages)
         registers = kernel.resources["registers"]
-        assert repr(kernel).endswith(f"lines of triton, {registers} registers; text of {', '.join(kernel.stages)}>")
+        assert not untold(repr(kernel), kernel.name, "triton", f"{registers} registers", ", ".join(kernel.stages))
 
 
 def test_another_vendors_machine_code_is_refused_with_what_there_is(nvidia: explorer.Trace, amd: explorer.Trace) -> None:
     """A stage of the other vendor, a misspelt one, or one for all kernels: the error says what there is."""
-    with pytest.raises(explorer.InputError, match=r"'amdgcn': .*valid are 'kernel', 'llir', 'ptx', 'sass'"):
+    with pytest.raises(explorer.InputError, match=says("'amdgcn'", "'kernel'", "'ptx'", "'sass'")):
         nvidia.kernels[0].text("amdgcn")
-    with pytest.raises(explorer.InputError, match="did you mean 'sass'"):
+    with pytest.raises(explorer.InputError, match=says("'sas'", "'sass'")):
         nvidia.kernels[0].text("sas")
-    with pytest.raises(explorer.InputError, match=r"'sass': .*valid are 'amdgcn', 'kernel'"):
+    with pytest.raises(explorer.InputError, match=says("'sass'", "'amdgcn'", "'kernel'")):
         amd.kernels[0].text("sass")
     with pytest.raises(explorer.InputError, match=r"t\.kernels\[0\]\.text\('sass'\)"):
         nvidia.text("sass")
@@ -84,7 +85,7 @@ def test_with_sass_needs_an_nvidia_gpu_and_the_process(nvidia: explorer.Trace, a
         amd.with_sass()
     loaded = loads(dumps(nvidia))
     assert "sass" not in loaded.kernels[0].stages
-    with pytest.raises(explorer.LiveError, match=r"explorer\.trace again"):
+    with pytest.raises(explorer.LiveError, match=says("explorer.trace")):
         loaded.with_sass()
     held = loads(dumps(nvidia.with_sass()))
     assert held.with_sass() == held and held.kernels[0].text("sass") == nvidia.kernels[0].text("sass")

@@ -20,6 +20,7 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact
 from explorer.questions.kernels import wrapper_file
 from explorer.splice.tuning import Tune
+from tests.facts import says
 
 triton = pytest.importorskip("triton")
 
@@ -114,38 +115,38 @@ ASK: dict[str, Callable[[Case], object]] = {
 }
 MEMBERS = [name for name in (*Live.__annotations__, *vars(Live)) if not name.startswith("_")]
 
-CPP, CHOICES = r"text\('assembly'\) is its machine code", r"candidates lists its configs"
-OF_KERNEL = {
-    "result": r"t\.run\(\) runs it",
-    "gradients": r"trace the function that launches it, with train=True",
-    "benchmark": "do_bench",
-    "time_kernels": "do_bench",
-    "launches": r"t\.run\(\) gives the tensors",
-    **dict.fromkeys(("edit", "variants", "standing", "reset", "tune"), r"call explorer\.trace_kernel again"),
-    "calls": r"traces the function that launches it",
-    "trace_again": r"t\.kernels\[0\]\.candidate\(config\)",
-    "compare": r"t\.check\(expected=…\)",
-    "race": "do_bench",
-    "assembly": r"t\.kernels\[0\]\.stages",
+CPP, CHOICES = ("text('assembly')",), ("t.kernels[0].candidates", "t.kernels[0].candidate(n)")
+OF_KERNEL: dict[str, tuple[str, ...]] = {
+    "result": ("t.run()", "t.check(expected=…)"),
+    "gradients": ("train=True",),
+    "benchmark": ("do_bench",),
+    "time_kernels": ("do_bench",),
+    "launches": ("t.run()", "launches"),
+    **dict.fromkeys(("edit", "variants", "standing", "reset", "tune"), ("explorer.trace_kernel",)),
+    "calls": ("output code", "explorer.trace(f, x)"),
+    "trace_again": ("t.kernels[0].candidate(config)",),
+    "compare": ("t.check(expected=…)",),
+    "race": ("do_bench",),
+    "assembly": ("'assembly'", "t.kernels[0].stages"),
     **dict.fromkeys(("choice", "choice_stages", "choice_passes", "choice_source"), CHOICES),
 }
 #: What is not there, with the advice that is given. Everything else works.
-ADVICE: dict[str, dict[str, str]] = {
+ADVICE: dict[str, dict[str, tuple[str, ...]]] = {
     "function": {
         **dict.fromkeys(("sass", "ptx_lines", "binary", "passes", "candidate"), CPP),
-        **dict.fromkeys(("choice", "choice_passes"), "target='h100'"),
-        "choice_source": r"t\.failures says why",
-        "time_kernels": r"t\.with_profile\(prof\)",
-        "edit": "backend='inductor'",
-        "tune": r"k\.edit\(source=…\)",
+        **dict.fromkeys(("choice", "choice_passes"), ("target='h100'",)),
+        "choice_source": ("t.failures",),
+        "time_kernels": ("t.with_profile(prof)",),
+        "edit": ("backend='inductor'",),
+        "tune": ("k.edit(source=…)",),
     },
     "function for a GPU": {
-        **dict.fromkeys(("benchmark", "race", "time_kernels"), r"t\.kernels\.table\(\) estimates"),
-        "assembly": r"t\.kernels\[n\]\.stages",
-        **dict.fromkeys(("choice", "choice_passes", "choice_source"), r"t\.failures says why"),
+        **dict.fromkeys(("benchmark", "race", "time_kernels"), ("'h100'", "t.kernels.table()")),
+        "assembly": ("'assembly'", "t.kernels[n].stages"),
+        **dict.fromkeys(("choice", "choice_passes", "choice_source"), ("t.failures",)),
     },
     "kernel": OF_KERNEL,
-    "kernel for AMD": dict.fromkeys(("sass", "ptx_lines"), "'amdgcn' is its machine code"),
+    "kernel for AMD": dict.fromkeys(("sass", "ptx_lines"), ("SASS", "'amdgcn'")),
 }
 
 
@@ -160,9 +161,9 @@ def test_every_member_works_or_says_what_to_do_instead(name: str, member: str, c
     if advice is None:
         ASK[member](case)
         return
-    with pytest.raises(NoVerbError, match=advice) as caught:
+    with pytest.raises(NoVerbError, match=says(*advice)) as caught:
         ASK[member](case)
-    assert re.fullmatch(r"[^:;]+: .+; .+", str(caught.value), re.DOTALL), "what, why and what to do"
+    assert len(re.findall(r"[^:;.]+(?:[:;.]\s|$)", str(caught.value))) >= 3, "what, why and what to do"
     assert isinstance(caught.value, LiveError) and isinstance(caught.value, InputError)
 
 
@@ -188,14 +189,14 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
         assert names - own == set(MEMBERS)
 
 
-VERBS: dict[str, tuple[Callable[[explorer.Trace], object], type[ExplorerError], str]] = {
+VERBS: dict[str, tuple[Callable[[explorer.Trace], object], type[ExplorerError], tuple[str, ...]]] = {
     "result": (lambda t: t.result, NoVerbError, OF_KERNEL["result"]),
     "gradients": (lambda t: t.gradients, NoVerbError, OF_KERNEL["gradients"]),
     "benchmark": (lambda t: t.benchmark(), NoVerbError, OF_KERNEL["benchmark"]),
     "what_if": (lambda t: t.what_if(fusion=explorer.Veto("op0", "op1")), NoVerbError, OF_KERNEL["trace_again"]),
     "text": (lambda t: t.kernels[0].text("assembly"), NoVerbError, OF_KERNEL["assembly"]),
-    "with_assembly": (lambda t: t.with_assembly(), InputError, "assembly"),
-    "choice": (lambda t: t.choice(0), InputError, "Inductor had nothing to choose"),
+    "with_assembly": (lambda t: t.with_assembly(), InputError, ("assembly",)),
+    "choice": (lambda t: t.choice(0), InputError, ("Inductor", "matrix products")),
 }
 
 
@@ -203,7 +204,7 @@ VERBS: dict[str, tuple[Callable[[explorer.Trace], object], type[ExplorerError], 
 def test_a_verb_of_a_kernels_trace_says_what_to_do_instead(verb: str, cases: dict[str, Case]) -> None:
     """What a user asks of the trace of a hand-written kernel gives the advice of its live part, never an AttributeError."""
     ask, error, advice = VERBS[verb]
-    with pytest.raises(error, match=advice):
+    with pytest.raises(error, match=says(*advice)):
         ask(cases["kernel"].trace)
 
 
@@ -215,7 +216,7 @@ def test_a_function_and_a_kernel_are_not_compared(cases: dict[str, Case]) -> Non
         lambda: function.race(kernel, 1),
         lambda: kernel.compare(function),
     ):
-        with pytest.raises(NoVerbError, match=r"t\.check\(expected=…\)"):
+        with pytest.raises(NoVerbError, match=says("t.check(expected=…)")):
             ask()
 
 

@@ -9,6 +9,7 @@ import torch
 
 import explorer
 from explorer.errors import FileError
+from tests.facts import says
 
 
 @pytest.fixture(scope="module")
@@ -57,5 +58,5 @@ def test_a_folder_of_torchs_own_layout_is_found_below_a_run(traced: explorer.Tra
 def test_folders_without_files_are_refused(tmp_path: Path) -> None:
     """The message names what was looked for."""
     (tmp_path / "model__0_inference_0").mkdir()
-    with pytest.raises(FileError, match="none of the files of TORCH_COMPILE_DEBUG=1"):
+    with pytest.raises(FileError, match=says(tmp_path.name, "files", "TORCH_COMPILE_DEBUG=1")):
         explorer.load(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from explorer.mcp.answer import MOST, Answer, as_text
+from tests.facts import untold
 
 
 def test_an_answer_is_small_and_says_what_it_left_out() -> None:
@@ -32,7 +33,7 @@ def test_a_row_that_is_too_long_is_sent_all_the_same_with_its_cells_cut() -> Non
 def test_a_long_text_is_cut_and_counted() -> None:
     """What has no room is said, in characters."""
     sent = Answer("z" * 5000).sent()
-    assert len(sent["answer"]) == 4000 and sent["left_out"] == "1000 characters of the answer"
+    assert len(sent["answer"]) == 4000 and not untold(sent["left_out"], "1000 characters")
 
 
 def test_what_an_agent_reads_has_all_parts() -> None:

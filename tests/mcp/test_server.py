@@ -18,6 +18,7 @@ import torch
 import explorer
 from explorer.mcp.answer import MOST
 from explorer.traced import Trace
+from tests.facts import untold
 
 mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
@@ -147,7 +148,7 @@ def test_a_file_answers_every_question_of_its_data(trace: Trace, ask: Ask) -> No
         assert (await server("lowering", trace="t1", name="relu"))["answer"] == str(trace.lowering("relu"))
         assert "trace_program" in await server.error("check", trace="t1")
         assert "graph_breaks" in await server.error("table", trace="t1", name="graph_break_reasons")
-        assert "lines 1 to" in await server.error("follow", trace="t1", artifact="post_grad", line=999)
+        assert not untold(await server.error("follow", trace="t1", artifact="post_grad", line=999), "lines", "1", "999")
         assert "'t1'" in await server.error("stages", trace="t99")
         assert "no such" in (await server.error("open_trace", path="/nowhere/at/all")).lower()
 
@@ -177,7 +178,7 @@ def test_a_program_is_traced_changed_checked_and_edited(ask: Ask, tmp_path: Path
         text = await server("text", trace=first, stage="kernel", kernel=name)
         source = "\n".join(line[6:] for line in text["answer"].splitlines()[1:])
         wrong = await server("edit", trace=first, kernel=name, source=source.replace("1.0", "2.0"))
-        assert "wrong result" in wrong["answer"] and "the original stays" in wrong["answer"]
+        assert not untold(wrong["answer"], "wrong", "original")
         assert [row["equal"] for row in (await server("check", trace=first))["evidence"]] == [True, True]
         kinds = {row["trace"]: row["kind"] for row in (await server("list_traces"))["evidence"]}
         assert kinds[first] == kinds[second] == "live" and kinds["t1"] == "file"
@@ -198,8 +199,8 @@ def test_a_program_that_fails_crashes_or_hangs_is_named_and_the_others_live(ask:
         assert "was never closed" in await server.error("trace_program", code="", path=str(program), call="f(")
         assert "by signal 6" in await server.error("trace_program", code="import os; os.abort()", call="f()")
         hangs = await server.error("trace_program", code="import time; time.sleep(600)", call="f()", seconds=0.5)
-        assert "no answer in 0.5 s" in hangs
-        assert "either" in await server.error("trace_program", call="f()")
+        assert not untold(hangs, "answer", "0.5 s")
+        assert not untold(await server.error("trace_program", call="f()"), "code", "path")
         assert (await server("stages", trace="t1"))["evidence"]
 
     ask(questions)

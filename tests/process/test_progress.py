@@ -14,6 +14,7 @@ import torch
 
 import explorer
 from explorer.process import progress
+from tests.facts import untold
 
 
 class Terminal(io.StringIO):
@@ -27,7 +28,7 @@ def test_a_terminal_is_shown_the_phase_under_way(monkeypatch: pytest.MonkeyPatch
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     explorer.trace(torch.sin, torch.randn(3), backend="aot_eager")
-    assert "compiling sin" in terminal.getvalue()
+    assert not untold(terminal.getvalue(), "sin")
     assert terminal.getvalue().rstrip(" ").endswith("\r")
 
 

@@ -18,6 +18,7 @@ import torch
 import explorer
 from explorer.process.sigterm import ends_on_sigterm, place_of
 from explorer.traced.ranks import Ranks
+from tests.facts import untold
 
 #: What starts ranks from one process.
 FORKED = Path(__file__).parents[1] / "ranks" / "forked_ranks.py"
@@ -57,6 +58,11 @@ def compiled(folder: Path) -> bool:
     return all((folder / f"ready{rank}").exists() for rank in (0, 1))
 
 
+def waited_in_c(printed: str) -> bool:
+    """Whether a line of explorer's says that the program did not come back to Python."""
+    return any(not untold(line, "explorer", "SIGTERM", "Python") for line in printed.splitlines())
+
+
 @pytest.mark.compile
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo")
 def test_ranks_that_hang_in_a_collective_leave_their_traces(tmp_path: Path) -> None:
@@ -72,7 +78,8 @@ def test_ranks_that_hang_in_a_collective_leave_their_traces(tmp_path: Path) -> N
     ranks = explorer.load(tmp_path / "out")
     assert isinstance(ranks, Ranks) and list(ranks) == [0, 1], said[-4000:]
     assert all(ranks[rank].meta["ended_at"]["file"].endswith("program.py") for rank in ranks), said[-4000:]
-    assert "ended by SIGTERM: rank 1 at" in str(ranks) and "waited outside of Python" in said
+    assert any(not untold(line, "SIGTERM", "rank 1", "program.py") for line in str(ranks).splitlines())
+    assert waited_in_c(said)
     assert ranks.first is not None and ranks.first["kind"] == "graph"
     assert ranks.first["code"] in (
         'return functional.all_reduce(x, "sum", A) * 2',
@@ -99,11 +106,11 @@ def stuck():
 
 stuck()
 """
-#: What is raised when the trace is to be saved → what is printed.
+#: What is raised when the trace is to be saved → what a printed line tells.
 BREAKS = {
-    "": "",
-    "raise ValueError('inside')": "ValueError: inside",
-    "raise explorer.FileError('no place')": "explorer: cannot write out/trace.rank1.json.gz: no place\n",
+    "": (),
+    "raise ValueError('inside')": ("ValueError: inside",),
+    "raise explorer.FileError('no place')": ("explorer", "out/trace.rank1.json.gz", "no place"),
 }
 
 
@@ -152,28 +159,30 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.mark.compile
 def test_a_rank_that_waits_in_c_leaves_its_trace_with_the_line(stuck: Callable[[str], Path]) -> None:
     """It ends with the signal's status, and the trace says in which line it waited; times are lacking, and that is said."""
-    assert "waited outside of Python" in (stuck("") / "stderr").read_text()
+    assert waited_in_c((stuck("") / "stderr").read_text())
     trace = explorer.load(stuck("") / "out" / "trace.rank1.json.gz")
     assert isinstance(trace, explorer.Trace) and trace.find("dynamo") and not trace.find("run_times")
     place = trace.meta["ended_at"]
     assert place["code"].startswith("libc.pthread_mutex_lock(mutex)  # a second time") and place["function"] == "stuck"
     (failure,) = (one for one in trace.failures if one.stage == "run_times")
-    assert failure.message == "SIGTERM ended the program before the profiler was stopped"
+    assert not untold(failure.message, "SIGTERM", "profiler")
 
 
 @pytest.mark.compile
 def test_a_rank_that_the_launcher_ends_writes_its_trace(stuck: Callable[[str], Path]) -> None:
     """SIGTERM, which torchrun sends to all others when one rank fails, ends the program; what it compiled is written."""
-    assert "waited outside of Python" not in (stuck(ENDED) / "stderr").read_text()
+    assert not waited_in_c((stuck(ENDED) / "stderr").read_text())
     assert explorer.load(stuck(ENDED) / "out" / "trace.rank1.json.gz").find("dynamo")
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize(("breaks", "said"), [(breaks, said) for breaks, said in BREAKS.items() if breaks])
-def test_a_rank_that_waits_in_c_says_why_it_leaves_no_trace(stuck: Callable[[str], Path], breaks: str, said: str) -> None:
+@pytest.mark.parametrize(("breaks", "facts"), [(breaks, facts) for breaks, facts in BREAKS.items() if breaks])
+def test_a_rank_that_waits_in_c_says_why_it_leaves_no_trace(
+    stuck: Callable[[str], Path], breaks: str, facts: tuple[str, ...]
+) -> None:
     """An error of explorer's own is printed with its traceback, a file that cannot be written is one line."""
     printed = (stuck(breaks) / "stderr").read_text()
-    assert said in printed
+    assert any(not untold(line, *facts) for line in printed.splitlines())
     assert ("Traceback" in printed) == ("ValueError" in breaks)
     assert not (stuck(breaks) / "out" / "trace.rank1.json.gz").exists()
 

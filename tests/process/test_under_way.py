@@ -13,6 +13,7 @@ from explorer.process import under_way
 from explorer.process.progress import progress
 from explorer.process.stopping import interruptible
 from explorer.process.under_way import Report, Watchers, step
+from tests.facts import says
 
 
 class View(list[Report | None]):
@@ -131,7 +132,7 @@ def test_a_view_stops_a_verb(watched: tuple[Watchers, View], where: str) -> None
 
     asking = threading.Thread(target=stop)
     asking.start()
-    with pytest.raises(KeyboardInterrupt, match=r"check\(\) was stopped in a view"), watchers.verb("check()"):
+    with pytest.raises(KeyboardInterrupt, match=says("check()", "stopped", "view")), watchers.verb("check()"):
         end = time.monotonic() + 10
         try:
             while time.monotonic() < end:

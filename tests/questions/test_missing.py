@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import nn
 
 import explorer
 from explorer import InputError, NoKernelError, Trace
+from tests.facts import says, untold
 
 R = torch.randn
 
@@ -40,13 +42,13 @@ def cuda(replayed: Callable[[str], Trace]) -> Trace:
 
 def test_a_kernel_that_is_not_there_says_why(eager: Trace, cpu: Trace) -> None:
     """It is an IndexError too, so that a loop over numbers ends; slices and negative numbers are as in a tuple."""
-    with pytest.raises(NoKernelError, match="backend 'eager' writes none; trace with backend='inductor'"):
+    with pytest.raises(NoKernelError, match=says("kernel", "'eager'", "backend='inductor'")):
         _ = eager.kernels[0]
-    with pytest.raises(NoKernelError, match="nothing was compiled"):
+    with pytest.raises(NoKernelError, match=says("kernel", "compiled")):
         _ = Trace().kernels[0]
-    with pytest.raises(IndexError, match=r"numbered from 0 to 0 \(cpp_fused"):
+    with pytest.raises(IndexError, match=says("1", "0", cpu.kernels[0].name)):
         _ = cpu.kernels[1]
-    with pytest.raises(explorer.ExplorerError, match="no kernel 'a'"):
+    with pytest.raises(explorer.ExplorerError, match=says("'a'", cpu.kernels[0].name)):
         _ = cpu.kernels["a"]
     assert cpu.kernels[-1].name == cpu.kernels[0].name and len(cpu.kernels[:5]) == 1
 
@@ -55,46 +57,46 @@ def test_a_kernel_that_is_not_there_says_why(eager: Trace, cpu: Trace) -> None:
 def test_a_gpus_text_of_a_trace_for_the_cpu_names_a_gpu(stage: str, cpu: Trace) -> None:
     """The kernels are C++: what to write is in the message, of the trace and of its kernel."""
     for ask in (cpu.text, cpu.kernels[0].text):
-        with pytest.raises(InputError, match=r"C\+\+.*explorer\.trace\(f, x, target='h100'\)"):
+        with pytest.raises(InputError, match=says(repr(stage), "C++", "explorer.trace(f, x, target='h100')")):
             ask(stage)
-    with pytest.raises(InputError, match=r"no 'sass'.*target='h100'"):
+    with pytest.raises(InputError, match=says("'sass'", "C++", "target='h100'")):
         cpu.with_sass()
 
 
 @pytest.mark.parametrize(
-    ("stage", "said"),
+    ("stage", "facts"),
     [
-        ("backward", "train=True"),
-        ("cuda_graph", "reduce-overhead"),
-        ("symbol", "dynamic=True"),
-        ("graph_break", "no graph ended"),
-        ("autotune", "max-autotune"),
-        ("assembly", "this trace was loaded"),
+        ("backward", ("train=True",)),
+        ("cuda_graph", ("mode='reduce-overhead'",)),
+        ("symbol", ("dynamic=True",)),
+        ("graph_break", ("graph",)),
+        ("autotune", ("mode='max-autotune'",)),
+        ("assembly", ("process", "loaded")),
     ],
 )
-def test_a_stage_that_need_not_be_there_says_when_it_is(stage: str, said: str, cpu: Trace) -> None:
-    """The error says when the stage is there, not that its name is unknown."""
-    with pytest.raises(InputError, match=said) as raised:
+def test_a_stage_that_need_not_be_there_says_when_it_is(stage: str, facts: tuple[str, ...], cpu: Trace) -> None:
+    """The error says when the stage is there, not that its name is unknown: it lists no other stages."""
+    with pytest.raises(InputError, match=says(repr(stage), *facts)) as raised:
         cpu.text(stage)
-    assert "unknown" not in str(raised.value)
+    assert untold(str(raised.value), "'post_grad'")
 
 
 def test_other_machines_texts_are_told_apart(cuda: Trace, eager: Trace) -> None:
     """AMD's, NVIDIA's, C++'s, and those that only Inductor makes; a misspelt name is still answered with the nearest."""
-    for stage, said in (
-        ("amdgcn", "is an NVIDIA GPU"),
-        ("assembly", "trace with target='cpu'"),
-        ("sass", "this trace was loaded"),
+    for stage, facts in (
+        ("amdgcn", ("NVIDIA GPU", "'sass'", "AMD GPU", "'mi300x'")),
+        ("assembly", ("C++", "Triton", "target='cpu'")),
+        ("sass", ("process", "loaded")),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=says(repr(stage), *facts)):
             cuda.text(stage)
-    with pytest.raises(InputError, match="'eager' is not Inductor"):
+    with pytest.raises(InputError, match=says("'output_code'", "'eager'", "backend='inductor'")):
         eager.text("output_code")
     with pytest.raises(InputError, match="did you mean 'post_grad'"):
         cuda.text("postgrad")
-    with pytest.raises(InputError, match="'ptx' is a stage"):
+    with pytest.raises(InputError, match=says("stage", "t.find('ptx')", repr(cuda.find("ptx")[0].id))):
         cuda.follow("ptx", 1)
-    with pytest.raises(InputError, match="it is empty"):
+    with pytest.raises(InputError, match=says("'ptx'", "empty")):
         Trace().text("ptx")
 
 
@@ -106,10 +108,11 @@ def test_the_view_says_the_same(cpu: Trace) -> None:
     for stage in ("sass", "ptx", "assembly"):
         with pytest.raises(InputError) as raised:
             view.open(stage)
-        assert "did you mean" not in str(raised.value)
-    with pytest.raises(InputError, match=r"unknown view 'guards'.*valid are.*'dynamo'"):
+        assert str(raised.value).count(repr(stage)) == 1
+    with pytest.raises(InputError, match=says("view", "'guards'", "'dynamo'")):
         view.view("guards")
-    with pytest.raises(InputError, match="has lines 1 to"):
+    source = cpu.find("source")[0]
+    with pytest.raises(InputError, match=says(repr(source.id), "1", str(len(source.lines)), "10000")):
         view.open("source", line=10_000)
 
 
@@ -124,27 +127,30 @@ def test_the_views_are_those_of_the_front_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "facts"),
     [
-        (lambda: explorer.trace(torch.jit.script(nn.Linear(8, 8)), R(8)), "TorchScript.*scripted from"),
-        (lambda: explorer.trace(torch.export.export(nn.Linear(8, 8), (R(8),)), R(8)), r"program\.module\(\)"),
-        (lambda: explorer.trace(f, R(8), options="max_autotune"), "options is a mapping"),
-        (lambda: explorer.trace(f, R(8), options=["a"]), "options is a mapping"),
-        (lambda: explorer.trace(f, R(8), options={"max_autotune": "yes"}), "'max_autotune' is of type bool"),
-        (lambda: explorer.trace(f, R(8), dynamic="yes"), "dynamic is True, False or None"),
-        (lambda: explorer.trace(f, R(8), fullgraph="yes"), "fullgraph is True or False"),
-        (lambda: explorer.trace(f, R(8), without_pass=3), "without_pass takes a name or several"),
-        (lambda: explorer.load(3), "a file is given by its path"),
-        (lambda: Trace().save(None), "a file is given by its path"),  # type: ignore[arg-type]
-        (lambda: Trace().save_debug_dir(3), "a file is given by its path"),  # type: ignore[arg-type]
-        (lambda: Trace().check("a"), "limit is a number"),  # type: ignore[arg-type]
-        (lambda: Trace().benchmark("a"), "repeats is a number"),  # type: ignore[arg-type]
-        (lambda: explorer.record(stages=3).__enter__(), "stages is a sequence"),  # type: ignore[arg-type]
+        (lambda: explorer.trace(torch.jit.script(nn.Linear(8, 8)), R(8)), ("TorchScript", "Dynamo", "module")),
+        (
+            lambda: explorer.trace(torch.export.export(nn.Linear(8, 8), (R(8),)), R(8)),
+            ("ExportedProgram", "explorer.trace(program.module(), x)"),
+        ),
+        (lambda: explorer.trace(f, R(8), options="mode"), ("options={'max_autotune': True}", "'mode'")),
+        (lambda: explorer.trace(f, R(8), options=["a"]), ("options={'max_autotune': True}", "['a']")),
+        (lambda: explorer.trace(f, R(8), options={"max_autotune": "yes"}), ("'max_autotune'", "bool", "'yes'")),
+        (lambda: explorer.trace(f, R(8), dynamic="yes"), ("dynamic", "True", "False", "None", "'yes'")),
+        (lambda: explorer.trace(f, R(8), fullgraph="yes"), ("fullgraph", "True", "False", "'yes'")),
+        (lambda: explorer.trace(f, R(8), without_pass=3), ("without_pass", "t.passes", "3")),
+        (lambda: explorer.load(3), ("path", "'f.json.gz'", "3")),
+        (lambda: Trace().save(None), ("path", "'f.json.gz'", "None")),  # type: ignore[arg-type]
+        (lambda: Trace().save_debug_dir(3), ("path", "'f.json.gz'", "3")),  # type: ignore[arg-type]
+        (lambda: Trace().check("a"), ("limit", "seconds", "'a'")),  # type: ignore[arg-type]
+        (lambda: Trace().benchmark("a"), ("repeats", "calls", "'a'")),  # type: ignore[arg-type]
+        (lambda: explorer.record(stages=3).__enter__(), ("stages", "explorer.Stage", "3")),  # type: ignore[arg-type]
     ],
 )
-def test_arguments_of_another_kind_are_answered(call: Callable[[], Any], said: str) -> None:
+def test_arguments_of_another_kind_are_answered(call: Callable[[], Any], facts: tuple[str, ...]) -> None:
     """Each gets an error of explorer's before anything is compiled."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=says(*facts)):
         call()
 
 
@@ -152,9 +158,9 @@ def test_arguments_of_another_kind_are_answered(call: Callable[[], Any], said: s
 def test_changes_of_another_kind_are_answered() -> None:
     """`what_if`, which compiles again in the process that did, says what its arguments are."""
     eager = explorer.trace(f, R(8), backend="eager")
-    with pytest.raises(InputError, match="options is a mapping"):
-        eager.what_if(options="max_fusion_size")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="without_pattern takes a name"):
+    with pytest.raises(InputError, match=says("options={'max_fusion_size': 2}", "'mode'")):
+        eager.what_if(options="mode")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=says("without_pattern", "t.matches", "3")):
         eager.what_if(without_pattern=3)  # type: ignore[arg-type]
 
 
@@ -171,7 +177,7 @@ def test_a_backend_that_is_not_installed_says_so_first() -> None:
     """The failure of a backend that torch registers begins with what to do."""
     trace = explorer.trace(f, R(8), backend="openxla")
     (failure,) = trace.failures
-    assert failure.message.startswith("the backend 'openxla' needs a package that is not installed") and failure.fatal
+    assert not untold(failure.message.splitlines()[0], "'openxla'", "package", "explorer.backends()") and failure.fatal
 
 
 @pytest.mark.compile
@@ -187,7 +193,9 @@ def test_triton_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
         "    except explorer.InputError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout.count("which is installed and cannot be imported") == 2, done.stderr
+    refusals = done.stdout.splitlines()
+    assert len(refusals) == 2, done.stderr
+    assert not any(untold(refusal, "'h100'", "triton", version("triton"), "No module named") for refusal in refusals), refusals
 
 
 @pytest.mark.compile

@@ -13,6 +13,7 @@ from explorer.model.values import Rows, Veto, plain
 from explorer.questions.figures import estimated, figures
 from explorer.traced import Trace, trace
 from explorer.traced.what_if import WhatIf, _with_node_names, table
+from tests.facts import untold
 
 H100 = Target.parse("h100")
 
@@ -50,20 +51,21 @@ def test_an_attached_gpu_is_estimated_with_its_own_figures(monkeypatch: pytest.M
     """What torch reads of the device serves; without peak rates bytes alone count, and the note says which it was."""
     own = replace(H100, name="cuda", title="NVIDIA H100 PCIe")
     trace = of_attached(monkeypatch, own)
-    assert figures(trace)["estimated_seconds"] == 0 and estimated(trace) == "an estimate for NVIDIA H100 PCIe"
+    assert figures(trace)["estimated_seconds"] == 0 and not untold(estimated(trace), "estimate", "NVIDIA H100 PCIe")
+    assert untold(estimated(trace), "bytes", "peak") == ["bytes", "peak"]
     unknown = of_attached(monkeypatch, replace(own, peak={}))
-    assert figures(unknown)["estimated_seconds"] == 0 and "bytes alone" in estimated(unknown)
+    assert figures(unknown)["estimated_seconds"] == 0 and not untold(estimated(unknown), "NVIDIA H100 PCIe", "bytes", "peak")
     for nothing in (replace(own, bandwidth=0.0), InputError("no GPU is attached")):
         bare = of_attached(monkeypatch, nothing)
-        assert figures(bare)["estimated_seconds"] is None and "not known" in estimated(bare)
+        assert figures(bare)["estimated_seconds"] is None and not untold(estimated(bare), "estimate", "figures", "device")
 
 
 def test_what_is_not_estimated_says_why() -> None:
     """The CPU has no figures; a loaded trace of an attached GPU has no device."""
-    for target, said in (("cpu", "no estimate for the CPU"), ("cuda", "the figures of this device are not known")):
+    for target, facts in (("cpu", ("CPU", "measured_seconds")), ("cuda", ("estimate", "figures", "device"))):
         trace = Trace(meta=plain({"target": target}))
-        assert figures(trace)["estimated_seconds"] is None and said in estimated(trace)
-    assert estimated(Trace(meta=plain({"target": "h100"}))) == f"an estimate for {H100.title}"
+        assert figures(trace)["estimated_seconds"] is None and not untold(estimated(trace), *facts)
+    assert not untold(estimated(Trace(meta=plain({"target": "h100"}))), "estimate", H100.title)
 
 
 def test_a_loaded_trace_cannot_be_compiled_again() -> None:

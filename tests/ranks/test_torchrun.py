@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import torch
 import explorer
 from explorer import cli
 from explorer.traced.ranks import Ranks
+from tests.facts import untold
 
 pytestmark = [
     pytest.mark.compile,
@@ -112,7 +112,7 @@ def test_the_rank_that_comes_late_to_a_collective_is_named(ranks: Ranks) -> None
     assert waits["all_gather_into_tensor"]["waited"] < row["waited"]
     late, waited = ([each[name] for each in ranks.times()] for name in ("late", "waited"))
     assert late[1] >= row["waited"] and waited[0] > 4 * 0.045 > waited[1]
-    assert "last: rank 1" in str(ranks) and row["code"] in str(ranks)
+    assert any(not untold(line, "rank 1", "ms", "all_reduce") for line in str(ranks).splitlines()) and row["code"] in str(ranks)
 
 
 def test_merge_prints_the_divergence_and_writes_one_file(
@@ -124,7 +124,7 @@ def test_merge_prints_the_divergence_and_writes_one_file(
     file = tmp_path / "job.ranks"
     assert cli.main(["merge", str(tmp_path), "-o", str(file)]) == 0
     merged = capsys.readouterr().out
-    assert "first of" in merged and "return x.sin() + 1" in merged
+    assert not untold(merged, str(len(ranks.divergences)), ranks.first["kind"], "return x.sin() + 1")
     assert cli.main(["show", str(file)]) == 0
     assert capsys.readouterr().out.split("\n")[1:] == merged.split("\n")[1:]
 
@@ -231,7 +231,8 @@ def test_a_rank_that_exchanges_in_another_order_is_named(three: Ranks) -> None:
     """The first collective that is another one, with the line on which the rank calls it."""
     (row,) = (row for row in three.divergences if row["kind"] == "collective order")
     assert (row["ranks"], row["others"]) == ((0,), (1, 2))
-    assert row["here"].startswith("all_gather_into_tensor of float32[8]") and row["there"].startswith("all_reduce of float32[8]")
+    assert not untold(row["here"], "all_gather_into_tensor", "float32[8]")
+    assert not untold(row["there"], "all_reduce", "float32[8]")
     assert row["code"] == "b = functional.all_gather_tensor(x, 0, B)"
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 import explorer
+from tests.facts import says
 
 
 def test_show_takes_a_trace() -> None:
     """Anything else is an InputError, not a print of it."""
-    with pytest.raises(
-        explorer.InputError, match=r"show takes a Trace, such as explorer.trace\(f, x\) gives, or two or three, .* not int$"
-    ):
+    with pytest.raises(explorer.InputError, match=says("show", "Trace", "explorer.trace(f, x)", "show(t, other)", "int")):
         explorer.show(3)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from torch import nn
 
 import explorer
 from explorer.recording.kernels import KernelRecorder
+from tests.facts import says
 
 pytestmark = pytest.mark.compile
 
@@ -114,7 +115,7 @@ def test_a_recording_whose_block_raises_has_its_trace() -> None:
 
 def test_a_recording_under_way_has_no_trace_yet() -> None:
     """Asking for the trace inside the block says to ask after it."""
-    with explorer.record() as recorded, pytest.raises(explorer.InputError, match="after the with block"):
+    with explorer.record() as recorded, pytest.raises(explorer.InputError, match=says("recording", "trace", "with")):
         _ = recorded.trace
 
 
@@ -122,7 +123,7 @@ def test_a_recorded_trace_has_no_result() -> None:
     """A recording says that only trace() has a result."""
     with explorer.record() as recorded:
         torch.compile(sin_cos, backend="eager")(torch.randn(4))
-    with pytest.raises(explorer.LiveError, match="the result needs the process"):
+    with pytest.raises(explorer.LiveError, match=says("result", "process", "explorer.trace")):
         _ = recorded.trace.result
 
 

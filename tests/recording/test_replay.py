@@ -22,6 +22,7 @@ from explorer.stages import STAGES, stage_of
 from explorer.stages.torch_compile.phase import seconds_of
 from explorer.traced import Trace
 from tests.each import each
+from tests.facts import untold
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = {path.name.removesuffix(".events.json.gz"): path for path in sorted(DATA.glob("*.events.json.gz"))}
@@ -506,9 +507,9 @@ def test_an_error_in_one_stage_leaves_the_others(recorded: Callable[[str], tuple
     events, failures, meta = recorded("sin_cos-torch2.13-cpu")
     damaged = [Event(e.kind, e.time, e.frame, e.graph, plain({"no": "text"})) if e.kind == "guards" else e for e in events]
     whole, trace = Trace.of_events(events, failures, meta), Trace.of_events(damaged, failures, meta)
-    assert [(f.stage, f.step, f.message) for f in trace.failures] == [
-        ("guards", "render", "FieldError: GuardTree has no field no")
-    ]
+    (failure,) = trace.failures
+    assert (failure.stage, failure.step) == ("guards", "render")
+    assert not untold(failure.message, "FieldError", "GuardTree", "no field", "no")
     assert [a.id for a in trace.artifacts] == [a.id for a in whole.artifacts if a.stage != "guards"]
 
 

@@ -10,6 +10,7 @@ import torch
 from explorer.errors import InputError
 from explorer.splice.tuning import Tuning, as_rows, given_configs, neighbours
 from explorer.splice.tuning_process import _off
+from tests.facts import says
 
 
 def test_a_result_that_is_not_a_number_is_no_small_difference() -> None:
@@ -45,5 +46,5 @@ def test_neighbours_are_other_sizes_within_bounds() -> None:
 def test_configs_that_are_none_are_refused() -> None:
     """One mapping is one config."""
     assert given_configs({"num_warps": 2}) == [{"num_warps": 2}]
-    with pytest.raises(InputError, match="list of mappings"):
+    with pytest.raises(InputError, match=says("configs", "mappings", "'num_warps'")):
         given_configs("num_warps")

@@ -13,6 +13,7 @@ import explorer
 from explorer.errors import InputError
 from explorer.splice.kernels import compiled, kernel_text
 from explorer.splice.wrappers import replaced_kernels
+from tests.facts import says
 
 pytestmark = pytest.mark.compile
 
@@ -60,5 +61,5 @@ def test_the_same_program_compiled_by_the_user_is_left_alone() -> None:
 def test_a_name_that_a_wrapper_lacks_is_refused(target: str) -> None:
     """Nothing is put there."""
     wrapper = explorer.trace(program, torch.randn(16, 48), target=target).needs_live("").wrappers[0]
-    with pytest.raises(InputError, match="no 'nothing'"):
+    with pytest.raises(InputError, match=says(wrapper.file, "'nothing'")):
         wrapper.replace("nothing", lambda old: old)

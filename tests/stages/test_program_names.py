@@ -19,6 +19,7 @@ from explorer.payload import payload
 from explorer.stages.fx_graph import input_names
 from explorer.stages.program_names import is_inside, joined_name, module_name, program_name, split_name
 from explorer.traced import Trace
+from tests.facts import says
 
 SCRIPT = Path(explorer.__file__).parent / "widget" / "src" / "modules.js"
 READ = "import(process.argv[1]).then(({splitName}) => {const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
@@ -172,5 +173,5 @@ def test_the_view_splits_names_as_python_does(held: Trace) -> None:
 @pytest.mark.parametrize("path", ["", "."])
 def test_no_module_is_followed_by_a_name_without_parts(held: Trace, path: str) -> None:
     """It is an error with the valid names, not all modules."""
-    with pytest.raises(InputError, match="unknown module"):
+    with pytest.raises(InputError, match=says("module", repr(path))):
         held.follow_module(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import explorer
+from tests.facts import says
 
 pytestmark = pytest.mark.compile
 
@@ -143,26 +145,27 @@ def test_quit_ends_the_run(trace: explorer.Trace, capsys: pytest.CaptureFixture[
 
 def test_a_line_without_code_is_refused(trace: explorer.Trace) -> None:
     """A breakpoint on a comment or beyond the file raises InputError, with the nearest lines that have code."""
-    with pytest.raises(explorer.InputError, match="no code begins at line 999: the nearest lines are"):
+    with pytest.raises(explorer.InputError, match=says("line 999")) as refused:
         trace.debug("graph", 999)
+    assert len(re.findall(r"\d+", str(refused.value))) > 1
 
 
 def test_what_is_no_line_and_no_list_of_commands_is_refused(trace: explorer.Trace) -> None:
     """The name of a line, and one command that is not in a list, are mistakes that the message shows how to write."""
     with trace.stepping("graph") as steps:
-        with pytest.raises(explorer.InputError, match="breakpoint is the number of a line"):
+        with pytest.raises(explorer.InputError, match=says("breakpoint", "line", "3", "[3, 5]", "'x'")):
             steps.debug(breakpoint="x")  # type: ignore[arg-type]
-        with pytest.raises(explorer.InputError, match="commands is a list"):
+        with pytest.raises(explorer.InputError, match=says("commands", "list", "pdb", "'p 1'")):
             steps.debug(commands="p 1")
 
 
 def test_a_stage_without_code_is_refused(trace: explorer.Trace) -> None:
     """A stage that does not run, one that the trace lacks, and a loaded trace are each refused with what to do."""
-    with pytest.raises(explorer.InputError, match="'guards' cannot be stepped through: it is one of"):
+    with pytest.raises(explorer.InputError, match=says("stage", "'guards'", "'dynamo'", "'graph'", "'wrapper'")):
         trace.stepping("guards")
-    with pytest.raises(explorer.InputError, match="no code of stage 'backward' to step through; it has that of dynamo"):
+    with pytest.raises(explorer.InputError, match=says("stage", "'backward'", "dynamo")):
         trace.stepping("backward")
-    with pytest.raises(explorer.LiveError, match="stepping needs the process"):
+    with pytest.raises(explorer.LiveError, match=says("stepping", "process", "explorer.trace")):
         explorer.Trace.of(trace).stepping()
 
 
@@ -179,7 +182,7 @@ def test_text_of_depyf_that_is_another_function_is_not_run(trace: explorer.Trace
         return replace(facts, text=facts.text.replace("return graph_out_0[0]", "return graph_out_0[0] + 1"))
 
     monkeypatch.setattr(capture, "decompiled_text", wrong)
-    with pytest.raises(explorer.CompileError, match=r"gives another output than the function.*'dynamo_bytecode'"):
+    with pytest.raises(explorer.CompileError, match=says("depyf", "output", "'dynamo_bytecode'")):
         trace.stepping("decompiled")
 
 

@@ -18,6 +18,7 @@ from explorer.model.trace_data import TraceData
 from explorer.testing.facts import facts_of
 from explorer.testing.rules import RULES
 from explorer.traced import Trace
+from tests.facts import says, untold
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the assertions are tried on compiles")
 pytest.importorskip("triton", reason="triton is not installed: kernels for a GPU you don't have need it")
@@ -51,8 +52,9 @@ def test_a_graph_break_is_named_with_its_line(zoo: Callable[[str], Trace]) -> No
         testing.assert_no_graph_break(zoo("broken h100"))
     assert len(raised.value.findings) == torch._dynamo.explain(zoo_programs.broken)(*inputs).graph_break_count == 1
     text = str(raised.value)
-    assert re.search(r"at: +zoo_programs\.py:\d+: torch\._dynamo\.graph_break\(\)", text)
-    assert "Remove the `torch._dynamo.graph_break()` call" in text and "t.graph_breaks" in text
+    assert re.search(r"zoo_programs\.py:\d+: torch\._dynamo\.graph_break\(\)", text)
+    assert "Remove the `torch._dynamo.graph_break()` call" in text, "torch's own hint"
+    assert "t.graph_breaks" in text
     torch._dynamo.reset()
 
 
@@ -88,7 +90,7 @@ def test_a_piece_of_code_stands_for_its_own_operators(zoo: Callable[[str], Trace
     assert len([kernel for kernel in t.kernels if "aten.sum" in kernel.operators]) < len(t.kernels)
     testing.assert_fused(t, "y.sum() + y", "amax")
     assert "apart" in message(testing.assert_fused, t, "y.sum()", "amax")
-    with pytest.raises(InputError, match=r"name one of these"):
+    with pytest.raises(InputError, match=says("'(y.'", "aten.sum.default", "aten.add.Tensor")):
         testing.assert_fused(t, "(y.", "amax")
 
 
@@ -126,11 +128,11 @@ def test_forward_and_backward_must_both_be_fused(zoo: Callable[[str], Trace]) ->
     assert "graph backward" in text and "graph forward" not in text
 
 
-@pytest.mark.parametrize(("part", "said"), [("slu", "did you mean"), (1, "no node is of line 1"), ("nothing + such", "unknown")])
+@pytest.mark.parametrize(("part", "said"), [("slu", "silu"), (1, "line 1"), ("nothing + such", "unknown")])
 def test_a_part_that_nothing_computes_is_not_judged(part: str | int, said: str, zoo: Callable[[str], Trace]) -> None:
     """A misspelt name or a wrong line fails, and offers what is there."""
     text = message(testing.assert_fused, zoo("silu h100"), part, "sum")
-    assert "not judged" in text and said in text
+    assert not untold(text, "not judged", said)
 
 
 # Machine code, memory, calls, failures -----------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ def test_spills_are_those_of_the_machine_code(zoo: Callable[[str], Trace]) -> No
     spilled = {"STL", "LDL"} & set(re.findall(r"\b(STL|LDL)\b", t.kernels[0].text("sass")))
     assert spilled == {"STL", "LDL"}
     text = message(testing.assert_no_spill, t)
-    assert "many spills" in text and "bytes stored" in text and "registers a thread" in text
+    assert not untold(text, "many", "spills", "bytes", "registers")
 
 
 def test_peak_memory_is_that_of_the_largest_graph(zoo: Callable[[str], Trace]) -> None:
@@ -151,14 +153,14 @@ def test_peak_memory_is_that_of_the_largest_graph(zoo: Callable[[str], Trace]) -
     live = 4 * (64 * 128 + 128 * 256 + 64 * 256)
     testing.assert_peak_memory(zoo("silu h100"), live + 1)
     text = message(testing.assert_peak_memory, zoo("silu h100"), live)
-    assert "128 KiB of input w" in text and "x @ w" in text
+    assert not untold(text, "128 KiB", "input w", "x @ w")
 
 
 def test_library_calls_are_those_that_are_not_allowed(zoo: Callable[[str], Trace]) -> None:
     """A product is a library's, and no fallback; allowed by its name, it is no finding."""
     assert "extern_kernels.mm" in zoo("silu h100").text("output_code")
     text = message(testing.assert_no_new_fallback, zoo("silu h100"))
-    assert "aten.mm.default is a library call, extern_kernels.mm" in text and "x @ w" in text
+    assert not untold(text, "aten.mm.default", "library call", "extern_kernels.mm", "x @ w")
     for allowed in (["aten.mm"], ["aten.mm.default"]):
         testing.assert_no_new_fallback(zoo("silu h100"), allowed)
     testing.assert_no_new_fallback(zoo("silu h100"), library=False)
@@ -168,7 +170,7 @@ def test_a_fallback_is_found_without_library_calls(zoo: Callable[[str], Trace]) 
     """An operator that Inductor has no code for is a fallback."""
     t = zoo("inverse h100")
     assert "torch.ops.aten.linalg_inv_ex.default" in t.text("output_code")
-    assert "aten.linalg_inv_ex.default is a fallback" in message(testing.assert_no_new_fallback, t, library=False)
+    assert not untold(message(testing.assert_no_new_fallback, t, library=False), "aten.linalg_inv_ex.default", "fallback")
 
 
 def test_a_call_with_a_kernel_beside_it_is_a_call(zoo: Callable[[str], Trace]) -> None:
@@ -176,7 +178,7 @@ def test_a_call_with_a_kernel_beside_it_is_a_call(zoo: Callable[[str], Trace]) -
     t = zoo("scattered h100")
     assert "scatter_reduce" in t.text("output_code").partition("def call")[2]
     text = message(testing.assert_no_new_fallback, t, library=False)
-    assert "aten.scatter_reduce.two is a fallback" in text and "aten.scatter_reduce" in str(facts_of(t).calls)
+    assert not untold(text, "aten.scatter_reduce.two", "fallback") and "aten.scatter_reduce" in str(facts_of(t).calls)
 
 
 @pytest.mark.compile
@@ -286,18 +288,18 @@ def test_spills_of_a_cpp_kernel_are_not_judged(on_cpu: Trace) -> None:
 
 def test_wrong_arguments_say_what_to_give(zoo: Callable[[str], Trace]) -> None:
     """What is no trace, no list and no number is refused before anything is judged."""
-    with pytest.raises(InputError, match="takes a trace"):
+    with pytest.raises(InputError, match=says("explorer.trace", "explorer.load", "builtin_function_or_method")):
         testing.assert_no_spill(torch.sin)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"\['aten.mm'\]"):
         testing.assert_no_new_fallback(zoo("silu h100"), "aten.mm")
-    with pytest.raises(InputError, match="two parts or more"):
+    with pytest.raises(InputError, match=says("fusion", "parts", "two", "'sum'")):
         testing.assert_fused(zoo("silu h100"), "sum")
-    with pytest.raises(InputError, match="a number"):
+    with pytest.raises(InputError, match=says("number", "'1 GB'")):
         testing.assert_peak_memory(zoo("silu h100"), "1 GB")  # type: ignore[arg-type]
     for limit in (float("inf"), float("nan")):
-        with pytest.raises(InputError, match="a finite number"):
+        with pytest.raises(InputError, match=says("finite", repr(limit))):
             testing.assert_peak_memory(zoo("silu h100"), limit)
-    with pytest.raises(InputError, match="different parts"):
+    with pytest.raises(InputError, match=says("fusion", "parts", "'sum'", "'sum_1'", "'sum_2'")):
         testing.assert_fused(zoo("silu h100"), "sum", "sum")
     with pytest.raises(InputError, match="inference"):
         testing.assert_fused(zoo("silu h100"), "mul", "sum", graph="forward")

@@ -14,6 +14,7 @@ import explorer
 from explorer.errors import InputError
 from explorer.payload import payload
 from explorer.traced import Trace
+from tests.facts import says
 
 pytestmark = pytest.mark.compile
 
@@ -111,5 +112,5 @@ def test_kernels_without_their_names_are_said_to_lack_them() -> None:
 
 def test_a_profile_that_is_not_over_is_refused(profiled: Profiled) -> None:
     """A profiler that has not run has no events, and the message says to give one after its `with`."""
-    with pytest.raises(InputError, match="has not run or is not over"):
+    with pytest.raises(InputError, match=says("profile", "events", "torch.profiler.profile", "`with`")):
         profiled.trace.with_profile(torch.profiler.profile())

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import explorer
+from tests.facts import untold
 
 pytestmark = pytest.mark.compile
 
@@ -44,7 +45,7 @@ def test_each_line_leads_to_the_value_in_dynamos_graph(trace: explorer.Trace) ->
 
 def test_the_stage_table_says_how_many(trace: explorer.Trace) -> None:
     """For a program that changes an input and returns one view."""
-    assert "1 input changed, 1 view\n" in repr(trace)
+    assert any(not untold(line, "1 input", "1 view") for line in repr(trace).splitlines())
 
 
 def test_inference_and_training_have_one_each(trace: explorer.Trace) -> None:

@@ -11,6 +11,7 @@ from explorer.model.rows import GuardPlace
 from explorer.model.values import Event, plain
 from explorer.stages.dynamo.guards import STAGE, guard_rows, with_origins
 from explorer.traced import Trace
+from tests.facts import untold
 
 TREE = """
 TREE_GUARD_MANAGER:
@@ -190,11 +191,11 @@ def test_every_guard_has_an_origin() -> None:
     """A line of the user's, torch's own place, what it is derived from, or that the whole program's state is meant."""
     made_at = [GuardPlace(kind="GLOBAL_STATE", source="", place="_dynamo/output_graph.py:1124 in init_ambient_guards")]
     state, kind, x, alias, z, index, more, two, stride = with_origins(guard_rows(DYNAMIC), made_at)
-    assert state["origin"] == "torch: _dynamo/output_graph.py:1124 in init_ambient_guards"
+    assert not untold(state["origin"], "torch", "_dynamo/output_graph.py:1124", "init_ambient_guards")
     assert (kind["origin"], kind["note"]) == ("a/b.py:5 in f", "type Tensor")
     assert x["origin"] == "a/b.py:4 in f" and z["origin"] == "a/b.py:6 in f"
     assert alias["derived_from"] == (("TENSOR_MATCH", "L['x']"), ("TENSOR_MATCH", "L['z']"))
-    assert "derived from TENSOR_MATCH of L['x'], TENSOR_MATCH of L['z'], first used at a/b.py:4" in alias["origin"]
+    assert not untold(alias["origin"], "derived", "TENSOR_MATCH", "L['x']", "L['z']", "a/b.py:4")
     assert index["derived_from"] == (("TENSOR_MATCH", "L['z']"),) and (index["file"], index["line"]) == ("a/b.py", 6)
     assert index["framework"].startswith("_inductor/codegen/simd.py:3000") and index["framework"] in index["origin"]
     assert (more["file"], more["line"], more["code"]) == ("a/b.py", 5, "if n > 3:")
@@ -202,7 +203,7 @@ def test_every_guard_has_an_origin() -> None:
     assert two["expression"] == "2 <= L['x'].size()[0]" and two["note"].startswith("user code shown is first use")
     assert stride["derived_from"] == (("TENSOR_MATCH", "L['x']"),) and "please file a bug" in stride["note"]
     ambient, *_ = with_origins(guard_rows(DYNAMIC))
-    assert "whole program" in ambient["origin"]
+    assert not untold(ambient["origin"], "torch", "program") and untold(ambient["origin"], "derived")
 
 
 def test_a_guard_on_several_values_is_listed_once() -> None:

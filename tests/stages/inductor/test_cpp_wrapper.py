@@ -11,6 +11,7 @@ from torch import nn
 
 import explorer
 from explorer.stages.inductor.cpp_wrapper import calls, definitions, is_cpp, runs
+from tests.facts import says, untold
 
 KERNEL = """#include <torch/csrc/inductor/cpp_prefix.h>
 template <typename T>
@@ -91,7 +92,7 @@ def whole(trace: explorer.Trace) -> None:
         )
     table = trace.kernels.table()
     assert all(row["launches"] == 1 for row in table) and trace.coverage()
-    assert "wrapper is in C++" in repr(trace.memory)
+    assert not untold(repr(trace.memory), "wrapper", "C++", "cpp_wrapper")
     used = {link.how for link in trace.links if link.source == code.id}
     assert {"launch", "extern kernel"} <= used, used
 
@@ -105,7 +106,7 @@ def test_cpp_wrapper_for_an_absent_gpu_has_its_kernels_down_to_ptx(model: nn.Mod
     (kernel,) = trace.kernels
     assert kernel.launches[0]["grid"] and "aten.gelu" in kernel.operators
     whole(trace)
-    with pytest.raises(explorer.InputError, match="check a trace without cpp_wrapper"):
+    with pytest.raises(explorer.InputError, match=says("wrapper", "C++", "check", "cpp_wrapper")):
         trace.check()
 
 
