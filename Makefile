@@ -33,6 +33,9 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(if $(TIMES),--tim
 CHANGED ?=
 AFFECTED = mkdir -p .cache && TESTMON_DATAFILE=.cache/testmondata $(BIN)/python -m pytest --testmon-forceselect
 
+# What the tests of the tier `docs` look at. `make test-rest BUILT=` leaves it as it is, where it was made just before.
+BUILT ?= docs wheel
+
 .PHONY: help demo lab test test-compile test-browser test-docs test-benchmarks test-rest test-all whole coverage mutants faults \
 	check notebooks outputs docs docs-links classroom class-pack binder wheel widget widget-check types venv which-python clean
 
@@ -54,13 +57,13 @@ test-compile: $(INSTALLED) ## the tests that compile programs of their own
 test-browser: $(INSTALLED) node_modules/.installed ## the tests of the view, in Chromium, JupyterLab and Notebook 7
 	$(PYTEST) -m "browser and not docs and not benchmarks" tests
 
-test-docs: docs wheel ## the site and its guides, the notebooks, binder/ and the wheel
+test-docs: $(BUILT) ## the site and its guides, the notebooks, binder/ and the wheel
 	$(PYTEST) -m "docs and not benchmarks" --nbmake --nbmake-timeout=600 tests notebooks
 
 test-benchmarks: $(INSTALLED) ## the tests of the scripts in benchmarks/
 	$(PYTEST) -m benchmarks tests
 
-test-rest: docs wheel node_modules/.installed ## the tests that `make test` leaves out, in one run
+test-rest: $(BUILT) node_modules/.installed ## the tests that `make test` leaves out, in one run
 	$(PYTEST) -m "not fast and not smoke" --nbmake --nbmake-timeout=600 tests notebooks
 
 test-all: test test-rest ## all tests
@@ -68,7 +71,7 @@ test-all: test test-rest ## all tests
 whole: $(INSTALLED) ## the tests with every case of those that are sampled otherwise, but for `make classroom`'s
 	$(PYTEST) --whole --ignore=tests/quiz/test_notebooks_in_lab.py tests
 
-coverage: docs wheel node_modules/.installed ## the lines that all tests run, room by room, kept in .cache/covered for benchmarks/mutants.py
+coverage: $(BUILT) node_modules/.installed ## the lines that all tests run, room by room, kept in .cache/covered for benchmarks/mutants.py
 	$(BIN)/python benchmarks/covered_lines.py run .cache/covered -n $(JOBS) --dist worksteal tests
 	$(BIN)/python benchmarks/covered_lines.py table .cache/covered
 

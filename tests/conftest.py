@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import os
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from pathlib import Path
@@ -23,6 +27,7 @@ from explorer.model.values import Artifact, Event, Failure
 from explorer.traced import Trace
 from explorer.traced.comparison import Comparison, compare
 from explorer.widget import worker
+from tests.warm import Warm
 
 HERE = Path(__file__).parent
 #: The browser that shows what a browser must show.
@@ -58,6 +63,50 @@ def module_at() -> Callable[[Path], ModuleType]:
 def programs(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     """The module `programs.py`, loaded by its path."""
     return module_at(HERE / "programs.py")
+
+
+# Processes ---------------------------------------------------------------------------------------------------------------
+
+
+class Needed:
+    """A pytest plugin: the process that forks, from when a test first needs it to the end of the run."""
+
+    def __init__(self) -> None:
+        self.warm: Warm | None = None
+        self.folder = contextlib.ExitStack()
+
+    def get(self) -> Warm | None:
+        """The process that forks; None where the system has no such, and without torch."""
+        if self.warm is None and hasattr(os, "pidfd_open") and importlib.util.find_spec("torch") is not None:
+            self.warm = Warm(Path(self.folder.enter_context(tempfile.TemporaryDirectory(prefix="warm-"))))
+        return self.warm
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Have the kernel of a notebook forked."""
+        with pytest.MonkeyPatch.context() as patch:
+            if item.path.suffix == ".ipynb" and (forking := self.get()) is not None:
+                patch.setenv("JUPYTER_PATH", str(forking.kernels))
+            return (yield)
+
+    def pytest_unconfigure(self) -> None:
+        """End it."""
+        if self.warm is not None:
+            self.warm.close()
+        self.folder.close()
+
+
+@pytest.fixture(scope="session")
+def warm(pytestconfig: pytest.Config) -> str:
+    """A program that runs Python programs in processes that need not import torch; Python where the system has no such."""
+    forking = pytestconfig.pluginmanager.get_plugin("warm").get()
+    return forking.python if forking is not None else sys.executable
+
+
+@pytest.fixture
+def warm_python(warm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `warm` run what a test starts, and what explorer starts for it."""
+    monkeypatch.setattr(sys, "executable", warm)
 
 
 # What is sampled ---------------------------------------------------------------------------------------------------------
@@ -108,6 +157,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Sort the tests into tiers, and check each payload that a test makes against `explorer/wire.py`, as the front end does."""
     tiers = load(HERE / "tiers.py")
     config.pluginmanager.register(tiers, "tiers")
+    config.pluginmanager.register(Needed(), "warm")
     config.addinivalue_line("markers", "sampled: run few of its cases, with every value of every parameter; `--whole` runs all")
     config.addinivalue_line("markers", "whole: run with `--whole` only")
     check = load(HERE / "wire_types.py").check
@@ -315,12 +365,13 @@ def shown(tabs: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def jupyter(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """JupyterLab's server, one for all tests of a worker; it serves Notebook 7 too where it is installed."""
     pytest.importorskip("jupyterlab", reason="jupyterlab is not installed: pip install jupyterlab")
     from tests.in_lab import serving
 
-    with serving(tmp_path_factory.mktemp("jupyter")) as server:
+    forking = pytestconfig.pluginmanager.get_plugin("warm").get()
+    with serving(tmp_path_factory.mktemp("jupyter"), forking.kernels if forking is not None else None) as server:
         yield server
 
 

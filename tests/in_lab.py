@@ -91,23 +91,25 @@ class Server:
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[Server]:
-    """JupyterLab's server, with its settings and its notebooks in an empty folder."""
+def serving(home: Path, kernels: Path | None = None) -> Iterator[Server]:
+    """JupyterLab's server, with its settings and its notebooks in an empty folder; the kernels of a folder come first."""
     settings, notebooks = home / "settings" / "@jupyterlab" / "apputils-extension", home / "notebooks"
     settings.mkdir(parents=True)
     notebooks.mkdir()
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(SETTINGS), encoding="utf-8")
     options = [f"--ServerApp.root_dir={notebooks}", "--ip=127.0.0.1", f"--IdentityProvider.token={TOKEN}", "--allow-root"]
-    with running("jupyterlab", home, *options, *EXPOSED) as address:
+    with running("jupyterlab", home, *options, *EXPOSED, kernels=kernels) as address:
         yield Server(address, notebooks)
 
 
 @contextmanager
-def running(module: str, home: Path, *options: str) -> Iterator[str]:
-    """A server, from when it answers until it has ended with its kernels; its address."""
+def running(module: str, home: Path, *options: str, kernels: Path | None = None) -> Iterator[str]:
+    """A server, from when it answers until it has ended with its kernels, those of a folder first; its address."""
     port = free_port()
     folders = {f"JUPYTER_{folder}_DIR": str(home / folder.lower()) for folder in ("CONFIG", "DATA", "RUNTIME")}
     more = {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces")}
+    if kernels is not None:
+        more["JUPYTER_PATH"] = str(kernels)
     command = [sys.executable, "-m", module, "--no-browser", f"--port={port}", *options]
     log = home / "server.log"
     with log.open("wb") as written:

@@ -15,7 +15,7 @@ import torch
 
 from explorer.compilers.compilers import compiler_named
 
-pytestmark = pytest.mark.benchmarks
+pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "battery.py"

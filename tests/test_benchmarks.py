@@ -14,7 +14,7 @@ import pytest
 
 from explorer.traced import Trace
 
-pytestmark = pytest.mark.benchmarks
+pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "compile_cost.py"
 

@@ -166,7 +166,9 @@ def test_a_thread_that_outlives_the_program_still_finds_its_modules(tmp_path: Pa
     """In a process of its own, what the program left running imports from the program's folder."""
     (tmp_path / "later.py").write_text("print('imported', __name__)")
     (tmp_path / "program.py").write_text(
-        "import threading, time\ndef work():\n    time.sleep(0.5)\n    import later\nthreading.Thread(target=work).start()\n"
+        "import threading\n"
+        "def work():\n    threading.main_thread().join()\n    import later\n"
+        "threading.Thread(target=work).start()\n"
     )
     status, out, _ = plain("-m", "explorer", "trace", str(tmp_path / "program.py"))
     assert (status, out) == (0, "imported later\n")

@@ -16,7 +16,7 @@ from tests.facts import untold
 from tests.in_tab import drawn, load_axe, serious, show, until
 from tests.test_what_if_view import HOST as ONE_LISTENER
 
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 #: The model of a notebook's widget, which several parts listen to.
 HOST = ONE_LISTENER.replace("progress: {},", "progress: {}, called: {}, variants: [],")

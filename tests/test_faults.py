@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.benchmarks
+pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "faults.py"
 #: The rooms in which a recording runs functions that a trace does not.

@@ -19,7 +19,7 @@ from tests.facts import says
 
 triton = pytest.importorskip("triton")
 tl: Any = triton.language
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 LADDER = ("kernel", "ttir", "ttgir", "llir", "ptx", "sass")
 

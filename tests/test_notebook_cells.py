@@ -45,27 +45,27 @@ RECORDED = (
 )
 
 
-def run(cells: tuple[str, ...], folder: Path) -> Trace:
+def run(python: str, cells: tuple[str, ...], folder: Path) -> Trace:
     """The trace `t` of these cells, in a process of its own."""
     if importlib.util.find_spec("ipykernel") is None:
         pytest.skip("ipykernel is not installed")
     file = folder / "t.explorer"
     environment = {**os.environ, "IPYTHONDIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    subprocess.run([sys.executable, "-c", RUN, str(file), repr(cells)], check=True, env=environment, timeout=300)
+    subprocess.run([python, "-c", RUN, str(file), repr(cells)], check=True, env=environment, timeout=300)
     return explorer.load(file)
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Trace:
     """The trace of a function of the second cell."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
-    return run(CELLS, tmp_path_factory.mktemp("cells"))
+    return run(warm, CELLS, tmp_path_factory.mktemp("cells"))
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def recorded(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Trace:
     """A recording of a function with a graph break, which a function of another cell calls."""
-    return run(RECORDED, tmp_path_factory.mktemp("recorded"))
+    return run(warm, RECORDED, tmp_path_factory.mktemp("recorded"))
 
 
 def temporary(trace: Trace) -> str:

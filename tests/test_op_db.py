@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-pytestmark = pytest.mark.benchmarks
+pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "op_db.py"
 

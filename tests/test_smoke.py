@@ -18,7 +18,12 @@ triton: Any = pytest.importorskip("triton", reason="triton is not installed: it 
 tl: Any = triton.language
 torch: Any = pytest.importorskip("torch", reason="torch is not installed: the verbs compile with it")
 
-pytestmark = [pytest.mark.compile, pytest.mark.smoke, pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")]
+pytestmark = [
+    pytest.mark.compile,
+    pytest.mark.smoke,
+    pytest.mark.usefixtures("warm_python"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
+]
 
 TARGETS = ("cpu", "h100")
 

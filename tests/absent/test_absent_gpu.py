@@ -221,6 +221,7 @@ def test_numbers_of_the_program_are_constants_of_the_gpu(target: str, count: int
     assert ("_tensor_constant0, buf0" in trace.text("output_code")) == (count == 32) and not extern(trace)
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 def test_what_another_gpu_was_compiled_with_before_does_not_matter() -> None:
     """Inductor's pattern tables, which a process fills once, are the same after traces for other vendors."""

@@ -35,6 +35,7 @@ def script(module_at: Callable[[Path], ModuleType]) -> ModuleType:
     return module_at(FILE)
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 def test_a_wrong_lowering_is_found_with_its_kernel_and_lines(script: ModuleType) -> None:
     """The launch, the lowering, the kernel's line that has the wrong factor, and the program's line are named."""

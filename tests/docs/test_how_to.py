@@ -10,13 +10,14 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-pytestmark = pytest.mark.docs
+pytestmark = [pytest.mark.docs, pytest.mark.usefixtures("warm_python")]
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem != "index")
@@ -53,8 +54,12 @@ def run_python(block: Block, names: dict[str, Any], file: str) -> str:
 
 
 def run_shell(block: Block) -> str:
-    """Run the commands of a block and return what they printed; stderr is shown where they fail."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """Run the commands of a block and return what they printed; stderr is shown where they fail.
+
+    `python`, `explorer` and `pytest` are beside `sys.executable`; other programs of the environment come after them.
+    """
+    folders = (Path(sys.executable).parent, sysconfig.get_path("scripts"), os.environ["PATH"])
+    path = os.pathsep.join(map(str, folders))
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path})
     assert done.returncode == 0, done.stdout + done.stderr

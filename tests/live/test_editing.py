@@ -15,7 +15,7 @@ from explorer.splice.variant import Variant
 from tests.facts import says, untold
 from tests.trials import limit_the_launch_only, try_in_this_process
 
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 
 def program(x: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from explorer.splice.wrappers import LoadedWrapper, replaced_kernels
 from explorer.traced import Trace
 from tests.facts import says
 
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 SLOW = 3600.0
 

@@ -24,7 +24,7 @@ from tests.facts import says
 
 triton = pytest.importorskip("triton")
 
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 tl: Any = triton.language
 
 

@@ -10,7 +10,7 @@ from explorer.errors import InputError, LiveError
 from tests.facts import says, untold
 from tests.trials import try_in_this_process
 
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 
 def program(x: torch.Tensor) -> torch.Tensor:

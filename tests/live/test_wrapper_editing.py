@@ -13,7 +13,7 @@ from explorer.errors import InputError, LiveError, NoVerbError
 from tests.facts import says, untold
 from tests.trials import limit_the_launch_only
 
-pytestmark = pytest.mark.compile
+pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 PRODUCT = "extern_kernels.mm(arg0_1, arg1_1, out=buf0)"
 ONE = "static_cast<float>(1.0)"

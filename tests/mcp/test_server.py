@@ -68,12 +68,12 @@ Ask = Callable[[Callable[[Asking], Awaitable[None]]], None]
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[Ask]:
+def serving(*arguments: str, python: str = sys.executable) -> Iterator[Ask]:
     """Start a server as a client of the protocol does, to be asked inside the block."""
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, Asking]] = Future()
 
     async def serve() -> None:
-        command = [sys.executable, "-W", "ignore", "-m", "explorer", "mcp", *arguments]
+        command = [python, "-W", "ignore", "-m", "explorer", "mcp", *arguments]
         server = mcp.StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
         async with mcp.Client(server) as client:
             over = asyncio.Event()
@@ -108,9 +108,9 @@ def saved(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def ask(saved: str) -> Iterator[Ask]:
+def ask(saved: str, warm: str) -> Iterator[Ask]:
     """Ask one server, in which the saved trace is open as t1."""
-    with serving(saved) as asking:
+    with serving(saved, python=warm) as asking:
         yield asking
 
 

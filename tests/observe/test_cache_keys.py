@@ -194,6 +194,7 @@ for around in (explorer.record, nullcontext):
 """
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 def test_another_process_hits_what_a_recording_wrote(folder: Path) -> None:
     """torch's counters in the other process say so: the keys have nothing of the recording in them."""

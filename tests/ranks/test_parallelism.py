@@ -99,11 +99,11 @@ dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+def ranks(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Ranks:
     """The two ranks of the program."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "program.py").write_text(PROGRAM)
-    command = [sys.executable, str(FORKED), "2", "-o", "out/", "program.py"]
+    command = [warm, str(FORKED), "2", "-o", "out/", "program.py"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -49,11 +49,11 @@ dist.destroy_process_group()
 """
 
 
-def torchrun(program: str, folder: Path, options: Sequence[str] = ()) -> Path:
+def torchrun(python: str, program: str, folder: Path, options: Sequence[str] = ()) -> Path:
     """Trace a program on two ranks, as a user does, and return the folder of the traces."""
     (folder / "program.py").write_text(program)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    return traced([*launch, sys.executable, "-m", "explorer", "trace", "-o", "out/", *options, "program.py"], folder)
+    launch = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    return traced([*launch, python, "-m", "explorer", "trace", "-o", "out/", *options, "program.py"], folder)
 
 
 def traced(command: Sequence[str], folder: Path) -> Path:
@@ -65,9 +65,9 @@ def traced(command: Sequence[str], folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+def ranks(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Ranks:
     """The ranks of the program above."""
-    loaded = explorer.load(torchrun(PROGRAM, tmp_path_factory.mktemp("job"), options=["--profile"]))
+    loaded = explorer.load(torchrun(warm, PROGRAM, tmp_path_factory.mktemp("job"), options=["--profile"]))
     assert isinstance(loaded, Ranks)
     return loaded
 
@@ -198,11 +198,11 @@ dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+def three(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Ranks:
     """The three ranks of the program above."""
     folder = tmp_path_factory.mktemp("three")
     (folder / "program.py").write_text(THREE)
-    loaded = explorer.load(traced([sys.executable, str(FORKED), "3", "-o", "out/", "program.py"], folder))
+    loaded = explorer.load(traced([warm, str(FORKED), "3", "-o", "out/", "program.py"], folder))
     assert isinstance(loaded, Ranks)
     return loaded
 

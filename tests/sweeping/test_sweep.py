@@ -118,6 +118,7 @@ def test_a_cell_that_fails_is_a_row_that_names_it(models: Path) -> None:
         swept.trace(target="h100")
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 @pytest.mark.timeout(300)
 def test_a_process_that_dies_in_a_given_executor_fails_its_cells(models: Path) -> None:
@@ -156,6 +157,7 @@ def test_any_executor_runs_the_cells(tmp_path: Path) -> None:
     assert swept.rows[1]["why"] == "OSError: the worker is gone"
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 def test_another_interpreter_runs_its_cells(models: Path) -> None:
     """The Python of another environment traces the model itself; one that cannot be started is a row of each of its cells."""
@@ -203,6 +205,7 @@ def test_a_folder_that_cannot_be_is_said(models: Path) -> None:
         explorer.sweep(["models.py:mlp"], folder="models.py")
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 def test_a_script_without_its_guard_is_told(models: Path) -> None:
     """A new process imports the script: a sweep outside of `if __name__ == "__main__"` says what to do, and ends."""
@@ -234,6 +237,7 @@ def test_a_row_names_its_cell(models: Path) -> None:
     assert (row["model"], row["variant"], row["state"], cell.name) == ("m", "v", "failed", "m, cpu, v")
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 @pytest.mark.timeout(300)
 def test_processes_of_the_commands_own_outlive_one_that_dies(models: Path, capfd: pytest.CaptureFixture[str]) -> None:

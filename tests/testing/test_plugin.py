@@ -77,6 +77,7 @@ class Project:
         return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 def test_a_lost_fusion_fails_by_name(tmp_path: Path) -> None:
     """A project stores what is compiled; then each way to lose a fusion fails, and what only moved down its file passes.
