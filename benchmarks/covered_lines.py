@@ -2,7 +2,8 @@
 
 `python benchmarks/covered_lines.py run FOLDER [pytest's arguments]` runs the tests of the current folder with coverage.py and
 keeps what it measures in FOLDER; processes that a test starts count. `table FOLDER [EARLIER]` prints the share of the
-statements that ran, by room, beside an earlier folder's.
+statements that ran, by room, beside an earlier folder's. `lost FOLDER EARLIER` prints the statements that ran in the earlier
+run alone, of the sources as they are now.
 
 What a fixture of a module or of the session runs is noted for the fixture, with the tests that use it; otherwise only the
 first of them would be known to need it. `COVERED_BY` in the environment tells a process that starts for which test or fixture
@@ -171,6 +172,17 @@ def table(folder: Path, earlier: Path | None) -> None:
         print(f"| {room} | {every} | {f'{past[0] / past[1]:.2%} | ' if past else ''}{ran / every:.2%} |")
 
 
+def lost(folder: Path, earlier: Path) -> None:
+    """Print the statements that only the earlier run ran."""
+    now, before = lines_of(folder), lines_of(earlier)
+    for place in sorted(before):
+        path = ROOT / place
+        if path.exists():
+            texts = path.read_text(encoding="utf-8").split("\n")
+            for line in sorted((before[place] - now.get(place, set())) & statements(path)):
+                print(f"{place}:{line}: {texts[line - 1].strip()}")
+
+
 class Covering:
     """Which tests cover a line of the package, from a folder that `run` wrote; the quickest first."""
 
@@ -196,15 +208,21 @@ class Covering:
 
 
 def main() -> int:
-    """Run the tests, or print the table."""
+    """Run the tests, or print what they ran."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("what", choices=("run", "table", "lost"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("rest", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
     if asked.what == "run":
         return run(asked.folder, asked.rest)
-    table(asked.folder, Path(asked.rest[0]) if asked.rest else None)
+    earlier = Path(asked.rest[0]) if asked.rest else None
+    if asked.what == "lost":
+        if earlier is None:
+            parser.error("lost takes two folders: FOLDER EARLIER")
+        lost(asked.folder, earlier)
+    else:
+        table(asked.folder, earlier)
     return 0
 
 
