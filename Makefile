@@ -57,13 +57,13 @@ test-compile: $(INSTALLED) ## the tests that compile programs of their own
 test-browser: $(INSTALLED) node_modules/.installed ## the tests of the view, in Chromium, JupyterLab and Notebook 7
 	$(PYTEST) -m "browser and not docs and not benchmarks" tests
 
-test-docs: $(BUILT) ## the site and its guides, the notebooks, binder/ and the wheel
+test-docs: $(INSTALLED) $(BUILT) ## the site and its guides, the notebooks, binder/ and the wheel
 	$(PYTEST) -m "docs and not benchmarks" --nbmake --nbmake-timeout=600 tests notebooks
 
 test-benchmarks: $(INSTALLED) ## the tests of the scripts in benchmarks/
 	$(PYTEST) -m benchmarks tests
 
-test-rest: $(BUILT) node_modules/.installed ## the tests that `make test` leaves out, in one run
+test-rest: $(INSTALLED) $(BUILT) node_modules/.installed ## the tests that `make test` leaves out, in one run
 	$(PYTEST) -m "not fast and not smoke" --nbmake --nbmake-timeout=600 tests notebooks
 
 test-all: test test-rest ## all tests
@@ -71,7 +71,7 @@ test-all: test test-rest ## all tests
 whole: $(INSTALLED) ## the tests with every case of those that are sampled otherwise, but for `make classroom`'s
 	$(PYTEST) --whole --ignore=tests/quiz/test_notebooks_in_lab.py tests
 
-coverage: $(BUILT) node_modules/.installed ## the lines that all tests run, room by room, kept in .cache/covered for benchmarks/mutants.py
+coverage: $(INSTALLED) $(BUILT) node_modules/.installed ## the lines that all tests run, room by room, kept in .cache/covered for benchmarks/mutants.py
 	$(BIN)/python benchmarks/covered_lines.py run .cache/covered -n $(JOBS) --dist worksteal tests
 	$(BIN)/python benchmarks/covered_lines.py table .cache/covered
 

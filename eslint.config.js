@@ -7,7 +7,18 @@ import globals from "globals";
 const PARSED = ["innerHTML", "outerHTML", "insertAdjacentHTML", "setHTMLUnsafe"];
 
 export default [
-  { ignores: ["**/static/**", "**/.*/**"] },
+  // also what other commands write, which may run at the same time
+  {
+    ignores: [
+      "**/static/**",
+      "**/.*/**",
+      "build/**",
+      "class-pack/**",
+      "demo/**",
+      "dist/**",
+      "docs/_build/**",
+    ],
+  },
   js.configs.recommended,
   {
     files: ["explorer/widget/src/**/*.js"],

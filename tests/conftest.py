@@ -68,16 +68,17 @@ def programs(module_at: Callable[[Path], ModuleType]) -> ModuleType:
 # Processes ---------------------------------------------------------------------------------------------------------------
 
 
-class Needed:
-    """A pytest plugin: the process that forks, from when a test first needs it to the end of the run."""
+class WarmPlugin:
+    """The process that forks, from when a test first needs it to the end of the run."""
 
     def __init__(self) -> None:
         self.warm: Warm | None = None
         self.folder = contextlib.ExitStack()
 
     def get(self) -> Warm | None:
-        """The process that forks; None where the system has no such, and without torch."""
-        if self.warm is None and hasattr(os, "pidfd_open") and importlib.util.find_spec("torch") is not None:
+        """The process that forks; None without pidfds or torch, and where coverage is measured: that begins with a process."""
+        possible = hasattr(os, "pidfd_open") and importlib.util.find_spec("torch") is not None
+        if self.warm is None and possible and "COVERAGE_PROCESS_START" not in os.environ:
             self.warm = Warm(Path(self.folder.enter_context(tempfile.TemporaryDirectory(prefix="warm-"))))
         return self.warm
 
@@ -157,7 +158,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Sort the tests into tiers, and check each payload that a test makes against `explorer/wire.py`, as the front end does."""
     tiers = load(HERE / "tiers.py")
     config.pluginmanager.register(tiers, "tiers")
-    config.pluginmanager.register(Needed(), "warm")
+    config.pluginmanager.register(WarmPlugin(), "warm")
     config.addinivalue_line("markers", "sampled: run few of its cases, with every value of every parameter; `--whole` runs all")
     config.addinivalue_line("markers", "whole: run with `--whole` only")
     check = load(HERE / "wire_types.py").check

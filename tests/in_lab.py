@@ -92,7 +92,7 @@ class Server:
 
 @contextmanager
 def serving(home: Path, kernels: Path | None = None) -> Iterator[Server]:
-    """JupyterLab's server, with its settings and its notebooks in an empty folder; the kernels of a folder come first."""
+    """JupyterLab's server, with its settings and its notebooks in an empty folder. Kernels of the folder `kernels` come first."""
     settings, notebooks = home / "settings" / "@jupyterlab" / "apputils-extension", home / "notebooks"
     settings.mkdir(parents=True)
     notebooks.mkdir()
@@ -104,7 +104,7 @@ def serving(home: Path, kernels: Path | None = None) -> Iterator[Server]:
 
 @contextmanager
 def running(module: str, home: Path, *options: str, kernels: Path | None = None) -> Iterator[str]:
-    """A server, from when it answers until it has ended with its kernels, those of a folder first; its address."""
+    """Run a server for the block and yield its address. Kernels of the folder `kernels` come first."""
     port = free_port()
     folders = {f"JUPYTER_{folder}_DIR": str(home / folder.lower()) for folder in ("CONFIG", "DATA", "RUNTIME")}
     more = {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces")}

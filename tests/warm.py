@@ -1,11 +1,12 @@
 """Python programs in processes forked from one that has imported torch already: that import takes four seconds of a core.
 
-`Warm.python` stands for `sys.executable`, and the folder `Warm.bin` may come first in PATH: it has `python`, `explorer` and
-`pytest`. Each hands its arguments, folder, environment and streams to the process that forks, and ends as the program ends; a
-program whose stand-in is killed is killed too. Python itself runs a program, as ever, where it is a folder or is given other
-options than -c, -m, -W and -P, where a setting differs that Python or torch reads at its start, and where coverage is measured.
+`Warm.python` stands for `sys.executable`. The folder `Warm.bin` may come first in PATH: it has `python`, `explorer` and `pytest`.
+The folder `Warm.kernels` may be in JUPYTER_PATH: it has the kernel `python3`. Each is a stand-in (`stand_in.py`), which hands its
+arguments, folder, environment and streams to the process that forks, and ends as the program ends.
 
-Notebooks run so too: `Warm.kernels` is a folder for JUPYTER_PATH, with a kernel `python3`.
+Real Python runs folders, options other than -c, -m, -W and -P, and programs whose startup variables differ. What a forked program
+cannot show: a missing import of torch or triton, another hash seed, a crash while Python takes torch's modules apart, and a child
+that outlives it, since the program's whole group is killed with its stand-in. A test of these starts real Python.
 """
 
 from __future__ import annotations
@@ -18,70 +19,28 @@ import multiprocessing.process
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import threading
 import types
 import warnings
 from pathlib import Path
 from typing import Any
 
-#: How settings begin that Python, torch or triton read at their start.
+#: Prefixes of environment variables that Python, torch or triton read at startup.
 AT_START = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "PYTHON")
 #: Those among them that are read later, or that `run` heeds.
-LATER = (
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TRITON_CACHE_DIR",
-    "TORCH_NCCL_",
-    "PYTHONPATH",
-    "PYTHONUNBUFFERED",
-    "PYTHONDONTWRITEBYTECODE",
-)
+LATER = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_NCCL_", "PYTHONPATH")
 #: What the process that forks has imported.
 IMPORTED = ("torch._inductor.compile_fx", "torch.distributed", "triton", "explorer.cli")
-#: The most that a request holds, in bytes: Linux sends 200 kB at once. Python itself runs what is asked with more.
-REQUEST = 100_000
-#: The programs of `Warm.bin`, each with the arguments of Python that it stands for.
-PROGRAMS = {"python": [], "explorer": ["-m", "explorer"], "pytest": ["-m", "pytest"]}
-
-#: The text of a stand-in. It imports only what it needs, and so starts in some 20 ms.
-STAND_IN = """\
-#!{python} -IS
-import array, json, os, signal, socket, sys
-arguments = {first!r} + sys.argv[1:]
-rest, flags = list(arguments), []
-while rest[:1] in (["-W"], ["-P"]):
-    flags.append([rest.pop(0), rest.pop(0)] if rest[0] == "-W" else [rest.pop(0)])
-now = {{k: v for k, v in os.environ.items() if k.startswith({at_start!r}) and not k.startswith({later!r})}}
-other = not rest or (rest[0][:1] == "-" and rest[0] not in ("-c", "-m")) or os.path.isdir(rest[0]) or now != {settings!r}
-asked = {{"python": {stand_in!r}, "flags": flags, "arguments": rest, "folder": os.getcwd(), "environment": dict(os.environ)}}
-asked = json.dumps(asked).encode()
-if other or "COVERAGE_PROCESS_START" in os.environ or len(asked) > {size}:
-    os.execv({python!r}, [{python!r}, *arguments])
-server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-server.connect({address!r})
-server.sendmsg([asked], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
-program = int(server.recv(20) or 0)
-for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, lambda number, frame: os.kill(program, number))
-status = int(server.recv(20) or 1)
-if status < 0:
-    if -status != signal.SIGKILL:
-        signal.signal(-status, signal.SIG_DFL)
-    os.kill(os.getpid(), -status)
-sys.exit(status)
-"""
-
-
-#: The kernel, as Jupyter describes one.
-KERNEL = {
-    "display_name": "Python 3 (ipykernel)",
-    "language": "python",
-    "metadata": {"debugger": True},
-    "argv": ["-m", "ipykernel_launcher", "-f", "{connection_file}"],
-}
+#: The most bytes that a request holds: Linux sends 200 kB at once.
+LONGEST = 100_000
+#: The kernel, as Jupyter describes one, without the program that it starts.
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "metadata": {"debugger": True}}
 
 
 class Warm:
@@ -90,20 +49,40 @@ class Warm:
     def __init__(self, folder: Path) -> None:
         self.bin, self.kernels = folder / "bin", folder / "jupyter"
         self.bin.mkdir(parents=True)
-        (self.kernels / "kernels" / "python3").mkdir(parents=True)
-        kernel = KERNEL | {"argv": [self.python, *KERNEL["argv"]]}
-        (self.kernels / "kernels" / "python3" / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
         address = str(folder / "asked")
-        settings = {k: v for k, v in os.environ.items() if k.startswith(AT_START) and not k.startswith(LATER)}
-        for name, first in PROGRAMS.items():
-            facts = {"python": sys.executable, "stand_in": self.python, "first": first, "settings": settings, "address": address}
-            text = STAND_IN.format(**facts, at_start=AT_START, later=LATER, size=REQUEST)
-            (self.bin / name).write_text(text, encoding="utf-8")
-            (self.bin / name).chmod(0o755)
-        command = [sys.executable, __file__, address]
-        self.forking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.forking.stdout is not None
-        assert self.forking.stdout.readline() == b"listening\n"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+            server.bind(address)
+            server.listen(64)
+            # a session of its own: Ctrl-C is for the tests, whose end this process hears of on its stdin
+            self.forking = subprocess.Popen(
+                [sys.executable, __file__, str(server.fileno()), self.python],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[server.fileno()],
+                start_new_session=True,
+            )
+        facts = {
+            "python": sys.executable,
+            "address": address,
+            "at_start": AT_START,
+            "later": LATER,
+            "settings": {k: v for k, v in os.environ.items() if k.startswith(AT_START) and not k.startswith(LATER)},
+            "longest": LONGEST,
+        }
+        (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+        command = shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("stand_in.py")), str(folder / "facts.json")])
+        self._write("python", command)
+        for name in ("explorer", "pytest"):
+            script = Path(sysconfig.get_path("scripts")) / name
+            if script.exists():
+                self._write(name, f"{command} {shlex.quote(str(script))}")
+        kernel = KERNEL | {"argv": [self.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]}
+        (self.kernels / "kernels" / "python3").mkdir(parents=True)
+        (self.kernels / "kernels" / "python3" / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
+
+    def _write(self, name: str, command: str) -> None:
+        (self.bin / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+        (self.bin / name).chmod(0o755)
 
     @property
     def python(self) -> str:
@@ -111,16 +90,41 @@ class Warm:
         return str(self.bin / "python")
 
     def close(self) -> None:
-        """End the process that forks."""
-        self.forking.communicate()
+        """End the process that forks, and the programs that still run."""
+        assert self.forking.stdin is not None
+        self.forking.stdin.close()
+        try:
+            self.forking.wait(60)
+        except subprocess.TimeoutExpired:
+            self.forking.kill()
+            self.forking.wait()
 
 
 # The process that forks --------------------------------------------------------------------------------------------------
 
 
+def wait_for_requests(server: socket.socket) -> dict[str, Any] | None:
+    """Fork a watcher for each request, until stdin ends. Return the request in the forked program, None elsewhere."""
+    for module in IMPORTED:
+        importlib.import_module(module)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no watcher becomes a zombie
+    while True:
+        ready, _, _ = select.select([0, server], [], [])
+        if 0 in ready:
+            return None
+        client, _ = server.accept()
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            server.close()
+            return fork_and_watch(client)
+        client.close()
+
+
 def fork_and_watch(client: socket.socket) -> dict[str, Any] | None:
-    """Fork a program and tell its stand-in the status with which it ends; what it is asked, in the program's own process."""
-    text, streams, _, _ = socket.recv_fds(client, REQUEST, 3)
+    """Fork a program and tell its stand-in how it ends. Return the request in the program, None in this process, its watcher."""
+    text, streams, _, _ = socket.recv_fds(client, LONGEST, 3)
+    if len(streams) < 3:  # the stand-in was killed before it asked
+        return None
     program = os.fork()
     if not program:
         client.close()
@@ -128,92 +132,82 @@ def fork_and_watch(client: socket.socket) -> dict[str, Any] | None:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        asked: dict[str, Any] = json.loads(text)
-        return asked
+        request: dict[str, Any] = json.loads(text)
+        return request
     for stream in streams:
         os.close(stream)
-    client.send(str(program).encode())
+    with contextlib.suppress(OSError):  # the program does so itself; whoever is first
+        os.setpgid(program, program)
+    with contextlib.suppress(BrokenPipeError):
+        client.send(str(program).encode())
     end = os.pidfd_open(program)
-    ready, _, _ = select.select([end, client], [], [])
-    if client in ready:  # the stand-in was killed
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(program, signal.SIGKILL)
+    ready, _, _ = select.select([end, client, 0], [], [])
+    if end not in ready:  # the stand-in was killed, or the tests have ended
+        os.killpg(program, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
     with contextlib.suppress(BrokenPipeError):
         client.send(str(status).encode())
     return None
 
 
-def wait_for_programs(address: str) -> dict[str, Any] | None:
-    """Fork a process for each program that is asked for, until stdin ends; what it is asked, in the program's own process."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no child of this process becomes a zombie
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
-        server.bind(address)
-        server.listen(64)
-        print("listening", flush=True)
-        for module in IMPORTED:
-            importlib.import_module(module)
-        while True:
-            ready, _, _ = select.select([0, server], [], [])
-            if 0 in ready:
-                return None
-            client, _ = server.accept()
-            if not os.fork():
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                server.close()
-                asked = fork_and_watch(client)
-                if asked is None:
-                    os._exit(0)
-                return asked
-            client.close()
+# The program -------------------------------------------------------------------------------------------------------------
 
 
-def run(asked: dict[str, Any]) -> None:
+def run(request: dict[str, Any], python: str) -> None:
     """Run a program as `python` would: after -c a text, after -m a module, else a file."""
-    first, *rest = asked["arguments"]
-    os.chdir(asked["folder"])
-    multiprocessing.process.ORIGINAL_DIR = asked["folder"]  # where a process that it spawns finds its script
-    paths = [os.environ.get("PYTHONPATH", ""), asked["environment"].get("PYTHONPATH", "")]
-    before, now = ([path for path in text.split(os.pathsep) if path] for text in paths)
-    own = [*now, *(path for path in sys.path[1:] if path not in before)]
+    import torch
+
+    first, *rest = request["arguments"]
+    os.chdir(request["folder"])
+    multiprocessing.process.ORIGINAL_DIR = request["folder"]  # where a process that it spawns finds its script
+    paths = [os.environ.get("PYTHONPATH", ""), request["environment"].get("PYTHONPATH", "")]
+    before, added = ([path for path in text.split(os.pathsep) if path] for text in paths)
+    libraries = [*added, *(path for path in sys.path[1:] if path not in before)]
     os.environ.clear()
-    os.environ.update(asked["environment"])
-    for flag in asked["flags"]:
+    os.environ.update(request["environment"])
+    if (threads := os.environ.get("OMP_NUM_THREADS", "")).isdigit():
+        torch.set_num_threads(int(threads))  # OpenMP has read its own at the import
+    for flag in request["flags"]:
         if flag[0] == "-W":
             warnings._setoption(flag[1])  # type: ignore[attr-defined]
-    beside = {"-c": "", "-m": os.getcwd()}.get(first, os.path.dirname(os.path.abspath(first)))
-    sys.path[:] = own if ["-P"] in asked["flags"] else [beside, *own]
-    sys.executable = asked["python"]
+    beside = {"-c": "", "-m": os.getcwd()}.get(first, os.path.dirname(os.path.realpath(first)))
+    sys.path[:] = libraries if ["-P"] in request["flags"] else [beside, *libraries]
+    sys.executable = python
     sys.argv = [first, *rest[1:]] if first in ("-c", "-m") else [first, *rest]
-    if first == "-c":
-        main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    if first == "-m":
+        runpy._run_module_as_main(rest[0])  # type: ignore[attr-defined]
+    elif first == "-c":
         exec(compile(rest[0], "<string>", "exec"), main.__dict__)
-    elif first == "-m":
-        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     else:
-        runpy.run_path(first, run_name="__main__")
+        main.__file__ = first
+        exec(compile(Path(first).read_bytes(), first, "exec"), main.__dict__)
 
 
-def status_of(asked: dict[str, Any]) -> int:
-    """Run a program to its end, and end as Python does, but for taking torch's modules apart: its status."""
+def status_of(request: dict[str, Any], python: str) -> int:
+    """Run a program and what it registered for its end; its status."""
     status = 0
     try:
-        run(asked)
+        run(request, python)
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         if not isinstance(ended.code, (int, type(None))):
             print(ended.code, file=sys.stderr)
     except BaseException as error:  # noqa: BLE001 it is the program's, and Python prints it
         sys.excepthook(type(error), error, error.__traceback__)
-        status = 1
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
     return status
 
 
 if __name__ == "__main__":
-    program = wait_for_programs(sys.argv[1])
-    if program is not None:
-        os._exit(status_of(program))
+    asked = wait_for_requests(socket.socket(fileno=int(sys.argv[1])))
+    if asked is not None:
+        os._exit(status_of(asked, sys.argv[2]))
+    os._exit(0)

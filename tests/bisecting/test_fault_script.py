@@ -25,7 +25,7 @@ from explorer.gpus.figures import Target
 from explorer.interpret.interpreter import interpreting
 from tests.facts import says, untold
 
-pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
+pytestmark = pytest.mark.compile
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "bisecting.py"
 

@@ -123,7 +123,6 @@ for file in sys.argv[1:]:
 """
 
 
-@pytest.mark.usefixtures("warm_python")
 @pytest.mark.compile
 def test_runnable_files_run(inference, training, tmp_path):
     """Both files that are runnable in torch's folder run here too: a graph of an inference, code of a forward and a backward."""
