@@ -153,7 +153,7 @@ def test_names_that_no_table_can_have_are_refused(trained: Trace) -> None:
     functions = [replace(trained, meta={**trained.meta, "name": name}) for name in ("figure", "code")]
     assert explorer.compare(*functions).names == ("trace 1", "trace 2")
     for one in (trained, explorer.compare(trained, trained)):
-        with pytest.raises(InputError, match=says("names", "show(t, other, names=…)", "explorer.compare(…, names=…)")):
+        with pytest.raises(InputError, match=says("several traces", "show(t, other, names=…)", "explorer.compare(…, names=…)")):
             explorer.show(one, names=("before", "after"))
 
 

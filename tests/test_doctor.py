@@ -63,7 +63,7 @@ def test_a_missing_compiler_is_named() -> None:
     ("modules", "facts"),
     [
         ("triton", ("triton 3",)),
-        ("torch,triton", ("torch", "pip install 'torch-compile-explorer[full]'")),
+        ("torch,triton", ("torch is", "not installed", "pip install 'torch-compile-explorer[full]'")),
         ("anywidget", ("anywidget", "pip install 'torch-compile-explorer[view]'")),
     ],
 )
@@ -98,9 +98,9 @@ def test_json_has_the_line_and_the_checks() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = json.loads(done.stdout)
     assert (done.returncode, found["ready"]) == (1, False)
-    assert not untold(found["line"], "not ready", "torch", "pip install")
+    assert not untold(found["line"], "not ready", "torch is", "not installed", "pip install")
     (torch,) = (check for check in found["checks"] if check["what"] == "torch")
-    assert not untold(torch["why"], "torch", "installed") and torch["use"] == "tracing"
+    assert not untold(torch["why"], "torch", "not installed") and torch["use"] == "tracing"
 
 
 @pytest.mark.compile
@@ -142,4 +142,4 @@ def test_where_something_is_missing_nothing_is_compiled() -> None:
     """`--warm` on a machine that cannot compile says so, and why."""
     command = [sys.executable, "-c", DOCTOR, "torch", "--warm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and not untold(done.stdout.splitlines()[-1], "compiled", "torch", "installed")
+    assert done.returncode == 1 and not untold(done.stdout.splitlines()[-1], "nothing", "compiled", "torch", "not installed")

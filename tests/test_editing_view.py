@@ -139,7 +139,8 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
     assert kernel.edited is None and pane.locator(".edited-badge").is_hidden()
-    assert not untold(pane.locator(".verdict").inner_text(), "original")
+    verdict = pane.locator(".verdict").inner_text()
+    assert not untold(verdict, "original", "back") and untold(verdict, "putting")
 
 
 @pytest.mark.usefixtures("tried_here")

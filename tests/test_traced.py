@@ -469,7 +469,7 @@ def test_an_artifact_stands_for_its_id(toy: Trace) -> None:
     assert toy.artifact(first) is first and toy.follow(first, 1) == toy.follow(first.id, 1)
     with pytest.raises(InputError, match=says("artifact")):
         toy.follow(artifact("0/0:source", "source"), 1)
-    with pytest.raises(InputError, match=says("lines", "1", "'1'")):
+    with pytest.raises(InputError, match=says("lines 1", "not '1'")):
         toy.follow(first.id, "1")  # type: ignore[arg-type]
 
 

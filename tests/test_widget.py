@@ -172,15 +172,15 @@ def test_compare_and_view_ask_the_view(view, trace):
 @pytest.mark.parametrize(
     ("wrong", "facts"),
     [
-        (lambda v: v.select("source", 0), ("lines", "1", "0")),
+        (lambda v: v.select("source", 0), ("lines 1", "not 0")),
         (lambda v: v.select("sauce", 1), ("'sauce'", "'source'")),
         (lambda v: v.open("kernel", kernel=99), ("kernel", "99")),
         (lambda v: v.open("ttgirl"), ("'ttgirl'", "'ttgir'")),
         (lambda v: v.open("kernel", pane="middle"), ("pane", "'middle'", "'left'", "'right'")),
         (lambda v: v.compare("joint", "nothing"), ("'nothing'",)),
-        (lambda v: v.select("post_grad", True), ("lines", "1", "True")),
-        (lambda v: v.select("post_grad", "3"), ("lines", "1", "'3'")),
-        (lambda v: v.open("post_grad", line=-1), ("lines", "1", "-1")),
+        (lambda v: v.select("post_grad", True), ("lines 1", "not True")),
+        (lambda v: v.select("post_grad", "3"), ("lines 1", "not '3'")),
+        (lambda v: v.open("post_grad", line=-1), ("lines 1", "not -1")),
         (lambda v: v.view("fuson"), ("view", "'fuson'", "'code'")),
     ],
 )

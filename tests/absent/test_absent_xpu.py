@@ -211,6 +211,7 @@ def test_max_autotune_says_what_was_assumed() -> None:
     trace = compared(lambda a, b: F.relu(a @ b), (torch.randn(512, 512), torch.randn(512, 512)), False, **options)
     product, fused = trace.assumptions
     assert not untold(product["assumed"], "mm", "fastest") and not untold(fused["assumed"], "faster")
+    assert untold(fused["assumed"], "not")
     assert not any(untold(row["why"], "GPU", "H200") for row in trace.assumptions)
     assert [k.name for k in trace.kernels] == ["triton_tem_fused_mm_relu_0"]
 

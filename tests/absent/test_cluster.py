@@ -210,7 +210,7 @@ def test_another_process_group_is_refused() -> None:
     ("arguments", "facts"),
     [
         ({"target": "h100", "world": 0}, ("world", "ranks", "0")),
-        ({"target": "h100", "world": 8, "rank": 8}, ("rank", "0", "7", "world=8", "8")),
+        ({"target": "h100", "world": 8, "rank": 8}, ("rank", "0", "7", "world=8", "not 8")),
         ({"target": "auto", "world": 8}, ("world=8", "target='h100'", "'auto'")),
         ({"target": "h100", "rank": 1}, ("rank=1", "world=")),
         ({"target": "h1000", "world": 8}, ("'h1000'", "'h100'")),

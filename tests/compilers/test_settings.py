@@ -32,7 +32,7 @@ def test_settings_hold_inside_the_block_and_no_longer() -> None:
     [
         ({"torch.backends.cuda.matmul.fp32_precision": "tf33"}, ("'tf33'", "torch.backends.cuda.matmul.fp32_precision")),
         ({SCALARS: True, "torch.backends.cuda.matmul.nope": 1}, ("torch.backends.cuda.matmul", "'nope'")),
-        ({"torch.nope.at_all": 1}, ("'torch.nope.at_all'", "torch.nope")),
+        ({"torch.nope.at_all": 1}, ("'torch.nope.at_all'", "no torch.nope")),
         ({"os.sep": "/"}, ("module", PRECISION, "'os.sep'")),
         ({3: 1}, ("module", PRECISION, "3")),
         ({"torch.set_float32_matmul_precision": "high"}, ("torch.set_float32_matmul_precision", "function", "setting")),

@@ -193,10 +193,22 @@ def test_an_older_format_is_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loads(files.dumps(loaded)) == loaded
 
 
-@pytest.mark.parametrize("number", ["null", '"3"', "0", "-1", "1.0", "true", "9" * 5000])
-def test_a_format_that_never_was_is_refused(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A format is a whole number from 1 on, also of a large file."""
-    with pytest.raises(FileError, match=r"format|damaged"):
+@pytest.mark.parametrize(
+    ("number", "facts"),
+    [
+        ("null", ("format", "None")),
+        ('"3"', ("format", "'3'")),
+        ("0", ("format", "0")),
+        ("-1", ("format", "-1")),
+        ("1.0", ("format", "1.0")),
+        ("true", ("format", "True")),
+        ("9" * 5000, ("5000 digits",)),
+    ],
+    ids=lambda value: str(value)[:9],
+)
+def test_a_format_that_never_was_is_refused(number: str, facts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A format is a whole number from 1 on, also of a large file; the message has what stands there."""
+    with pytest.raises(FileError, match=says("damaged", *facts)):
         loads(written_as(number, FAILED, monkeypatch))
 
 

@@ -421,10 +421,11 @@ def test_every_stage_has_a_shape_or_holds_nothing(replayed: Callable[[str], Trac
 
 def test_traces_and_recordings_are_not_taken_for_each_other() -> None:
     """A recording is no trace, and a trace no recording; the message says which was wanted."""
-    with pytest.raises(FileError, match=says("t", "trace")):
+    with pytest.raises(FileError, match=says("t", "trace")) as recording:
         files.loads(dump_events([], [], {}), "t")
-    with pytest.raises(FileError, match=says("t", "events")):
+    with pytest.raises(FileError, match=says("t", "events")) as trace:
         load_events(dumps(SMALL), "t")
+    assert not any("damaged" in str(raised.value) for raised in (recording, trace))
 
 
 def test_a_missing_file_and_a_folder_say_so(tmp_path: Path) -> None:

@@ -196,11 +196,11 @@ def test_errors_of_triton_are_at_their_line(triton: explorer.Kernel) -> None:
 
 def test_input_that_cannot_be_is_refused(cpp: explorer.Kernel, triton: explorer.Kernel) -> None:
     """No text, two texts, a form that the kernel does not have, no text, a loaded trace."""
-    with pytest.raises(InputError, match=says("source=", "none", "k.edit(source=text)")):
+    with pytest.raises(InputError, match=says("source=…", "ttgir=…", "none", "k.edit(source=text)")):
         cpp.edit()
     with pytest.raises(InputError, match=says("source, ptx", "k.edit(source=text)")):
         triton.edit("", ptx="")
-    with pytest.raises(InputError, match=says("ptx", "text", "int", "k.text()")):
+    with pytest.raises(InputError, match=says("ptx", "a text", "not int", "k.text()")):
         triton.edit(ptx=3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="ptx"):
         cpp.edit(ptx="")

@@ -214,7 +214,7 @@ def test_a_graph_of_several_is_named() -> None:
 def test_what_cannot_be_edited_is_refused(cpu: explorer.Trace) -> None:
     """No text, a graph that is not there, a loaded trace, C++ wrappers and CUDA graphs."""
     text = cpu.text("output_code")
-    with pytest.raises(InputError, match=says("wrapper", "text", "int", 't.text("output_code")')):
+    with pytest.raises(InputError, match=says("wrapper", "a text", "not int", 't.text("output_code")')):
         cpu.edit(wrapper=3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="graph='inference'"):
         cpu.edit(wrapper=text, graph="backward")

@@ -174,8 +174,8 @@ def test_records_are_frozen(record: object) -> None:
 
 def test_a_failure_reads_as_stage_what_failed_and_message() -> None:
     """A Failure's text says where and what, the steps of explorer's own work in words."""
-    assert not untold(str(Failure("guards", "render", "KeyError: 'x'")), "guards", "shown", "KeyError: 'x'")
-    assert not untold(str(Failure("decompiled", "record", "g++ is gone")), "decompiled", "recorded", "g++ is gone")
+    assert not untold(str(Failure("guards", "render", "KeyError: 'x'")), "guards", "not shown", "KeyError: 'x'")
+    assert not untold(str(Failure("decompiled", "record", "g++ is gone")), "decompiled", "not recorded", "g++ is gone")
     assert not untold(
         str(Failure("kernel", "ladder", "g++ is gone", kernel="triton_poi_0")), "kernel", "triton_poi_0", "g++ is gone"
     )
@@ -310,10 +310,10 @@ def test_a_question_about_a_value_is_answered_once_and_is_no_part_of_it() -> Non
 
 def test_a_kernel_s_name_is_no_step() -> None:
     """What explorer's own steps are called in words; a kernel that is called as a step keeps its name."""
-    assert not untold(Failure("dynamo", "link", "").what, "lines", "linked")
-    assert not untold(Failure("kernel", "render", "").what, "shown")
+    assert not untold(Failure("dynamo", "link", "").what, "lines", "not linked")
+    assert not untold(Failure("kernel", "render", "").what, "not shown")
     (copied,) = {Failure(stage, "copy", "").what for stage in ("kernel", "launch", "dynamo")}
-    assert not untold(copied, "recorded")
+    assert not untold(copied, "not recorded")
     assert Failure("kernel", "ladder", "", kernel="copy").what == "copy"
 
 

@@ -301,15 +301,15 @@ def test_mistakes_say_what_to_do() -> None:
         probe.sequence([Vary("z", size={0: 9})])
     with pytest.raises(explorer.InputError, match=says("x", "2 dimensions", "5")):
         probe.sequence([Vary("x", size={5: 9})])
-    with pytest.raises(explorer.InputError, match=says("dtype", "argument", "Vary('x', dtype=…)")):
+    with pytest.raises(explorer.InputError, match=says("dtype of", "argument", "Vary('x', dtype=…)")):
         Vary(dtype=torch.float64)
     with pytest.raises(explorer.InputError, match=says("Vary('x', size={0: 9})")):
         Vary()
     with pytest.raises(explorer.InputError, match=says("'transpose'", "'transposed'")):
         Vary("x", stride="transpose")
-    with pytest.raises(explorer.InputError, match=says("variation", "explorer.Vary('x', size={0: 9})", "'x'")):
+    with pytest.raises(explorer.InputError, match=says("variation", "explorer.Vary('x', size={0: 9})", "not 'x'")):
         explorer.probe(branching, X, variations=["x"])  # type: ignore[list-item]
-    with pytest.raises(explorer.InputError, match=says("call 1", "compiled", probe.rows[1]["outcome"])):
+    with pytest.raises(explorer.InputError, match=says("call 1", "compiled nothing", probe.rows[1]["outcome"])):
         probe.trace(1)
     with pytest.raises(explorer.NoKernelError, match=says("call 7", "0", str(len(probe.rows) - 1))):
         probe.trace(7)

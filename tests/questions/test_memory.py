@@ -155,7 +155,7 @@ def test_a_wrapper_in_cpp_does_not_hide_the_memory_of_another_graph() -> None:
 def test_a_trace_without_output_code_says_so() -> None:
     """The message says that there is no output code."""
     assert Trace().memory.unread() == ()
-    assert not untold(repr(Trace().memory), "output code")
+    assert not untold(repr(Trace().memory), "no output code")
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,6 @@ def test_a_board_takes_files_and_folders_and_says_if_there_is_none(tmp_path: Pat
     assert len(explorer.quiz.board(tmp_path, tmp_path / "ada.json").rows) == 1
     (tmp_path / "empty").mkdir()
     empty = explorer.quiz.board(tmp_path / "empty")
-    assert not empty.rows and not untold(repr(empty), "results")
+    assert not empty.rows and not untold(repr(empty), "no results")
     with pytest.raises(InputError, match=says(str(tmp_path / "nowhere"), "folder")):
         explorer.quiz.board(tmp_path / "nowhere")

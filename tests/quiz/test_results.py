@@ -75,6 +75,7 @@ def test_a_file_of_another_shape_is_refused_by_name(tmp_path: Path, text: str, f
     with pytest.raises(FileError) as raised:
         Results.read(file)
     assert not untold(str(raised.value), "bob.json", *facts)
+    assert bool(untold(str(raised.value), "different")) == ("different" not in facts), "only of answers given twice, or of none"
 
 
 def test_a_file_that_is_not_there_or_cannot_be_written_is_an_error_of_files(tmp_path: Path) -> None:

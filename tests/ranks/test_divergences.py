@@ -209,7 +209,7 @@ def test_places_that_follow_the_rank_are_said_with_the_group(zoo: Zoo, tmp_path:
     traces = [zoo(f"scaled {number}") for number in (0, 4)]
     ranks = ranks_of(tmp_path, [replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "guards")) for t in traces])
     assert ranks.groups == ((0, 1),)
-    assert in_a_line(ranks, "same", "n × rank", "1", "rank 0-1")
+    assert in_a_line(ranks, "same", "n × rank", "1 place", "rank 0-1")
 
 
 @pytest.mark.parametrize("failing", [(1,), (0, 1)])

@@ -44,7 +44,7 @@ def test_unknown_names_offer_the_nearest(arguments: dict[str, object], facts: tu
         (sin_cos, {"kwargs": [1]}, ("mapping", "kwargs={'x': x}", "list")),
         (sin_cos, {"stages": ("dynamo",)}, ("stages", "sequence", "explorer.Stage", "'dynamo'")),
         (sin_cos, {"stages": "dynamo"}, ("stages", "sequence", "explorer.Stage", "'dynamo'")),
-        (sin_cos, {"stages": explorer.STAGES[0]}, ("stages", "sequence", "explorer.Stage", "Stage")),
+        (sin_cos, {"stages": explorer.STAGES[0]}, ("stages", "sequence", "explorer.Stage", "not Stage")),
         (sin_cos, {"stages": 3}, ("stages", "sequence", "explorer.Stage", "3")),
         (torch.nn.ReLU, {}, ("ReLU", "class", "trace(ReLU(…), x)")),
         (torch.nn.Linear(4, 4, device="meta"), {}, ("meta device", "target='h100'", "module.to_empty(device='cpu')")),

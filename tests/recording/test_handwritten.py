@@ -62,6 +62,10 @@ def undefined(x, BLOCK: tl.constexpr):
     tl.store(x + i, nowhere)  # noqa: F821
 
 
+#: The line of this file that has the name.
+NOWHERE = undefined.fn.__code__.co_firstlineno + 4
+
+
 X = torch.zeros(1000)
 HALF = torch.zeros(256, 256, dtype=torch.float16)
 
@@ -127,7 +131,7 @@ def test_a_candidate_and_the_binary_come_from_the_live_process() -> None:
     other = kernel.candidate(1)
     assert other.config["BM"] == 64 and other.binary != kernel.binary and kernel.binary[:4] == b"\x7fELF"
     assert [row["taken"] for row in kernel.candidates] == [True, False]
-    assert not untold(kernel.trace.find("ptx")[0].data["chosen"], "first", "2 candidates", "timed")
+    assert not untold(kernel.trace.find("ptx")[0].data["chosen"], "first", "2 candidates", "none", "timed")
 
 
 @pytest.mark.compile
@@ -147,7 +151,7 @@ def test_what_triton_has_measured_on_the_attached_gpu_is_shown(monkeypatch: pyte
     assert [(row["BM"], row["ms"], row["taken"]) for row in kernel.candidates] == [(128, None, False), (64, 0.25, True)]
     assert not untold(kernel.trace.find("ptx")[0].data["chosen"], "measured", "fastest", "2")
     other = explorer.trace_kernel(matmul, HALF, HALF, HALF, 512, 256, 256, sass=False)
-    assert not untold(other.find("ptx")[0].data["chosen"], "first", "2 candidates", "timed")
+    assert not untold(other.find("ptx")[0].data["chosen"], "first", "2 candidates", "none", "timed")
     named = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
     assert "ms" not in named.candidates[0] and named.candidates[0]["taken"]
 
@@ -196,7 +200,10 @@ def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
 @pytest.mark.parametrize(
     ("call", "facts"),
     [
-        (lambda: explorer.trace_kernel(undefined, X, target="h100", BLOCK=16), ("undefined", "line", "nowhere is not defined")),
+        (
+            lambda: explorer.trace_kernel(undefined, X, target="h100", BLOCK=16),
+            ("undefined", f"line {NOWHERE}", "nowhere is not defined"),
+        ),
         (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100"), ("add", "BLOCK")),
         (lambda: explorer.trace_kernel(len, X, target="h100"), ("trace_kernel", "@triton.jit", "@triton.autotune")),
         (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h1000", BLOCK=16), ("'h1000'", "'h100'")),

@@ -505,11 +505,13 @@ def test_a_second_artifact_of_a_stage_gets_a_numbered_id() -> None:
 def test_an_error_in_one_stage_leaves_the_others(recorded: Callable[[str], tuple[list[Event], list, dict]]) -> None:
     """A stage that cannot read its text becomes a Failure that names it; every other artifact is there."""
     events, failures, meta = recorded("sin_cos-torch2.13-cpu")
-    damaged = [Event(e.kind, e.time, e.frame, e.graph, plain({"no": "text"})) if e.kind == "guards" else e for e in events]
+    damaged = [
+        Event(e.kind, e.time, e.frame, e.graph, plain({"absent_field": "text"})) if e.kind == "guards" else e for e in events
+    ]
     whole, trace = Trace.of_events(events, failures, meta), Trace.of_events(damaged, failures, meta)
     (failure,) = trace.failures
     assert (failure.stage, failure.step) == ("guards", "render")
-    assert not untold(failure.message, "FieldError", "GuardTree", "no field", "no")
+    assert not untold(failure.message, "FieldError", "GuardTree", "no field", "absent_field")
     assert [a.id for a in trace.artifacts] == [a.id for a in whole.artifacts if a.stage != "guards"]
 
 

@@ -175,7 +175,7 @@ def test_a_script_has_the_config_of_the_launch(traces: Any, tmp_path: Path) -> N
             ("attached GPU", "NVIDIA H100"),
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is attached"),
         ),
-        ("moved", ("inputs", "pointwise_real.inputs.pt")),
+        ("moved", ("its inputs", "file", "pointwise_real.inputs.pt")),
     ],
 )
 def test_a_script_says_in_one_line_what_is_missing(

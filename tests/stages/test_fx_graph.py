@@ -183,7 +183,7 @@ def test_a_graph_of_text_alone_or_of_nothing_renders(text: str) -> None:
     """An event without nodes, or with an empty text, is an artifact without them; one that lacks its text says so."""
     made = render_graph("T")(Event("joint", 0.0, "0/0", data=FxGraphText(text=text)), "id")
     assert made.nodes == () and made.text == text.strip("\n")
-    with pytest.raises(FieldError, match=says("FxGraphText", "text")):
+    with pytest.raises(FieldError, match=says("FxGraphText", "lacks text")):
         render_graph("T")(Event("joint", 0.0, "0/0"), "id")
 
 

@@ -153,7 +153,7 @@ def test_a_line_without_code_is_refused(trace: explorer.Trace) -> None:
 def test_what_is_no_line_and_no_list_of_commands_is_refused(trace: explorer.Trace) -> None:
     """The name of a line, and one command that is not in a list, are mistakes that the message shows how to write."""
     with trace.stepping("graph") as steps:
-        with pytest.raises(explorer.InputError, match=says("breakpoint", "line", "3", "[3, 5]", "'x'")):
+        with pytest.raises(explorer.InputError, match=says("breakpoint", "line", "3 or [3, 5]", "not 'x'")):
             steps.debug(breakpoint="x")  # type: ignore[arg-type]
         with pytest.raises(explorer.InputError, match=says("commands", "list", "pdb", "'p 1'")):
             steps.debug(commands="p 1")

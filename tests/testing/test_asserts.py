@@ -135,6 +135,12 @@ def test_a_part_that_nothing_computes_is_not_judged(part: str | int, said: str, 
     assert not untold(text, "not judged", said)
 
 
+def test_the_nearest_name_is_offered_first(zoo: Callable[[str], Trace]) -> None:
+    """Behind a misspelt name stands the one that was meant, before the others that there are."""
+    quoted = re.findall(r"'([^']*)'", message(testing.assert_fused, zoo("silu h100"), "slu", "sum"))
+    assert quoted[quoted.index("slu") + 1] == "silu"
+
+
 # Machine code, memory, calls, failures -----------------------------------------------------------------------------------
 
 

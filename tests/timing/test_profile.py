@@ -112,5 +112,5 @@ def test_kernels_without_their_names_are_said_to_lack_them() -> None:
 
 def test_a_profile_that_is_not_over_is_refused(profiled: Profiled) -> None:
     """A profiler that has not run has no events, and the message says to give one after its `with`."""
-    with pytest.raises(InputError, match=says("profile", "events", "torch.profiler.profile", "`with`")):
+    with pytest.raises(InputError, match=says("no events", "torch.profiler.profile", "`with`")):
         profiled.trace.with_profile(torch.profiler.profile())

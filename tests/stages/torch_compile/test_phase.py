@@ -41,7 +41,7 @@ def test_a_phase_that_never_ended_has_no_seconds() -> None:
     """Where the compile stopped half-way, the open phases are there, without a duration."""
     rows = list(intervals(NESTED[:4]))
     assert [r["seconds"] for r in rows] == [None, None, 1.5]
-    assert not untold(readable(rows[0]), "finished")
+    assert not untold(readable(rows[0]), "not finished")
 
 
 def test_the_end_of_an_outer_phase_closes_those_inside() -> None:
