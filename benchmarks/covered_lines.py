@@ -3,7 +3,7 @@
 `python benchmarks/covered_lines.py run FOLDER [pytest's arguments]` runs the tests of the current folder with coverage.py and
 keeps what it measures in FOLDER; processes that a test starts count. `table FOLDER [EARLIER]` prints the share of the
 statements that ran, by room, beside an earlier folder's. `lost FOLDER EARLIER` prints the statements that ran in the earlier
-run alone, of the sources as they are now.
+run alone. It compares line numbers, and is wrong of a file that has changed between the two runs.
 
 What a fixture of a module or of the session runs is noted for the fixture, with the tests that use it; otherwise only the
 first of them would be known to need it. `COVERED_BY` in the environment tells a process that starts for which test or fixture

@@ -85,9 +85,11 @@ class WarmPlugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Have the kernel of a notebook forked."""
+        forking = self.get() if item.path.suffix == ".ipynb" else None
+        if forking is None:
+            return (yield)
         with pytest.MonkeyPatch.context() as patch:
-            if item.path.suffix == ".ipynb" and (forking := self.get()) is not None:
-                patch.setenv("JUPYTER_PATH", str(forking.kernels))
+            patch.setenv("JUPYTER_PATH", str(forking.kernels))
             return (yield)
 
     def pytest_unconfigure(self) -> None:

@@ -6,7 +6,7 @@ import re
 
 
 def _standing_alone(fact: str) -> str:
-    """A pattern for a fact that is no part of a longer word or number: `3` is not told by `13`, nor `buf1` by `buf10`."""
+    """A pattern for a fact as a whole word or number: `13` does not tell `3`, nor `buf10` `buf1`."""
     before = r"(?<!\w)" if re.match(r"\w", fact) else ""
     after = r"(?!\w)" if re.search(r"\w\Z", fact) else ""
     return before + re.escape(fact) + after
@@ -22,3 +22,8 @@ def untold(text: str, *facts: str) -> list[str]:
     """Return the facts that a text does not tell, so that `assert not untold(text, "buf0", "h100")` prints those."""
     assert facts, "a text without facts proves nothing"
     return [fact for fact in facts if not re.search(_standing_alone(fact), text)]
+
+
+def in_a_line(text: object, *facts: str) -> bool:
+    """Whether one line of what is printed of `text` tells all facts."""
+    return any(not untold(line, *facts) for line in str(text).splitlines())

@@ -12,6 +12,19 @@ import signal
 import socket
 import sys
 
+#: Prefixes of environment variables that Python, torch or triton read at startup.
+AT_START = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "PYTHON")
+#: Those among them that are read later, or that `warm.run` heeds.
+LATER = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_NCCL_", "PYTHONPATH")
+#: The most bytes that a request holds: Linux sends 200 kB at once.
+LONGEST = 100_000
+
+
+def startup(environment):
+    """The variables that a program reads at startup: a process that has started cannot heed others."""
+    return {name: value for name, value in environment.items() if name.startswith(AT_START) and not name.startswith(LATER)}
+
+
 with open(sys.argv[1], encoding="utf-8") as file:
     facts = json.load(file)
 arguments = sys.argv[2:]
@@ -19,13 +32,10 @@ program, flags = list(arguments), []
 while program[:1] in (["-W"], ["-P"]):
     flags.append([program.pop(0), program.pop(0)] if program[0] == "-W" else [program.pop(0)])
 
-settings = {
-    k: v for k, v in os.environ.items() if k.startswith(tuple(facts["at_start"])) and not k.startswith(tuple(facts["later"]))
-}
 understood = bool(program) and (program[0] in ("-c", "-m") or not (program[0].startswith("-") or os.path.isdir(program[0])))
 request = {"flags": flags, "arguments": program, "folder": os.getcwd(), "environment": dict(os.environ)}
 message = json.dumps(request).encode()
-if not understood or settings != facts["settings"] or len(message) > facts["longest"]:
+if not understood or startup(os.environ) != startup(facts["environment"]) or len(message) > LONGEST:
     os.execv(facts["python"], [facts["python"], *arguments])
 
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -92,7 +92,7 @@ def test_a_stand_in_may_be_killed_before_its_program_runs(tmp_path: Path) -> Non
     forking = Warm(tmp_path)
     hangs = subprocess.Popen([forking.python, "-c", HANGS], stdout=subprocess.PIPE, text=True)
     hangs.kill()
-    assert hangs.communicate()[0].split()[1:] == []  # the end of its output: nobody has the stream any more
+    assert hangs.communicate(timeout=300)[0].split()[1:] == []  # its output ends: nobody has the stream any more
     done = subprocess.run([forking.python, "-c", "print(1)"], capture_output=True, text=True, check=False)
     assert done.stdout == "1\n", done.stderr
     running = subprocess.Popen([forking.python, "-c", HANGS], stdout=subprocess.PIPE, text=True)

@@ -31,14 +31,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-#: Prefixes of environment variables that Python, torch or triton read at startup.
-AT_START = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "PYTHON")
-#: Those among them that are read later, or that `run` heeds.
-LATER = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_NCCL_", "PYTHONPATH")
 #: What the process that forks has imported.
 IMPORTED = ("torch._inductor.compile_fx", "torch.distributed", "triton", "explorer.cli")
-#: The most bytes that a request holds: Linux sends 200 kB at once.
-LONGEST = 100_000
 #: The kernel, as Jupyter describes one, without the program that it starts.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "metadata": {"debugger": True}}
 
@@ -61,14 +55,7 @@ class Warm:
                 pass_fds=[server.fileno()],
                 start_new_session=True,
             )
-        facts = {
-            "python": sys.executable,
-            "address": address,
-            "at_start": AT_START,
-            "later": LATER,
-            "settings": {k: v for k, v in os.environ.items() if k.startswith(AT_START) and not k.startswith(LATER)},
-            "longest": LONGEST,
-        }
+        facts = {"python": sys.executable, "address": address, "environment": dict(os.environ)}
         (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
         command = shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("stand_in.py")), str(folder / "facts.json")])
         self._write("python", command)
@@ -122,7 +109,7 @@ def wait_for_requests(server: socket.socket) -> dict[str, Any] | None:
 
 def fork_and_watch(client: socket.socket) -> dict[str, Any] | None:
     """Fork a program and tell its stand-in how it ends. Return the request in the program, None in this process, its watcher."""
-    text, streams, _, _ = socket.recv_fds(client, LONGEST, 3)
+    text, streams, _, _ = socket.recv_fds(client, 1 << 20, 3)  # bytes: more than any request holds
     if len(streams) < 3:  # the stand-in was killed before it asked
         return None
     program = os.fork()

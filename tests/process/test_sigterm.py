@@ -18,7 +18,7 @@ import torch
 import explorer
 from explorer.process.sigterm import ends_on_sigterm, place_of
 from explorer.traced.ranks import Ranks
-from tests.facts import untold
+from tests.facts import in_a_line, untold
 
 #: What starts ranks from one process.
 FORKED = Path(__file__).parents[1] / "ranks" / "forked_ranks.py"
@@ -60,7 +60,7 @@ def compiled(folder: Path) -> bool:
 
 def waited_in_c(printed: str) -> bool:
     """Whether a line of explorer's says that the program did not come back to Python."""
-    return any(not untold(line, "explorer", "SIGTERM", "Python") for line in printed.splitlines())
+    return in_a_line(printed, "explorer", "SIGTERM", "Python")
 
 
 @pytest.mark.compile
@@ -78,7 +78,7 @@ def test_ranks_that_hang_in_a_collective_leave_their_traces(tmp_path: Path) -> N
     ranks = explorer.load(tmp_path / "out")
     assert isinstance(ranks, Ranks) and list(ranks) == [0, 1], said[-4000:]
     assert all(ranks[rank].meta["ended_at"]["file"].endswith("program.py") for rank in ranks), said[-4000:]
-    assert any(not untold(line, "SIGTERM", "rank 1", "program.py") for line in str(ranks).splitlines())
+    assert in_a_line(ranks, "SIGTERM", "rank 1", "program.py")
     assert waited_in_c(said)
     assert ranks.first is not None and ranks.first["kind"] == "graph"
     assert ranks.first["code"] in (
@@ -182,7 +182,7 @@ def test_a_rank_that_waits_in_c_says_why_it_leaves_no_trace(
 ) -> None:
     """An error of explorer's own is printed with its traceback, a file that cannot be written is one line."""
     printed = (stuck(breaks) / "stderr").read_text()
-    assert any(not untold(line, *facts) for line in printed.splitlines())
+    assert in_a_line(printed, *facts)
     assert ("Traceback" in printed) == ("ValueError" in breaks)
     assert not (stuck(breaks) / "out" / "trace.rank1.json.gz").exists()
 

@@ -17,7 +17,7 @@ from explorer.model.values import Failure
 from explorer.ranks.divergences import without_rank_numbers
 from explorer.ranks.parts import Item, Place, neutral
 from explorer.traced.ranks import Ranks
-from tests.facts import says, untold
+from tests.facts import in_a_line, says, untold
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
@@ -43,11 +43,6 @@ def ranks_of(folder: Path, traces: Sequence[explorer.Trace]) -> Ranks:
     loaded = explorer.load(folder)
     assert isinstance(loaded, Ranks)
     return loaded
-
-
-def in_a_line(ranks: object, *facts: str) -> bool:
-    """Whether one line of what is printed of ranks tells all facts."""
-    return any(not untold(line, *facts) for line in str(ranks).splitlines())
 
 
 def test_a_rank_with_another_shape_is_named_with_the_line(small: explorer.Trace, zoo: Zoo, tmp_path: Path) -> None:

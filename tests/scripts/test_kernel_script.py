@@ -25,7 +25,7 @@ from explorer.gpus.figures import Target
 from explorer.interpret.interpreter import interpreting
 from explorer.observe.tensors import same_bits
 from explorer.scripts.kernel_script import Reproducer
-from tests.facts import says, untold
+from tests.facts import in_a_line, says, untold
 
 pytestmark = pytest.mark.compile
 
@@ -115,7 +115,7 @@ def test_a_cpu_kernels_script_runs_alone_and_finds_it_right(name: str, on_the_cp
     """With the recorded inputs what the kernel writes is what was recorded; its time is stated."""
     status, said = on_the_cpu[f"{name}_real"]
     assert status == 0, said
-    assert any(not untold(line, "recorded", "right") for line in said.splitlines()) and "WRONG" not in said
+    assert in_a_line(said, "recorded", "right") and "WRONG" not in said
     assert not untold(said, "time", "cache")
 
 

@@ -17,7 +17,7 @@ from torch import nn
 import explorer
 from explorer.errors import InputError, LiveError, NoVerbError
 from explorer.observe.tensors import same_bits
-from tests.facts import says, untold
+from tests.facts import in_a_line, says
 
 pytestmark = pytest.mark.compile
 
@@ -109,14 +109,14 @@ def test_a_script_runs_alone_and_finds_the_output_code_right(name: str, said: Ma
     assert status == 0, out + errors
     assert out.count("  compiled: ") == out.count("  eager: ") == NAMES[name]
     assert "WRONG" not in out and errors == ""
-    assert any(not untold(line, "eager", "right") for line in out.splitlines()) is (name != "draws")
+    assert in_a_line(out, "eager", "right") is (name != "draws")
     assert len(re.findall(r"(?m)^  compiled \w+: \S", out)) == (2 if name == "break" else 0)
 
 
 def test_wrong_output_code_makes_the_script_fail(said: Mapping[str, Said]) -> None:
     """A cosine in the place of a sine in the text of the code is found, and the exit status says so."""
     status, out, _ = said["wrong"]
-    assert status == 1 and any(not untold(line, "eager", "WRONG") for line in out.splitlines())
+    assert status == 1 and in_a_line(out, "eager", "WRONG")
 
 
 @pytest.mark.parametrize("name", ["training", "break"])
