@@ -5,9 +5,9 @@ keeps what it measures in FOLDER; processes that a test starts count. `table FOL
 statements that ran, by room, beside an earlier folder's. `lost FOLDER EARLIER` prints the statements that ran in the earlier
 run alone. It compares line numbers, and is wrong of a file that has changed between the two runs.
 
-What a fixture of a module or of the session runs is noted for the fixture, with the tests that use it; otherwise only the
-first of them would be known to need it. `COVERED_BY` in the environment tells a process that starts for which test or fixture
-it runs.
+Tests share what a fixture of a module or of the session makes, and the traces of the zoo. What makes one is noted for the
+fixture or the trace, with all that use it; otherwise only the first test would be known to need it. `COVERED_BY` in the
+environment tells a process that starts for which test, fixture or trace it runs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,19 @@ def name_of(fixture: Any) -> str:
 
 
 class Contexts:
-    """Tells coverage.py which test or fixture runs, and keeps which tests passed, in which seconds and with which fixtures."""
+    """Tells coverage.py which test, fixture or trace of the zoo runs, and keeps which tests passed and what they share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.tests_by_fixture: dict[str, list[str]] = {}
+        self.context = ""
+        self.users: dict[str, set[str]] = defaultdict(set)
+        """Context of a fixture or trace → the contexts that use it."""
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
 
     def switch(self, context: str) -> None:
         """Note what runs from now on for a context, in this process and in those that it starts."""
-        os.environ["COVERED_BY"] = context
+        self.context = os.environ["COVERED_BY"] = context
         current = coverage.Coverage.current()
         if current is not None:
             current.switch_context(context)
@@ -69,7 +72,7 @@ class Contexts:
         for fixtures in item._fixtureinfo.name2fixturedefs.values() if hasattr(item, "_fixtureinfo") else ():
             for fixture in fixtures:
                 if fixture.scope != "function":
-                    self.tests_by_fixture.setdefault(name_of(fixture), []).append(item.nodeid)
+                    self.users[name_of(fixture)].add(item.nodeid)
         result = yield
         self.switch("")
         return result
@@ -77,14 +80,18 @@ class Contexts:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
         """Note what a shared fixture runs for the fixture."""
-        before = os.environ.get("COVERED_BY", "")
+        before = self.context
         if fixturedef.scope != "function":
             self.switch(name_of(fixturedef))
         try:
-            return (yield)
+            made = yield
         finally:
             if fixturedef.scope != "function":
                 self.switch(before)
+        if fixturedef.argname == "zoo":
+            made = Zoo(made, self)
+            fixturedef.cached_result = (made, *fixturedef.cached_result[1:])
+        return made
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up the phases of a test."""
@@ -94,10 +101,32 @@ class Contexts:
 
     def pytest_sessionfinish(self) -> None:
         """Keep what is known of the tests that this process ran."""
-        if self.tests_by_fixture:
+        if self.seconds:
             passed = {test: seconds for test, seconds in self.seconds.items() if test not in self.failed}
-            known = {"fixtures": self.tests_by_fixture, "seconds": passed}
+            known = {"users": {context: sorted(users) for context, users in self.users.items()}, "seconds": passed}
             (self.folder / f"tests-{os.getpid()}.json").write_text(json.dumps(known), encoding="utf-8")
+
+
+class Zoo:
+    """Stands for the fixture `zoo` and notes what makes a trace for the trace, whichever test asks first."""
+
+    def __init__(self, zoo: Callable[[str], Any], contexts: Contexts) -> None:
+        self.zoo = zoo
+        self.contexts = contexts
+
+    def __call__(self, name: str) -> Any:
+        """Return a trace by its name."""
+        before, context = self.contexts.context, f"trace {name}"
+        self.contexts.users[context].add(before)
+        self.contexts.switch(context)
+        try:
+            return self.zoo(name)
+        finally:
+            self.contexts.switch(before)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the zoo has."""
+        return getattr(self.zoo, name)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -111,7 +140,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def run(folder: Path, arguments: list[str]) -> int:
-    """Run the tests of the checkout in the current folder, and keep what they cover; pytest's exit status."""
+    """Run the tests of the checkout in the current folder, and keep what they cover; pytest's exit status.
+
+    The zoo's traces are removed first: what makes one that is kept would not run.
+    """
+    shutil.rmtree(Path(".cache/zoo"), ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.ini"
     settings.write_text(SETTINGS.format(folder=folder.resolve()), encoding="utf-8")
@@ -190,21 +223,26 @@ class Covering:
         self.data = coverage.CoverageData(str(folder / "lines"))
         self.data.read()
         self.files = {place_of(file): file for file in self.data.measured_files()}
-        self.fixtures: dict[str, set[str]] = defaultdict(set)
+        self.users: dict[str, set[str]] = defaultdict(set)
         self.seconds: dict[str, float] = {}
         for file in folder.glob("tests-*.json"):
             known = json.loads(file.read_text(encoding="utf-8"))
             self.seconds |= known["seconds"]
-            for fixture, tests in known["fixtures"].items():
-                self.fixtures[fixture] |= set(tests)
+            for context, users in known["users"].items():
+                self.users[context] |= set(users)
 
     def tests(self, place: str, line: int) -> list[str]:
-        """The tests that passed and cover a line, themselves or by a fixture."""
+        """The tests that passed and cover a line, themselves or by a fixture or trace; the quickest first."""
         if place not in self.files:
             return []
-        contexts = self.data.contexts_by_lineno(self.files[place]).get(line, [])
-        tests = {test for context in contexts for test in self.fixtures.get(context, {context})}
-        return sorted(tests & set(self.seconds), key=lambda test: (self.seconds[test], test))
+        waiting = list(self.data.contexts_by_lineno(self.files[place]).get(line, []))
+        contexts: set[str] = set()
+        while waiting:
+            context = waiting.pop()
+            if context not in contexts:
+                contexts.add(context)
+                waiting += self.users.get(context, ())
+        return sorted(contexts & set(self.seconds), key=lambda test: (self.seconds[test], test))
 
 
 def main() -> int:

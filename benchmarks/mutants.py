@@ -4,7 +4,7 @@
 changed, or a statement is dropped. COVERED is a folder of `covered_lines.py run`, which says which tests cover which line.
 Each mutant runs in a copy of the checkout against those tests, the quickest first, for at most a minute, until one fails.
 `--tests FILE` names the only tests that may be used, as `pytest --collect-only -q` prints them: the fast tier's, say. Prints
-a row per mutant, and how many were found. The same seed gives the same mutants of the same sources, so that two suites can be
+a row per mutant, and how many were found. The same seed gives the same mutants of the same files, so that two suites can be
 compared.
 """
 
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -114,17 +114,23 @@ def mutants_of(place: str, text: str) -> list[Mutant]:
 
 
 def chosen(root: Path, count: int, seed: int) -> list[Mutant]:
-    """Mutants by chance: one of each room, then of rooms by their size."""
-    rooms: dict[str, list[Mutant]] = {}
+    """Mutants by chance: one of each room, then of rooms by their size.
+
+    Each has a random number of its own, so that a change of one file leaves the mutants of the others as they are.
+    """
+    numbers: dict[Mutant, bytes] = {}
+    first: dict[str, Mutant] = {}
     for path in sorted((root / "explorer").rglob("*.py")):
-        place = path.relative_to(root).as_posix()
-        rooms.setdefault(room_of(place), []).extend(mutants_of(place, path.read_text(encoding="utf-8")))
-    dice = random.Random(seed)
-    left = {room: dice.sample(mutants, len(mutants)) for room, mutants in sorted(rooms.items()) if mutants}
-    order = dice.sample(list(left), len(left))
-    picked = [left[room].pop() for room in order]
-    rest = [mutant for mutants in left.values() for mutant in mutants]
-    return [*picked, *dice.sample(rest, max(0, count - len(picked)))][:count]
+        place, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+        lines = text.split("\n")
+        for mutant in mutants_of(place, text):
+            key = f"{seed} {place} {lines[mutant.line - 1]} {mutant.start} {mutant.after}"
+            numbers[mutant] = hashlib.sha256(key.encode()).digest()
+    ordered = sorted(numbers, key=lambda mutant: (numbers[mutant], mutant))
+    for mutant in ordered:
+        first.setdefault(room_of(mutant.place), mutant)
+    picked = list(first.values())
+    return [*picked, *(mutant for mutant in ordered if mutant not in set(picked))][:count]
 
 
 def tried(mutant: Mutant, copy: Path, tests: list[str], limit: float) -> str:
