@@ -19,9 +19,8 @@ import explorer
 from explorer.process.sigterm import ends_on_sigterm, place_of
 from explorer.traced.ranks import Ranks
 from tests.facts import in_a_line, untold
+from tests.ranks import torchrun
 
-#: What starts ranks from one process.
-FORKED = Path(__file__).parents[1] / "ranks" / "forked_ranks.py"
 #: Each rank waits for the other in another group's collective, for ever. Explorer takes it to wait in C++ after half a second.
 HANGING = """
 import explorer.process.sigterm
@@ -65,16 +64,15 @@ def waited_in_c(printed: str) -> bool:
 
 @pytest.mark.compile
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo")
-def test_ranks_that_hang_in_a_collective_leave_their_traces(tmp_path: Path) -> None:
+def test_ranks_that_hang_in_a_collective_leave_their_traces(tmp_path: Path, warm: str) -> None:
     """A job that is ended while its ranks wait in C++: both traces are there, with what diverges and where each rank waits."""
     (tmp_path / "program.py").write_text(HANGING)
-    command = [sys.executable, str(FORKED), "2", "-o", "out/", "program.py"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as job:
-        while not compiled(tmp_path) and job.poll() is None:
+    job = torchrun.command(warm, 2)
+    with subprocess.Popen(job, cwd=tmp_path, env=torchrun.environment(), stderr=subprocess.PIPE, text=True) as running:
+        while not compiled(tmp_path) and running.poll() is None:
             time.sleep(0.1)
-        job.send_signal(signal.SIGTERM)
-        _, said = job.communicate(timeout=120)
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=120)
     ranks = explorer.load(tmp_path / "out")
     assert isinstance(ranks, Ranks) and list(ranks) == [0, 1], said[-4000:]
     assert all(ranks[rank].meta["ended_at"]["file"].endswith("program.py") for rank in ranks), said[-4000:]
@@ -123,36 +121,23 @@ torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
 os.kill(os.getpid(), signal.SIGTERM)
 time.sleep(60)
 """
-#: Traces the program of each folder that it is given, as rank 1 of 2, in processes that are forked: torch is imported once.
-EACH = """
-import os, sys
-import torch._dynamo
-from explorer import cli
-
-os.environ |= {"RANK": "1", "WORLD_SIZE": "2"}
-children = []
-for folder in sys.argv[1:]:
-    child = os.fork()
-    if not child:
-        os.chdir(folder)
-        os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT), 2)
-        os._exit(cli.main(["trace", "--profile", "-o", "out/", "program.py"]))
-    children.append(child)
-print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
-"""
 
 
 @pytest.fixture(scope="module")
-def stuck(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def stuck(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Callable[[str], Path]:
     """Give the folder of a rank that waited in C, by the error that was raised when its trace was to be saved, or of `ENDED`."""
     folders = {breaks: tmp_path_factory.mktemp("stuck") for breaks in (*BREAKS, ENDED)}
+    running = {}
     for breaks, folder in folders.items():
         broken = f"import explorer\ndef broken(*_):\n    {breaks}\nexplorer.Trace.save = broken\n" if breaks else ""
         (folder / "program.py").write_text(ENDED if breaks == ENDED else broken + STUCK)
-    command = [sys.executable, "-c", EACH, *map(str, folders.values())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        with (folder / "stderr").open("w") as stderr:
+            command = [warm, "-m", "explorer", "trace", "--profile", "-o", "out/", "program.py"]
+            rank = {**os.environ, "RANK": "1", "WORLD_SIZE": "2"}
+            running[breaks] = subprocess.Popen(command, cwd=folder, env=rank, stdout=subprocess.DEVNULL, stderr=stderr)
+    statuses = {breaks: process.wait(timeout=120) for breaks, process in running.items()}
     said = {breaks: (folder / "stderr").read_text() for breaks, folder in folders.items()}
-    assert done.stdout.split() == [str(128 + signal.SIGTERM)] * len(folders), said
+    assert set(statuses.values()) == {128 + signal.SIGTERM}, (statuses, said)
     return folders.__getitem__
 
 

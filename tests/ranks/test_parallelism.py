@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 import torch
 
 import explorer
 from explorer.traced.ranks import Ranks
+from tests.ranks.torchrun import traced
 
 pytestmark = [
     pytest.mark.compile,
     pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo"),
 ]
 
-#: What starts ranks from one process.
-FORKED = Path(__file__).parent / "forked_ranks.py"
 #: The number of layers that DistributedDataParallel cuts, each as large as a bucket.
 LAYERS = 2
 PROGRAM = f"""
@@ -101,13 +96,7 @@ dist.destroy_process_group()
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Ranks:
     """The two ranks of the program."""
-    folder = tmp_path_factory.mktemp("job")
-    (folder / "program.py").write_text(PROGRAM)
-    command = [warm, str(FORKED), "2", "-o", "out/", "program.py"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    loaded = explorer.load(folder / "out")
+    loaded = explorer.load(traced(warm, 2, PROGRAM, tmp_path_factory.mktemp("job")))
     assert isinstance(loaded, Ranks)
     return loaded
 

@@ -1,10 +1,7 @@
-"""Jobs of several ranks with gloo, one of them under torchrun: a rank that computes something else than the others is found."""
+"""Jobs of several ranks with gloo under torchrun: a rank that computes something else than the others is found."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,14 +11,13 @@ import explorer
 from explorer import cli
 from explorer.traced.ranks import Ranks
 from tests.facts import untold
+from tests.ranks.torchrun import traced
 
 pytestmark = [
     pytest.mark.compile,
     pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs torch with gloo"),
 ]
 
-#: What starts ranks from one process.
-FORKED = Path(__file__).parent / "forked_ranks.py"
 #: One function that every rank calls alike, rank 1 each time 50 ms after the others, and one that it calls with another shape.
 PROGRAM = """
 import time
@@ -49,25 +45,10 @@ dist.destroy_process_group()
 """
 
 
-def torchrun(python: str, program: str, folder: Path, options: Sequence[str] = ()) -> Path:
-    """Trace a program on two ranks, as a user does, and return the folder of the traces."""
-    (folder / "program.py").write_text(program)
-    launch = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    return traced([*launch, python, "-m", "explorer", "trace", "-o", "out/", *options, "program.py"], folder)
-
-
-def traced(command: Sequence[str], folder: Path) -> Path:
-    """Run a job in the folder of its program, and return the folder of the traces."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return folder / "out"
-
-
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Ranks:
     """The ranks of the program above."""
-    loaded = explorer.load(torchrun(warm, PROGRAM, tmp_path_factory.mktemp("job"), options=["--profile"]))
+    loaded = explorer.load(traced(warm, 2, PROGRAM, tmp_path_factory.mktemp("job"), "--profile"))
     assert isinstance(loaded, Ranks)
     return loaded
 
@@ -201,9 +182,7 @@ dist.destroy_process_group()
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Ranks:
     """The three ranks of the program above."""
-    folder = tmp_path_factory.mktemp("three")
-    (folder / "program.py").write_text(THREE)
-    loaded = explorer.load(traced([warm, str(FORKED), "3", "-o", "out/", "program.py"], folder))
+    loaded = explorer.load(traced(warm, 3, THREE, tmp_path_factory.mktemp("three")))
     assert isinstance(loaded, Ranks)
     return loaded
 
