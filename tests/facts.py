@@ -6,9 +6,13 @@ import re
 
 
 def _standing_alone(fact: str) -> str:
-    """A pattern for a fact as a whole word or number: `13` does not tell `3`, nor `buf10` `buf1`."""
+    """A pattern for a fact as a whole word or number: `buf10` does not tell `buf1`, nor `13`, `-3` and `3.5` the number `3`."""
     before = r"(?<!\w)" if re.match(r"\w", fact) else ""
     after = r"(?!\w)" if re.search(r"\w\Z", fact) else ""
+    if re.match(r"\d", fact):
+        before += r"(?<!\d[.,])(?<!\W-)(?<!^-)"
+    if re.search(r"\d\Z", fact):
+        after += r"(?![.,]\d)"
     return before + re.escape(fact) + after
 
 
