@@ -70,6 +70,24 @@ def test_the_table_shows_before_the_trials_are_over(monkeypatch: pytest.MonkeyPa
     assert table.where(backend="mine")[0]["works"] is True and not re.search("inductor, cudagraphs, eager", repr(table))
 
 
+def test_each_row_is_given_as_soon_as_its_backend_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first can be read while the second is tried, which ends only when the first has been read."""
+
+    def slowly(names: Any, limit: float) -> Iterator[dict[str, Any]]:
+        yield {"registered": list(names)}
+        for event, name in zip((asked, read), names, strict=True):
+            assert event.wait(60)
+            yield {"backend": name, "works": True, "why": ""}
+
+    asked, read = threading.Event(), threading.Event()
+    monkeypatch.setattr(trials, "tried", slowly)
+    rows = explorer.backends(["eager", "inductor"]).as_tried()
+    threading.Timer(0.05, asked.set).start()
+    assert next(rows)["backend"] == "eager"
+    read.set()
+    assert [row["backend"] for row in rows] == ["inductor"]
+
+
 def test_a_damaged_file_is_no_answer(remembered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backend whose answer cannot be read is tried again."""
     file = user_cache.directory() / f"backends-{trials.key()}.json"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.observe.tensors import copied, dense_parts, hidden_tensors, map_tensors, named_tensors
+from explorer.observe.tensors import copied, copier, dense_parts, hidden_tensors, map_tensors, named_tensors
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,11 @@ def test_a_copy_of_a_jagged_tensor_is_like_it(grad: bool) -> None:
     with torch.no_grad():
         made.values().zero_()
     assert bool((tensor.values() == 1).all())
+
+
+def test_a_wide_copy_of_a_jagged_tensor_is_differentiated_like_it() -> None:
+    """The float64 that a result is judged by has the original's values, in an argument that autograd follows."""
+    tensor = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged, requires_grad=True)
+    made = copier(wide=True)(tensor)
+    assert made.dtype == torch.float64 and made.requires_grad and made.is_leaf
+    assert made.shape == tensor.shape and torch.equal(made.values(), tensor.values().double())

@@ -90,8 +90,9 @@ def holds(part: Subgraph, launches: dict[tuple[str, int], RecordedLaunch], symbo
         (lambda: (views, matrices()), False, "h100"),
         (lambda: (joined, matrices()), False, "h100"),
         (lambda: (views, matrices()), False, "cpu"),
+        (lambda: (Block(), (torch.randn(8, 16),)), True, "cpu"),
     ],
-    ids=["block", "views", "joined", "views in C++"],
+    ids=["block", "views", "joined", "views in C++", "block in C++"],
 )
 def test_a_subgraph_computes_what_its_kernel_does(
     make: Callable[[], tuple[Any, tuple[Any, ...]]], train: bool, target: str
