@@ -79,7 +79,7 @@ def changed(node: ast.AST) -> str | None:
         return repr(not node.value)
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return repr(node.value + 1)
-    if isinstance(node, ast.Return) and node.value is not None:
+    if isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
         return "return None"
     if isinstance(node, (ast.Assign, ast.AugAssign)) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
         return "pass"
