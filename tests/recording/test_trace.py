@@ -221,6 +221,19 @@ def test_a_trace_is_fresh_whatever_was_compiled_before() -> None:
         assert f"[{size}]" in trace.text("dynamo")
 
 
+@pytest.mark.parametrize("used", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_a_trace_compiles_what_was_compiled_under_another_grad_mode(used: type) -> None:
+    """Dynamo takes an earlier compile of a function if the backends are equal; a trace's backend equals none."""
+
+    def product(x: torch.Tensor) -> torch.Tensor:  # a library call: no C++ is compiled
+        return x @ x
+
+    x = torch.randn(8, 8)
+    with used():
+        torch.compile(product)(x)
+    assert explorer.trace(product, x, target="h100").find("output_code")
+
+
 def test_many_traces_of_one_function_all_compile() -> None:
     """A function can be traced more often than Dynamo's limit on recompiles."""
     for _ in range(12):
