@@ -5,8 +5,6 @@ With NCCL where there are two GPUs. NCCL refuses two ranks on one, so that with 
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import pytest
@@ -14,6 +12,7 @@ import torch
 
 import explorer
 from explorer.traced.ranks import Ranks
+from tests.ranks.torchrun import traced
 
 GPUS = torch.cuda.device_count() if torch.cuda.is_available() else 0
 NCCL = GPUS > 1 and torch.distributed.is_nccl_available()
@@ -62,14 +61,7 @@ dist.destroy_process_group()
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     """The two ranks of the program."""
-    folder = tmp_path_factory.mktemp("job")
-    (folder / "program.py").write_text(PROGRAM)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    command = [*launch, sys.executable, "-m", "explorer", "trace", "--profile", "-o", "out/", "program.py"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    loaded = explorer.load(folder / "out")
+    loaded = explorer.load(traced(sys.executable, 2, PROGRAM, tmp_path_factory.mktemp("job"), "--profile"))
     assert isinstance(loaded, Ranks)
     print(f"{GPUS} GPUs, {'NCCL' if NCCL else 'gloo'}", loaded, loaded.times(), loaded.waits(), sep="\n")
     return loaded
