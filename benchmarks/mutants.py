@@ -119,7 +119,6 @@ def chosen(root: Path, count: int, seed: int) -> list[Mutant]:
     Each has a random number of its own, so that a change of one file leaves the mutants of the others as they are.
     """
     numbers: dict[Mutant, bytes] = {}
-    first: dict[str, Mutant] = {}
     for path in sorted((root / "explorer").rglob("*.py")):
         place, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
         lines = text.split("\n")
@@ -127,10 +126,10 @@ def chosen(root: Path, count: int, seed: int) -> list[Mutant]:
             key = f"{seed} {place} {lines[mutant.line - 1]} {mutant.start} {mutant.after}"
             numbers[mutant] = hashlib.sha256(key.encode()).digest()
     ordered = sorted(numbers, key=lambda mutant: (numbers[mutant], mutant))
+    first: dict[str, Mutant] = {}
     for mutant in ordered:
         first.setdefault(room_of(mutant.place), mutant)
-    picked = list(first.values())
-    return [*picked, *(mutant for mutant in ordered if mutant not in set(picked))][:count]
+    return list(dict.fromkeys((*first.values(), *ordered)))[:count]
 
 
 def tried(mutant: Mutant, copy: Path, tests: list[str], limit: float) -> str:

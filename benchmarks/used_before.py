@@ -4,7 +4,7 @@
 
 Each cell makes a program, uses it once in the way that is named, and traces it. The oracle is the trace of an equal program that
 nothing has used: the trace has to have the same stages and the same kernels, and its `check()` has to compare something. A cell
-that differs prints how. Each target's column runs in one process, as a notebook's cells do.
+that differs prints how. All cells run in one process; each begins with `torch._dynamo.reset()`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import argparse
 import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -45,7 +45,7 @@ class Layer(nn.Module):
         return body(x, self.weight)
 
 
-class Callable_:
+class Object:
     """An object with `__call__`, which is no module."""
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class Callable_:
 
 def new_function() -> Callable[[torch.Tensor], torch.Tensor]:
     """Make a function that shares its code with nothing that was used before."""
-    space: dict[str, Any] = {"body": body, "weight": torch.eye(SIZE, requires_grad=True)}
+    space: dict[str, Any] = {"weight": torch.eye(SIZE, requires_grad=True)}
     exec("def program(x):\n    return (x @ weight).relu().softmax(-1)\n", space)
     function: Callable[[torch.Tensor], torch.Tensor] = space["program"]
     return function
 
 
-def new_class(kind: type) -> Any:
+def new_object(kind: type) -> Any:
     """Make an object of a class whose functions share their code with nothing that was used before."""
     functions = {name: copied(value) for name, value in vars(kind).items() if callable(value) and name != "__init__"}
     return type(kind.__name__, (kind,), functions)()
@@ -77,12 +77,12 @@ def copied(function: Any) -> Any:
 #: Kind → a function that makes a program.
 KINDS: dict[str, Callable[[], Any]] = {
     "function": new_function,
-    "method": lambda: new_class(Layer).other,
-    "module": lambda: new_class(Layer),
+    "method": lambda: new_object(Layer).other,
+    "module": lambda: new_object(Layer),
     "partial": lambda: functools.partial(new_function()),
-    "callable": lambda: new_class(Callable_),
+    "callable": lambda: new_object(Object),
     "compiled function": lambda: torch.compile(new_function()),
-    "compiled module": lambda: torch.compile(new_class(Layer)),
+    "compiled module": lambda: torch.compile(new_object(Layer)),
 }
 
 
@@ -126,22 +126,19 @@ def at_its_limit(program: Any) -> None:
         compiled(given()[:1].expand(rows, SIZE))
 
 
+def broken(graph: Any, inputs: Any) -> Any:
+    """Fail, as a backend."""
+    raise RuntimeError("broken")
+
+
 def failed(program: Any) -> None:
     """Compile with a backend that fails, whose errors torch suppresses."""
-
-    def broken(graph: Any, inputs: Any) -> Any:
-        raise RuntimeError("broken")
-
     with torch._dynamo.config.patch(suppress_errors=True):
         torch.compile(program, backend=broken)(given())
 
 
 def failed_loudly(program: Any) -> None:
     """Compile with a backend that fails."""
-
-    def broken(graph: Any, inputs: Any) -> Any:
-        raise RuntimeError("broken")
-
     with suppress(torch._dynamo.exc.BackendCompilerFailed):
         torch.compile(program, backend=broken)(given())
 
@@ -171,13 +168,6 @@ def eager(program: Any) -> None:
     program(given())
 
 
-@contextmanager
-def stance(name: str) -> Iterator[None]:
-    """Inside the block torch takes a stance."""
-    with torch.compiler.set_stance(name):
-        yield
-
-
 #: Use → a function that uses a program.
 USES: dict[str, Callable[[Any], None]] = {
     "nothing": lambda program: None,
@@ -195,8 +185,8 @@ USES: dict[str, Callable[[Any], None]] = {
     "limit": at_its_limit,
     "failed, suppressed": failed,
     "failed": failed_loudly,
-    "force_eager": compiled_under(lambda: stance("force_eager")),
-    "eager_on_recompile": compiled_under(lambda: stance("eager_on_recompile")),
+    "force_eager": compiled_under(lambda: torch.compiler.set_stance("force_eager")),
+    "eager_on_recompile": compiled_under(lambda: torch.compiler.set_stance("eager_on_recompile")),
     "in place": in_place,
     "disabled": disabled,
     "recorded": recorded,
