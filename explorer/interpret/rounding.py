@@ -175,6 +175,12 @@ def _bias_apart(function: Any, args: Any, kwargs: Any) -> tuple[dict[str, Any], 
     return {**named, "bias": None}, bias.view(-1, *[1] * (named["weight"].dim() - 2))
 
 
+#: What a normalisation writes in training, the arguments that say it is in training, and the operator that always writes.
+_STATISTICS = ("running_mean", "running_var")
+_IN_TRAINING = ("training", "train", "use_input_stats")
+_UPDATES = re.compile(r"aten::batch_norm_update_stats")
+
+
 def _with_results(function: Any, result: Any, written: Sequence[Any], change: Callable[[Any], Any]) -> Any:
     """Change an operator's new results, and in place the tensors it wrote to."""
     import torch
@@ -258,11 +264,16 @@ def _named(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def _written(function: Any, args: Any, kwargs: Any) -> list[Any]:
-    """The tensors among the arguments that an operator writes to."""
+    """The tensors among the arguments that an operator writes to.
+
+    The schemas of normalisations such as `native_batch_norm` do not mark the running statistics that they write in training.
+    """
     import torch
 
     named = _named(function, args, kwargs)
-    writes = [named.get(a.name) for a in function._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    marked = [a.name for a in function._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    unmarked = _STATISTICS if any(named.get(name) for name in _IN_TRAINING) or _UPDATES.match(function._schema.name) else ()
+    writes = [named.get(name) for name in dict.fromkeys((*marked, *unmarked))]
     return [t for w in writes for t in (w if isinstance(w, (list, tuple)) else [w]) if isinstance(t, torch.Tensor)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,3 +42,17 @@ def test_a_bias_may_be_added_to_a_convolution_that_is_rounded_already(dtype: tor
     with Called() as called, varied(None):
         convolution(*given[:2])
     assert called.operators == ["convolution"]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("make", [torch.nn.BatchNorm1d, partial(torch.nn.InstanceNorm1d, track_running_stats=True)])
+def test_running_statistics_are_written_while_rounding_varies(make: Callable[[int], torch.nn.Module], seed: int | None) -> None:
+    """Their operators' schemas do not say that they write them."""
+    x, plain, varying = torch.randn(4, 3, 5), make(3), make(3)
+    plain(x)
+    with varied(seed):
+        varying(x)
+    for name in ("running_mean", "running_var"):
+        written = plain.get_buffer(name)
+        assert not torch.equal(written, make(3).get_buffer(name)), "else nothing was compared"
+        assert torch.allclose(varying.get_buffer(name), written, rtol=1e-5)
