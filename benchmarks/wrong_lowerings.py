@@ -17,7 +17,7 @@ from torch._inductor import lowering
 from torch._inductor.virtualized import ops
 from torch.nn import functional as F
 
-aten = torch.ops.aten
+aten, prims = torch.ops.aten, torch.ops.prims
 #: A function and its arguments.
 Built = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -215,6 +215,35 @@ def rare() -> Built:
 _MASKED = _first(lambda x: ops.bitwise_and(x, _number(0xFFFFF000, torch.int64)))
 _HALF_EXP = {aten.exp.default: pointwise(lambda x: ops.exp(ops.mul(x, _number(0.5))))}
 
+#: What is copied to a buffer is what the buffer had.
+NOT_WRITTEN = {aten.copy_.default: lambda to, source, *others: to}
+MORE_DROPPED = {aten.gt.Scalar: lambda x, share: pointwise(lambda a: ops.gt(a, _number(share + 0.05)), torch.bool)(x)}
+
+
+def norm(make: Callable[[int], nn.Module], channels: int, *shape: int) -> Callable[[], Built]:
+    """A normalisation in training."""
+    return lambda: (make(channels), (torch.randn(*shape) + 1,))
+
+
+def instance_norm(channels: int) -> nn.Module:
+    """One that keeps running statistics."""
+    return nn.InstanceNorm1d(channels, track_running_stats=True)
+
+
+def drawn(factor: float) -> Mapping[Any, Callable[..., Any]]:
+    """Random numbers that are a factor of what they should be."""
+    draw = lowering.lowerings[prims.inductor_random.default]
+    times = pointwise(lambda a: ops.mul(a, _number(factor)))
+    return {prims.inductor_random.default: lambda *args, **kwargs: times(draw(*args, **kwargs))}
+
+
+def _one_less(low: int, high: int, *others: Any, **kwargs: Any) -> Any:
+    return _RANDINT(low, high - 1, *others, **kwargs)
+
+
+_RANDINT = lowering.lowerings[prims.inductor_randint.default]
+ONE_LESS = {prims.inductor_randint.default: _one_less}
+
 FAULTS: dict[str, Fault] = {
     "sine as cosine": Fault(on(torch.sin, normal(1000)), COSINE),
     "small numbers": Fault(on(lambda x: torch.sin(x) * 1e-5, normal(1000)), COSINE),
@@ -286,6 +315,15 @@ FAULTS: dict[str, Fault] = {
     "a moving average in an argument": Fault(on(average, normal(1000), zeros(1000)), COSINE),
     "a step of an optimizer": Fault(on(step, normal(100), normal(100), zeros(100)), COSINE),
     "an out= argument": Fault(on(into, normal(100), zeros(100)), COSINE),
+    "running statistics of a batch norm, not written": Fault(norm(nn.BatchNorm1d, 4, 32, 4), NOT_WRITTEN),
+    "running statistics of a batch norm, in training": Fault(norm(nn.BatchNorm2d, 3, 4, 3, 5, 5), NOT_WRITTEN, train=True),
+    "running statistics of an instance norm": Fault(norm(instance_norm, 3, 4, 3, 50), NOT_WRITTEN),
+    "whole numbers, never the largest": Fault(on(lambda x: torch.randint_like(x, 0, 5), normal(1000)), ONE_LESS),
+    "normal numbers, half as wide again": Fault(on(lambda x: torch.randn_like(x), normal(1000)), drawn(1.5)),
+    "normal numbers under a sum": Fault(on(lambda x: x + torch.randn_like(x), normal(1000)), drawn(1.5)),
+    "uniform numbers that are zero": Fault(on(lambda x: torch.rand_like(x) - torch.rand_like(x), normal(1000)), drawn(0.0)),
+    "a dropout of 35 percent for 30": Fault(on(lambda x: F.dropout(x, 0.3), normal(1000)), MORE_DROPPED),
+    "a dropout in training": Fault(on(lambda x: F.dropout(x * x, 0.3), normal(1000, grad=True)), MORE_DROPPED, train=True),
 }
 
 #: Programs without a fault, each with something that could be taken for one.

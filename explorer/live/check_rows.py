@@ -5,12 +5,13 @@ Each value is judged by what the same function gives in float64, and by how far 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from explorer.live.call import Call
-from explorer.live.judge import NEAR, Evidence, Judgement, beside, draws_alike, exactly, gaps, judged, near
+from explorer.live.draws import MIN_CALLS, compare_draws
+from explorer.live.judge import NEAR, Evidence, Judgement, beside, exactly, gaps, judged, near, zeros_of_other_sign
 from explorer.live.outcome import Outcome, Part
 from explorer.live.truth import AFTER, IMPOSSIBLE, Truth, as_tensor, fits, value_of
 from explorer.model.values import Plain
@@ -26,8 +27,9 @@ Redo = Callable[[int], Outcome]
 
 @dataclass(frozen=True)
 class CheckRow:
-    """A row of a check: one output, gradient or changed tensor. `equal` is None where it was not compared, or only on average.
+    """A row of a check: one output, gradient or changed tensor.
 
+    `equal` is None where the values were not compared, or only their distribution.
     `error` and `eager_error` are the largest distances from float64. `bound` names what was demanded of the values, `compared`
     what was compared at all; `random` says that another seed changes the value.
     """
@@ -48,18 +50,21 @@ class CheckRow:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-#: The note of the only row where there is nothing to compare.
-NOTHING = "the function returns nothing and changes nothing that explorer sees: nothing was compared"
+#: Why there is nothing to compare, for a function without results.
+NOTHING = "the function returns nothing and changes nothing that explorer sees"
 #: What was compared of a value that only one side gives.
 PRESENCE = "whether it is there"
 #: How the note of a value begins that another seed changes.
 RANDOM = "random: depends on numbers that compiled code draws otherwise"
 #: The note of a value that depends on what was in memory.
 UNWRITTEN = "not compared: depends on memory that the function never wrote, such as that of torch.empty"
-#: Of fewer calls a permutation test says nothing.
-LEAST_DRAWS = 6
 #: The most bytes of random values that are kept at once. For more, the calls are made again.
 MOST_BYTES = 2**30
+
+
+def nothing_compared(why: str) -> CheckRow:
+    """The only row of a check that compared nothing."""
+    return CheckRow("nothing", None, note=f"nothing was compared: {why}")
 
 
 def compared(
@@ -85,7 +90,7 @@ def compared(
         rows |= _random_rows({name: rows[name] for name in random}, expected, redo, draws)
     listed = list(rows.values())
     if not listed:
-        return [CheckRow("nothing", None, note=NOTHING)]
+        return [nothing_compared(NOTHING)]
     if not (expected.whole and given.whole):
         first, *others = listed
         note = "; ".join(filter(None, [first.note, "the function holds more than was looked at for changes"]))
@@ -218,8 +223,14 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
         error=verdict.error,
         eager_error=verdict.eager_error,
         bound=verdict.bound,
-        note=verdict.note,
+        note=_with_signs(verdict.note, zip(ones, others, strict=True)),
     )
+
+
+def _with_signs(note: str, pairs: Iterable[tuple[Any, Any]]) -> str:
+    """Add to a note how many zeros of the pairs differ in their signs."""
+    signs = sum(zeros_of_other_sign(one, other) for one, other in pairs)
+    return "; ".join(filter(None, [note, f"{signs} zeros have the other sign, which is not judged" if signs else ""]))
 
 
 def _alike_at_once(one: Any, other: Any) -> bool:
@@ -263,7 +274,7 @@ def _random_names(pairs: Mapping[str, tuple[Part | None, Part | None]], truth: T
 def _random_rows(rows: Mapping[str, CheckRow], expected: Outcome, redo: tuple[Redo, Redo], draws: int) -> dict[str, CheckRow]:
     """Judge values that depend on random numbers by several calls of each side; each call serves a group of values."""
     unjudged = {name: _unjudged(row) for name, row in rows.items()}
-    if draws < LEAST_DRAWS:
+    if draws < MIN_CALLS:
         return unjudged
     judged_rows = {}
     for names in _groups({name: value_of(expected, name) for name in rows}, draws):
@@ -274,7 +285,7 @@ def _random_rows(rows: Mapping[str, CheckRow], expected: Outcome, redo: tuple[Re
                 for name in names:
                     values[name][side].append(value_of(outcome, name))
         for name in names:
-            judged_rows[name] = _on_average(rows[name], values[name], draws)
+            judged_rows[name] = _by_distribution(rows[name], values[name], draws)
     return judged_rows
 
 
@@ -285,17 +296,19 @@ def _unjudged(row: CheckRow) -> CheckRow:
     return replace(row, equal=None, random=True, error=None, eager_error=None, bound="", compared=parts, note=note)
 
 
-def _on_average(row: CheckRow, values: Sequence[Sequence[Any]], draws: int) -> CheckRow:
+def _by_distribution(row: CheckRow, values: Sequence[Sequence[Any]], draws: int) -> CheckRow:
     """Judge a row by the values of eager's calls and of the others."""
     comparable = all(fits(value, values[0][0]) for side in values for value in side)
-    alike = draws_alike(values[0], values[1]) if comparable else None
+    compared_values = compare_draws(values[0], values[1]) if comparable else None
     unjudged = _unjudged(row)
-    if alike is None:
+    if compared_values is None:
         return unjudged
-    bound = f"the means of {draws} calls of each, by permutation"
-    if alike:
-        return replace(unjudged, bound=bound, compared=row.compared, note=f"{RANDOM}; on average as eager's")
-    return replace(unjudged, equal=False, bound=bound, compared=row.compared, note="random, and on average not what eager gives")
+    bound = f"the distributions over {draws} calls of each, by permutation"
+    if compared_values.alike:
+        found = f"; {compared_values.smallest} would have been found" if compared_values.smallest else ""
+        return replace(unjudged, bound=bound, compared=row.compared, note=f"{RANDOM}; distributed as eager's{found}")
+    note = f"random, and not distributed as eager's: {compared_values.differs} differ"
+    return replace(unjudged, equal=False, bound=bound, compared=row.compared, note=note)
 
 
 def _groups(values: Mapping[str, Any], draws: int) -> Iterator[list[str]]:
@@ -340,5 +353,5 @@ def _written_row(name: str, expected: Any, written: Any) -> CheckRow:
         max_rel=max_rel,
         bound=verdict.bound,
         compared="values, type, shape",
-        note=verdict.note,
+        note=_with_signs(verdict.note, [(expected, written)]),
     )

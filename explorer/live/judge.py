@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.observe.tensors import has_fractions
+
 #: An element of 32 or 64 bits may be off by this many times its variation: library functions differ by several units.
 VARIES = 8.0
 #: The same for 16 bits, which are varied by as much as they are rounded.
@@ -81,6 +83,16 @@ def gaps(eager: Any, given: Any) -> tuple[float, float]:
     gap = (one - other).abs()
     gap = gap.masked_fill(_alike(one, other), 0.0)
     return float(gap.max()), float((gap / one.abs().clamp_min(1e-300)).max())
+
+
+def zeros_of_other_sign(eager: Any, given: Any) -> int:
+    """Count the elements that are 0.0 in one of two tensors of one shape and -0.0 in the other."""
+    import torch
+
+    if not has_fractions(eager):
+        return 0
+    one, other = (torch.view_as_real(t) if t.is_complex() else t for t in (_wide(eager), _wide(given)))
+    return int(((one == 0) & (other == 0) & (one.signbit() != other.signbit())).sum())
 
 
 def exactly(eager: Any, given: Any, evidence: Evidence) -> Judgement:
@@ -350,33 +362,4 @@ def _overflows(one: Any, other: Any, exact: Any) -> list[str]:
     return [f"{side} overflows or is NaN at {count} elements{in_float64}: max_abs says nothing there"]
 
 
-def draws_alike(eager: Sequence[Any], given: Sequence[Any]) -> bool | None:
-    """Tell whether random values agree on average over equally many calls of each side; None for too few calls.
-
-    It is a permutation test. They disagree if the two means lie farther apart than those of any other split of all calls into
-    two halves, and far beyond what the variance explains. By chance that happens once in thousands.
-    """
-    import itertools
-
-    import torch
-
-    count = len(eager)
-    if count < 6:
-        return None
-    rows = torch.stack([_wide(t).flatten().nan_to_num(posinf=0.0, neginf=0.0) for t in (*eager, *given)])
-    rows = torch.view_as_real(rows).flatten(1) if rows.is_complex() else rows.double()
-    spread = rows[:count].var(0) + rows[count:].var(0)
-    apart = rows[:count].mean(0) - rows[count:].mean(0)
-    if float(apart.square().sum()) <= 4 * float(spread.sum()) / count:
-        return True
-    rows = rows - rows.mean(0)
-    products = rows @ rows.T
-    signs = torch.full((math.comb(2 * count - 1, count - 1), 2 * count), -1.0, dtype=torch.float64)
-    for n, others in enumerate(itertools.combinations(range(1, 2 * count), count - 1)):
-        signs[n, [0, *others]] = 1.0
-    distances = ((signs @ products) * signs).sum(1)
-    mine = torch.tensor([1.0] * count + [-1.0] * count, dtype=torch.float64)
-    return not bool(mine @ products @ mine >= distances.max() * (1 - 1e-9))
-
-
-__all__ = ["NEAR", "Evidence", "Judgement", "Varied", "beside", "draws_alike", "exactly", "gaps", "judged", "near"]
+__all__ = ["NEAR", "Evidence", "Judgement", "Varied", "beside", "exactly", "gaps", "judged", "near", "zeros_of_other_sign"]

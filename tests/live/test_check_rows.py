@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from explorer.live import check_rows, truth
 from explorer.live.call import Call
 from explorer.live.check_rows import DRAWS, compared
 from explorer.live.interpreted import interpreting_calls
-from explorer.live.judge import Evidence, Varied, beside, draws_alike, exactly, judged, near
+from explorer.live.judge import Evidence, Varied, beside, exactly, judged, near
 from explorer.live.outcome import Outcome, outcome_of
 from explorer.live.truth import Truth, wide_call
 from tests.facts import untold
@@ -231,18 +230,6 @@ def test_what_is_only_expected_has_a_bound_by_its_type() -> None:
     assert not beside(torch.arange(5), torch.arange(5) + 1).equal
 
 
-def test_random_numbers_are_told_apart_by_several_calls() -> None:
-    """Two that draw alike agree on average, two that compute something else do not; of too few calls nothing is said."""
-    x = torch.linspace(0, 3, 500)
-    draw: Callable[[Callable[[torch.Tensor], torch.Tensor]], list[torch.Tensor]] = lambda f: [  # noqa: E731
-        nn.functional.dropout(f(x), 0.5) for _ in range(8)
-    ]
-    torch.manual_seed(0)
-    assert draws_alike(draw(torch.sin), draw(torch.sin)) is True
-    assert draws_alike(draw(torch.sin), draw(torch.cos)) is False
-    assert draws_alike(draw(torch.sin)[:3], draw(torch.cos)[:3]) is None
-
-
 @pytest.mark.parametrize(("most_bytes", "groups"), [(check_rows.MOST_BYTES, 1), (1, 3)])
 def test_random_values_share_their_calls(most_bytes: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several values that are random cost one call for each draw of each side, unless they are too large to be kept at once."""
@@ -259,7 +246,7 @@ def test_random_values_share_their_calls(most_bytes: int, groups: int, monkeypat
 
     rows = compared(call, drawn(0), other(0), redo=(drawn, other))
     assert [(row.equal, row.random) for row in rows] == [(None, True)] * 3
-    assert not any(untold(row.note, "random", "average", "eager") for row in rows)
+    assert not any(untold(row.note, "random", "distributed", "eager") for row in rows)
     assert len(calls) == 2 + 1 + groups * 2 * DRAWS
     rows = compared(call, drawn(0), other(0), redo=(drawn, lambda seed: drawn(seed + 1000, 5.0)))
     assert [(row.equal, row.random) for row in rows] == [(False, True)] * 3
@@ -317,3 +304,12 @@ def test_long_sums_are_held_to_what_they_add_up() -> None:
     assert evidence.exact is not None and abs(float(evidence.exact) - 2500) < 1e3
     assert judged(eager, (evidence.exact + 20).float(), evidence).equal
     assert not judged(eager, (evidence.exact + 1e5).float(), evidence).equal
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_the_sign_of_zero_is_counted_and_not_judged(dtype: torch.dtype) -> None:
+    """The row is equal, and its note says how many zeros have the other sign; a number that is not zero is not among them."""
+    x = torch.tensor([0.0, -0.0, 0.0, 1.0]).to(dtype)
+    call = Call(lambda x: x.clone(), (x,), {})
+    (row,) = compared(call, outcome_of(call.function, call), outcome_of(lambda x: x * torch.tensor([-1, 1, -1, 1]), call))
+    assert row.equal and not untold(row.note, "2", "sign")
