@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from explorer.absent.torch_cuda import DRIVER, GENERATOR, STREAM
@@ -53,15 +53,59 @@ def fresh_backends() -> Iterator[None]:
 
 
 def compiled_afresh(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """Call torch.compile(function, backend, **options) with a separate cache."""
+    """Call torch.compile(function, backend, **options) with a separate cache.
+
+    A function or method is copied with its code. Dynamo skips code whose compile once failed with a suppressed error.
+    """
     import torch
 
-    cache_option = {"isolate_recompiles": True}
-    if not isolates_recompiles():
-        cache_option, function = {}, with_copied_code(function)
+    function = _not_skipped(_without_compile_in_place(function))
+    cache_option = {"isolate_recompiles": True} if isolates_recompiles() else {}
     with fresh_backends():
-        compiled: Callable[..., Any] = torch.compile(function, backend=backend, **options, **cache_option)
+        compiled: Callable[..., Any] = torch.compile(with_copied_code(function), backend=backend, **options, **cache_option)
     return compiled
+
+
+def _without_compile_in_place(function: Any) -> Any:
+    """The method that torch itself compiles in `module.compile()`, for a module that was compiled so; others as they are.
+
+    torch.compile(module) would call what was compiled in place. For modules of torch's own it does not, and there this method is
+    skipped.
+    """
+    from torch._dynamo import trace_rules
+
+    if not could_be_compiled(function) or function._compiled_call_impl is None or trace_rules.check(function.forward):
+        return function
+    return function._call_impl
+
+
+def _not_skipped(function: Any) -> Any:
+    """A module or callable object with a copy of its code, if a compile of that failed before; others as they are.
+
+    The module is another object of a class with the copy. Both share all that they hold.
+    """
+    if isinstance(function, (FunctionType, MethodType)):
+        return function
+    cls = type(function)
+    name = "forward" if could_be_compiled(function) else "__call__"
+    code = getattr(getattr(cls, name, None), "__code__", None)
+    if code is None or name in getattr(function, "__dict__", ()) or not _failed_before(code):
+        return function
+    copied = with_copied_code(getattr(cls, name))
+    if name == "__call__":
+        return MethodType(copied, function)
+    members = {name: copied, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    twin: Any = object.__new__(type(cls.__name__, (cls,), members))
+    object.__setattr__(twin, "__dict__", function.__dict__)
+    return twin
+
+
+def _failed_before(code: CodeType) -> bool:
+    """Whether one of the last 64 compiles failed, and was one of this code. Whether Dynamo skips code it does not say itself."""
+    from torch._dynamo.utils import get_compilation_metrics
+
+    place = code.co_name, code.co_filename, code.co_firstlineno
+    return any(m.fail_type and (m.co_name, m.co_filename, m.co_firstlineno) == place for m in get_compilation_metrics())
 
 
 def compiled_apart(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -79,12 +123,14 @@ def compiled_apart(function: Any, backend: Any, options: Mapping[str, Any]) -> C
 
 
 def with_copied_code(function: Any) -> Any:
-    """Copy a function or method with its code object, for which Dynamo then has separate cache entries.
+    """Copy a function, method or partial with its code object, for which Dynamo then has separate cache entries.
 
     A module or other callable is returned as it is: its traces count towards the recompile limit of its forward.
     """
     if isinstance(function, MethodType):
         return MethodType(with_copied_code(function.__func__), function.__self__)
+    if type(function) is functools.partial:
+        return functools.partial(with_copied_code(function.func), *function.args, **function.keywords)
     if not isinstance(function, FunctionType):
         return function
     parts = (function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__)
@@ -218,6 +264,13 @@ def not_for_dynamo(function: object) -> str:
     if isinstance(function, torch.export.ExportedProgram):
         return "an ExportedProgram is not called itself: trace its module, explorer.trace(program.module(), x)"
     return ""
+
+
+def is_generator(function: Any) -> bool:
+    """Whether the code of a function or module runs only when its values are asked for."""
+    import inspect
+
+    return inspect.isgeneratorfunction(getattr(function, "forward", function))
 
 
 def wrong_type(option: str, value: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from explorer.errors import InputError
 from explorer.gpus.figures import Target
 from explorer.observe.patch import guard_here, shielded
 from explorer.observe.tensors import copier, dense_parts, has_fractions, hidden_tensors, map_tensors, named_tensors
+from explorer.observe.uncompiled import as_eager
 from explorer.process.stopping import interruptible
 
 
@@ -86,17 +87,20 @@ def run_call(
     Without `train` no graph for a backward is kept. With it, the sum of all floating outputs, each under `weigh`, is
     differentiated by every input and parameter that requires grad; their `.grad` is left alone. `told` is False for a
     function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then. `begun` is
-    called before `function` is.
+    called before `function` is. The call's own function runs in eager mode, also where it compiles a part of itself.
     """
     import torch
 
-    if call.absent is not None and function is call.function:  # the compiled function got its answers while it was traced
-        function = seeing(function, call.absent)
     absent = call.absent
     guard = guard_here()
+    eager: AbstractContextManager[Any] = nullcontext()
+    if function is call.function:
+        eager = shielded(as_eager, guard, "eager mode")
+        if absent is not None:  # the compiled function got its answers while it was traced
+            function = seeing(function, absent)
     in_place = shielded(lambda: _instead_of(absent, told), guard, "in place of the GPU") if absent else nullcontext()
     as_rank = call.cluster.joined() if call.cluster else nullcontext()
-    with as_rank, in_place, shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext():
+    with as_rank, eager, in_place, shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext():
         begun()
         if call.train:
             return _differentiated(function, call, weigh)

@@ -16,7 +16,7 @@ from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
 from explorer.live.assembly import assemble
 from explorer.live.call import Call, run_call
-from explorer.live.check_rows import DRAWS, CheckRow, compared
+from explorer.live.check_rows import DRAWS, CheckRow, compared, nothing_compared
 from explorer.live.editing import Edit, Editing, Edits
 from explorer.live.interpreted import interpreting_calls
 from explorer.live.ladders import Ladders
@@ -43,8 +43,8 @@ class LiveFunction(Live):
 
     `generated` is what Inductor generated for a GPU you don't have, `loaded` its modules elsewhere, by their file, and `options`
     are those of Inductor that the call was compiled with. `empty` says that tensors of the call have no data, so
-    that nothing was computed. `begun` says that the function was called. `late_losses` lists what explorer lost after the trace
-    was made.
+    that nothing was computed. `begun` says that the function was called, `uncompiled` why the trace has nothing of it.
+    `late_losses` lists what explorer lost after the trace was made.
     """
 
     call: Call
@@ -60,6 +60,7 @@ class LiveFunction(Live):
     options: Mapping[str, Any] = field(default_factory=dict)
     empty: bool = False
     begun: bool = False
+    uncompiled: str = ""
     late_losses: Callable[[], Sequence[Failure]] = tuple
     shown_in: object = None
     watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
@@ -128,6 +129,8 @@ class LiveFunction(Live):
         if expected is not None:
             raise InputError("expected= is for hand-written kernels; a function is compared with what it returns in eager mode")
         self._needs_data("nothing can be checked")
+        if self.uncompiled:
+            return Rows([{**nothing_compared(self.uncompiled).mapping(), "interpreted": False}])
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
         with self._heeding_edits():

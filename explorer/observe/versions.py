@@ -28,6 +28,13 @@ def python_version() -> str:
     return ".".join(map(str, sys.version_info[:3]))
 
 
+def counts_frames_of_full_graphs() -> bool:
+    """True where a call of torch.compile(fullgraph=True) raises if it has compiled no frame; not every torch does."""
+    from torch._dynamo import eval_frame
+
+    return hasattr(eval_frame, "set_fullgraph_compiled_frame_count")
+
+
 def isolates_recompiles() -> bool:
     """True where torch.compile(isolate_recompiles=True) gives a callable its own cache: torch 2.13 and newer."""
     import inspect

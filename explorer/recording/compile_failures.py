@@ -74,17 +74,28 @@ def guard_without_source(text: str) -> str:
 # Functions that were not compiled ---------------------------------------------------------------------------------------
 
 
-def failure_if_nothing_compiled(recorder: Recorder) -> Failure | None:
-    """Say why no frame of a trace was compiled; None where one was."""
+def failure_if_nothing_compiled(recorder: Recorder, function: object) -> Failure | None:
+    """Say why no frame of a traced function was compiled; None where one was."""
     if _compiled_anything(recorder):
         return None
-    reason = why_not_compiled(recorder) or _reason_of_graph_break(recorder)
-    if not reason:
-        reason = (
-            "the function runs no tensor operation that Dynamo could put in a graph; if an earlier call was left to Python, "
-            f"Dynamo looks at it again after {compiling.RESETS}"
-        )
+    reason = why_not_compiled(recorder) or _reason_of_graph_break(recorder) or _reason_to_skip(recorder, function)
     return Failure("dynamo", "compile", f"nothing was compiled: {reason}")
+
+
+def _reason_to_skip(recorder: Recorder, function: object) -> str:
+    """Say why Dynamo made no graph of a function, by what it is and whether Dynamo looked at a frame at all."""
+    if any(event.kind == "frame" for event in recorder.events):
+        return "the function runs no tensor operation that Dynamo could put in a graph"
+    if compiling.is_generator(function):
+        return (
+            "the function is a generator, whose code runs when its values are asked for. Dynamo leaves it to Python: trace a "
+            "function that consumes it, such as `lambda x: list(f(x))`"
+        )
+    return (
+        "Dynamo looked at no code of the function. It skips code whose compile failed before with a suppressed error, code that "
+        "torch.compiler.disable covers, and code of torch and other libraries. It looks at failed code again after "
+        f"{compiling.RESETS}"
+    )
 
 
 def _reason_of_graph_break(recorder: Recorder) -> str:

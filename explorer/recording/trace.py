@@ -213,6 +213,7 @@ class _Tracing:
             self._call_without_explorer(live)
         message = f"explorer itself failed, and nothing was traced: {type(error).__name__}: {error}"
         failure = Failure("record", "trace", message, fatal=True)
+        live.uncompiled = message
         name = str(getattr(live.call.function, "__name__", type(live.call.function).__name__))  # `name_of` may be what failed
         return Trace({"name": name}, failures=(failure,), live=live)
 
@@ -261,7 +262,7 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
                 raise
             _note_compiler_error(live, recorder, error)
         else:
-            _note_silent_failures(recorder)
+            _note_silent_failures(live, recorder)
         finally:
             _record_function(plan.call.function, recorder)
 
@@ -308,10 +309,11 @@ def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exceptio
     recorder.failures += compile_failures(recorder, error)
 
 
-def _note_silent_failures(recorder: Recorder) -> None:
+def _note_silent_failures(live: LiveFunction, recorder: Recorder) -> None:
     """Add Failures for compiles whose errors Dynamo swallowed, or one that says why nothing was compiled."""
     failures = compile_failures(recorder)
-    if nothing := failure_if_nothing_compiled(recorder):
+    if nothing := failure_if_nothing_compiled(recorder, live.call.function):
+        live.uncompiled = nothing.message
         failures = [*(f for f in failures if f.step != SKIPPED_FRAME), nothing]
     recorder.failures += failures
 
