@@ -1,4 +1,4 @@
-"""Ask `t.advise()` about fifteen programs with one planted slowness each, and about five that are fine.
+"""Ask `t.advise()` about forty programs with one planted slowness each, and about fifty-one that are fine.
 
     python benchmarks/advice.py                 every program, one row each
     python benchmarks/advice.py --only float64  programs whose name has one of these parts
@@ -16,6 +16,7 @@ import importlib.util
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class Program:
 
 def programs() -> tuple[Program, ...]:
     """Collect the programs, the planted ones first."""
-    return (*dynamo(), *graphs(), *memory(), *kernels(), *unseen(), *fine())
+    return (*dynamo(), *graphs(), *memory(), *kernels(), *unseen(), *fine(), *operators())
 
 
 def on_h100(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -337,6 +338,23 @@ def unseen() -> tuple[Program, ...]:
         Program("fine: convnext", (), "two blocks of ConvNeXt", lambda: on_h100(*models.convnext())),
         Program("fine: denoiser", (), "a block of a diffusion model", lambda: on_h100(*models.denoiser())),
         Program("fine: gate", (), "a norm and a gate, on the CPU", lambda: explorer.trace(*models.gated_norm(), target="cpu")),
+    )
+
+
+# A program for each kind of operator -------------------------------------------------------------------------------------
+
+
+def operators() -> tuple[Program, ...]:
+    """The sixty small programs of `advice_operators.py`: a third has a plant."""
+    import torch
+
+    small = beside("advice_operators")
+    with torch.device("meta"):  # no weight is allocated
+        cases = [(f"op: {name}", *rest) for name, *rest in small.planted()]
+        cases += [(f"fine op: {name}", *rest) for name, *rest in small.fine()]
+    return tuple(
+        Program(name, kinds, "", partial(on_h100, program, *inputs, **keywords))
+        for name, kinds, program, inputs, keywords in cases
     )
 
 
