@@ -69,7 +69,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "choices": [],
         "memory": {},
         "collectives": {},
-        "advice": {"about": "", "verdicts": []},
+        "advice": {"about": "", "headline": "", "verdicts": []},
         "hows": hows,
         "links": [(*pair, hows.index(how), flat) for how, (pair, flat) in links],
         "failures": [],
@@ -198,6 +198,7 @@ def _moved(columns: Any, names: Iterable[str], by: int) -> Any:
 def _append_advice(whole: wire.AdviceInfo, part: wire.AdviceInfo, name: str, start: int) -> None:
     """Add a trace's verdicts to those of all; shares are those of its own call."""
     whole["about"] = f"{whole['about']} {name}: {part['about']}".strip()
+    whole["headline"] = "; ".join(filter(None, (whole["headline"], f"{name}: {part['headline']}")))
     whole["verdicts"] += [
         {
             **verdict,

@@ -84,7 +84,8 @@ def _advice(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]
 
     advice = advise(trace)
     files = {cell: file for file, cell in cells.items()}
-    return {"about": advice.about, "verdicts": [_verdict(trace, verdict, index, files) for verdict in advice]}
+    verdicts = [_verdict(trace, verdict, index, files) for verdict in advice]
+    return {"about": advice.about, "headline": advice.headline, "verdicts": verdicts}
 
 
 def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], files: Mapping[str, str]) -> wire.CauseInfo:
@@ -94,6 +95,7 @@ def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], files
         "cost": str(verdict.cost),
         "how": verdict.cost.how,
         "share": verdict.share,
+        "shared": verdict.shared,
         "evidence": verdict.evidence,
         "remedy": verdict.remedy,
         "call": verdict.call,

@@ -429,8 +429,9 @@ class ComparisonInfo(TypedDict):
 class CauseInfo(TypedDict):
     """One thing that makes the program slow: see `advice.verdicts.Verdict`.
 
-    "cost" and "how" are in words, "share" is that of a call. A user line is (index of a source, line in it, place, code), -1 and
-    0 where the trace has no such source; a place is (index of a text, line). "call" is the `what_if` that proves it.
+    "cost" and "how" are in words, "share" is that of a call, and "shared" writes it. A user line is (index of a source, line in
+    it, place, code), -1 and 0 where the trace has no such source; a place is (index of a text, line). "call" is the `what_if`
+    that proves it.
     """
 
     kind: str
@@ -438,6 +439,7 @@ class CauseInfo(TypedDict):
     cost: str
     how: str
     share: float
+    shared: str
     evidence: str
     remedy: str
     call: str
@@ -447,9 +449,10 @@ class CauseInfo(TypedDict):
 
 
 class AdviceInfo(TypedDict):
-    """Why the program is slow: the verdicts, the costliest first, and what a call takes."""
+    """Why the program is slow: the verdicts, the costliest first, a headline, and what a call takes."""
 
     about: str
+    headline: str
     verdicts: list[CauseInfo]
 
 

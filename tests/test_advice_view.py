@@ -37,8 +37,8 @@ def test_cards_are_the_verdicts_and_lead_to_their_lines(opened: Any, slow: Trace
     assert selected(tab) in [place for verdict in advice for place in verdict.places]
 
 
-def test_a_fine_trace_says_that_nothing_stands_out(opened: Any, slow: Trace) -> None:
-    """Without a verdict the view says so, and what a call takes."""
+def test_a_trace_without_verdicts_says_why(opened: Any, slow: Trace) -> None:
+    """Without a verdict the view has the headline of the advice: here that kernels were not recorded."""
     fine = replace(slow, artifacts=tuple(a for a in slow.artifacts if a.stage in ("source", "kernel")))
     panel = show(opened(fine), "Advice")
-    assert "Nothing stands out" in panel.inner_text() and payload(fine)["advice"]["verdicts"] == []
+    assert "Cannot judge" in panel.inner_text() and payload(fine)["advice"]["verdicts"] == []

@@ -29,20 +29,25 @@ _COMMENT = re.compile(r"\s+# .*", re.DOTALL)
 
 
 def breaks(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict for each graph break of the program."""
+    """Yield a verdict for each reason of graph breaks, with the lines that broke."""
+    same: dict[str, list[Mapping[str, Plain]]] = {}
     for row in graph_breaks(whole.trace):
+        same.setdefault(str(row["reason"]), []).append(row)
+    for rows in same.values():
+        row = rows[0]
         how = "Dynamo's own part of a break, measured on one CPU; what the graphs on both sides could have fused is not counted"
         what_if = _settings(str(row["reason"]))
         hint = next(iter(row["hints"]), "")
-        told = [a for a in whole.trace.find("graph_break") if (a.data["reason"], a.data["line"]) == (row["reason"], row["line"])]
+        places = {(one["reason"], one["line"]): one for one in rows}
+        told = [a for a in whole.trace.find("graph_break") if places.pop((a.data["reason"], a.data["line"]), None)]
         yield Verdict(
             "graph break",
-            f"Graph break: {row['reason']}",
-            Cost(BREAK, "estimated", how),
+            f"Graph break{f' at {len(rows)} lines' if rows[1:] else ''}: {row['reason']}",
+            Cost(len(rows) * BREAK, "estimated", how),
             f"Dynamo: {row['explanation'] or row['reason']}",
             str(hint) or "write the line so that Dynamo can trace it, or move it out of the compiled function",
-            tuple(_broken_line(whole.trace, a) for a in told[:1] if a.data["file"]),
-            tuple((a.id, 1) for a in told[:1]),
+            tuple(_broken_line(whole.trace, a) for a in told if a.data["file"]),
+            tuple((a.id, 1) for a in told),
             what_if,
             "" if what_if else "the line itself has to change: trace the changed program, and explorer.compare() shows both",
         )

@@ -44,6 +44,7 @@ def _spilled(whole: Whole, launch: Launch, kernel: KernelData, taken: Mapping[st
             "estimated",
             f"each spilling instruction once, {blocks:,} blocks of {threads} threads",
             moved,
+            beyond=not launch.measured,
         ),
         f"ptxas: {taken['registers']} registers, {taken.get('spill_stores')} bytes of spill stores, "
         f"{taken.get('spill_loads')} of spill loads, with num_warps={taken['num_warps']}",
@@ -88,6 +89,7 @@ def _few_blocks(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Ve
             longer,
             "estimated",
             f"a block has at most {ALONE:.0f} times its part of the bandwidth; all of them: {duration(full)}",
+            beyond=not launch.row["rows"],  # the estimate counts the rows of a reduction
         ),
         f"the wrapper launches it with the grid {kernel.launches[0]['grid']}",
         "give each block less to do, and launch more of them",
@@ -110,7 +112,12 @@ def _few_warps(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Ver
     yield Verdict(
         "low occupancy",
         f"{kernel.name} runs {occupancy['warps']} warps at a time on a multiprocessor",
-        Cost(longer, "estimated", f"at most: if bandwidth falls with the warps below {2 * LOW:.0%} of those that fit"),
+        Cost(
+            longer,
+            "estimated",
+            f"at most: if bandwidth falls with the warps below {2 * LOW:.0%} of those that fit",
+            beyond=True,
+        ),
         f"{occupancy['fraction']:.0%} of the warps that fit, limited by {occupancy['limited_by']}",
         "fewer registers or less shared memory a block: smaller blocks, fewer stages",
         whole.lines_of([launch]),
@@ -186,7 +193,12 @@ def _scalar(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Verdic
     yield Verdict(
         "not vectorised",
         f"{kernel.name} computes {elements:,} elements one at a time",
-        Cost(elements * SCALAR, "estimated", f"{SCALAR * 1e9:.0f} ns an element assumed, on one thread"),
+        Cost(
+            elements * SCALAR,
+            "estimated",
+            f"{SCALAR * 1e9:.0f} ns an element assumed, on one thread, beside its bytes",
+            beyond=not launch.measured,
+        ),
         f"line {worst.line}: {_why(kernel.source, lanes)}",
         f"compute it without {', '.join(lanes)}: vectors have no such function" if lanes else _remedy(kernel.source),
         whole.lines_of([launch]),

@@ -24,6 +24,7 @@ class Cost:
     """What something costs in a call: seconds, bytes where it is bytes that cost, and how both are known.
 
     `known` is "estimated" or "measured". `once` are seconds that are paid once and not in each call, such as a compile.
+    `beyond` tells that the estimate of the kernels leaves these seconds out: a call takes that much longer.
     """
 
     seconds: float
@@ -31,6 +32,7 @@ class Cost:
     how: str
     bytes: int | None = None
     once: float | None = None
+    beyond: bool = False
 
     def __str__(self) -> str:
         if self.once is not None:
@@ -69,7 +71,7 @@ class Verdict:
 
     `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines`
     are the user lines, `places` lines of artifacts, as (id, line). `what_if` are the arguments of the `Trace.what_if` that proves
-    it, `why_unproved` says why there is none. `share` is that of a whole call.
+    it, `why_unproved` says why there is none. `share` is that of a whole call, from 0 to 1; 0 for what is paid once.
     """
 
     kind: str
@@ -83,6 +85,11 @@ class Verdict:
     why_unproved: str = ""
     share: float = 0.0
     proof: Proof | None = None
+
+    @property
+    def shared(self) -> str:
+        """Write the share: "12 % of a call", or "paid once"."""
+        return percent(self.share) if self.cost.once is None else "paid once"
 
     @property
     def call(self) -> str:
@@ -122,13 +129,15 @@ def _written(value: Plain) -> str:
 class Advice(Sequence[Verdict]):
     """The verdicts on a trace, the costliest first; `rows` is their table. Empty where nothing is wrong.
 
-    `seconds` is what a call takes, as `about` says, and the scale of every share.
+    `seconds` is what a call takes, as `about` says, and the scale of every share. `unread` says why some or all of the program
+    could not be judged; "" where all of it was.
     """
 
     verdicts: tuple[Verdict, ...]
     seconds: float
     about: str
     name: str = ""
+    unread: str = ""
 
     @overload
     def __getitem__(self, index: int) -> Verdict: ...
@@ -146,15 +155,21 @@ class Advice(Sequence[Verdict]):
         return Rows((verdict.row() for verdict in self), _COLUMNS)
 
     def __repr__(self) -> str:
-        head = f"Advice on {self.name or 'the trace'}: {self._count()}. {self.about}"
+        head = f"Advice on {self.name or 'the trace'}: {self.headline}. {self.about}"
         parts = [textwrap.fill(head, WIDTH), *(_page(number, verdict) for number, verdict in enumerate(self, 1))]
         return "\n\n".join(parts)
 
-    def _count(self) -> str:
-        return f"{len(self)} verdict{'s' * (len(self) != 1)}" if self else "nothing stands out"
+    @property
+    def headline(self) -> str:
+        """Count the verdicts in words; without any, say whether nothing stands out or nothing could be judged."""
+        if self:
+            return f"{len(self)} verdict{'s' * (len(self) != 1)}"
+        if not self.unread:
+            return "nothing stands out"
+        return "nothing stands out in what could be judged" if self.seconds else "cannot judge"
 
     def _repr_html_(self) -> str:
-        head = f"<p><b>{html.escape(self._count())}</b> {html.escape(self.about)}</p>"
+        head = f"<p><b>{html.escape(self.headline)}</b> {html.escape(self.about)}</p>"
         return f"{head}<ol>{''.join(map(_html, self))}</ol>" if self else head
 
 
@@ -170,7 +185,7 @@ def _facts(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def _page(number: int, verdict: Verdict) -> str:
-    head = f"{number}. {verdict.title}  [{verdict.kind}, {percent(verdict.share)}]"
+    head = f"{number}. {verdict.title}  [{verdict.kind}, {verdict.shared}]"
     lines = [f"     {line.file}:{line.number}  {line.code}" for line in verdict.lines[:MOST_LINES]]
     if (rest := len(verdict.lines) - MOST_LINES) > 0:
         lines.append(f"     and {rest} more line{'s' * (rest != 1)}")
@@ -183,7 +198,7 @@ def _page(number: int, verdict: Verdict) -> str:
 
 
 def _html(verdict: Verdict) -> str:
-    head = f"<b>{html.escape(verdict.title)}</b> <small>{html.escape(f'{verdict.kind}, {percent(verdict.share)}')}</small>"
+    head = f"<b>{html.escape(verdict.title)}</b> <small>{html.escape(f'{verdict.kind}, {verdict.shared}')}</small>"
     lines = "".join(
         f"<br><small>{html.escape(f'{line.file}:{line.number}')}</small> <code>{html.escape(line.code)}</code>"
         for line in verdict.lines[:MOST_LINES]
@@ -215,7 +230,7 @@ def size(count: int) -> str:
 
 def percent(share: float) -> str:
     """Write a share of a call: "12 % of a call"."""
-    return f"{100 * min(share, 1.0):.0f} % of a call"
+    return f"{100 * share:.0f} % of a call"
 
 
 __all__ = ["Advice", "Cost", "Proof", "Verdict", "duration", "percent", "size"]

@@ -21,7 +21,8 @@ from explorer.questions.kernels import KernelData, kernels_of, kernels_of_graph
 from explorer.questions.memory import element_size
 from explorer.questions.priced_collectives import priced_collectives
 from explorer.questions.rows import GroupRow
-from explorer.questions.user_lines import UserLine
+from explorer.questions.tables import table
+from explorer.questions.user_lines import UserLine, compilers_of
 from explorer.stages.fx_graph import input_names, node_lines
 
 #: Assumed of every CPU, whose figures nothing tells: bytes, and multiplications and additions, a second.
@@ -33,6 +34,9 @@ LAUNCH = 5e-6
 BREAK = 9e-6
 #: The shares below which a verdict is not worth a line, and the seconds: a twentieth of a call, and two launches' worth.
 LEAST_SHARE, LEAST_SECONDS = 0.05, 2e-6
+#: What a trace's `backend` says where Inductor compiled.
+INDUCTOR = (None, "", "inductor")
+_LINE = "\n"
 
 
 @dataclass(frozen=True)
@@ -169,17 +173,50 @@ class Whole:
         """Seconds of a call."""
         return max(self.device, self.host) + self.breaks * BREAK
 
+    @cached_property
+    def unread(self) -> str:
+        """Say why the kernels of a call, or of some of its graphs, cannot be judged; "" where all of them can."""
+        others = [name for name in compilers_of(self.trace) or (self.trace.meta.get("backend"),) if name not in INDUCTOR]
+        if others:
+            return (
+                f"The kernels of {', '.join(map(str, others))} cannot be judged, because verdicts are read from Inductor's "
+                "scheduler: only what Dynamo did is judged. t.benchmark() times the function, and explorer.compare() shows it "
+                "beside a trace by Inductor."
+            )
+        cached = dict.fromkeys(str(row["frame"]) for row in table(self.trace, "cache") if "ir_pre_fusion" in row["not_seen"])
+        if cached:
+            return (
+                f"{counted(len(cached), 'frame')} came from a cache without being compiled, so their kernels were not read: "
+                "record(fresh=True), or explorer.trace(), compiles them."
+            )
+        if failures := [failure for failure in self.trace.failures if failure.fatal]:
+            message = failures[0].message.partition(_LINE)[0]
+            return f"The compile ended with an error, so what came after it is not judged: {message}"
+        if not self.trace.find("ir_post_fusion"):  # it is there, and empty, for a graph of views alone
+            return f"No kernel was recorded: {self._why_nothing}."
+        return ""
+
     @property
-    def about(self) -> str:
-        """Say what a call takes and how that is known."""
+    def _why_nothing(self) -> str:
+        """Say why a trace has no graph of the scheduler."""
+        if self.trace.failures:
+            return self.trace.failures[0].message.partition(_LINE)[0].rstrip(".")
+        if self.trace.find("dynamo"):
+            return "the trace has graphs of Dynamo, and no text of the scheduler of Inductor"
+        return "nothing was compiled while this was recorded"
+
+    def about(self, beyond: float = 0.0) -> str:
+        """Say what a call takes and how that is known, with the seconds that verdicts add to the estimate."""
         timed = sum(launch.measured for launch in self.launches)
         estimated = "estimated" if not timed else f"{timed} of {len(self.launches)} launches measured, the others estimated"
         where = "the CPU" if self.is_cpu else self.target.title if self.target else "this device"
         from_python = f", {LAUNCH * 1e6:.0f} µs assumed for a launch from Python" if not (self.is_cpu or self.captured) else ""
         exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
+        added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
         return (
-            f"A call takes {_words(self.seconds)} on {where} ({estimated}: {counted(len(self.launches), 'launch')}, "
-            f"{_words(self.device)} of work{exchanging}{from_python}; bytes {self.bandwidth}). "
+            f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {counted(len(self.launches), 'launch')}, "
+            f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
+            f"The time of guards and of the Python around the graphs is not included. "
             f"What costs less than {LEAST_SHARE:.0%} of it is not mentioned."
         )
 

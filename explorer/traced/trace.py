@@ -569,8 +569,9 @@ class Trace(TraceData):
 
         Each verdict has its user lines, its cost a call in seconds, whether that was measured or is estimated, what was recorded
         as evidence, what to do, and the `what_if` that proves it or why there is none. What costs less than a twentieth of a
-        call is left out. With `prove` each `what_if` is run: see `Verdict.proof`; for a GPU you don't have its result is checked
-        unless that takes more than `limit` seconds, 20 by default. LiveError for a loaded trace with `prove`.
+        call is left out. `Advice.unread` says why a program could not be judged, as one that came from a cache or was compiled by
+        another compiler than Inductor. With `prove` each `what_if` is run: see `Verdict.proof`; for a GPU you don't have its
+        result is checked unless that takes more than `limit` seconds, 20 by default. LiveError for a loaded trace with `prove`.
         """
         from explorer.traced.advice import advised
 

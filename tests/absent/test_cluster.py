@@ -233,7 +233,7 @@ def test_a_wait_costs_no_memory_traffic() -> None:
     whole = Whole(trace)
     priced = sum(row["seconds"] or 0.0 for row in (*trace.kernels.table(), *trace.library_calls))
     assert whole.device == pytest.approx(priced + trace.collectives[0]["exposed"])
-    assert not untold(whole.about, "collectives")
+    assert not untold(whole.about(), "collectives")
 
 
 @pytest.mark.compile

@@ -8,15 +8,23 @@ from pathlib import Path
 import pytest
 import torch
 
+import explorer
 from explorer.advice.whole import LEAST_SECONDS, LEAST_SHARE
 from explorer.errors import InputError, LiveError
+from explorer.model.values import Failure
 from explorer.traced import Trace, load
 from tests.facts import says, untold
 from tests.zoo_programs import advice_programs
 
 #: Of the programs of benchmarks/advice.py, which runs them all, one or more a file of the room.
-PLANTED = ("break", "tiny", "tf32", "unfused", "attention", "layout", "float64", "strided", "idle", "scalar", "t5")
-FINE = ("fine: block", "fine: norm", "fine: llama")
+PLACES = tuple(f"op: {name}" for name in ("permuted", "nchw conv", "random gather", "scan of columns", "odd length", "printed"))
+PLANTED = ("break", "tiny", "tf32", "unfused", "attention", "layout", "float64", "strided", "idle", "scalar", "t5", *PLACES)
+FINE = (
+    "fine: block",
+    "fine: norm",
+    "fine: llama",
+    *(f"fine op: {name}" for name in ("embedding", "gather", "cumsum", "index_copy")),
+)
 
 
 @pytest.fixture
@@ -106,7 +114,52 @@ def test_prove_takes_a_truth_value() -> None:
         Trace().advise(prove="yes")  # type: ignore[arg-type]
 
 
-def test_an_empty_trace_has_no_verdicts() -> None:
-    """A trace without kernels takes no time, and nothing of it can be slow."""
-    advice = Trace().advise()
-    assert not advice and advice.seconds == 0 and list(advice.rows) == []
+def test_a_trace_without_kernels_says_why_it_cannot_be_judged() -> None:
+    """Nothing is called fine that was not read: nothing compiled, the reason that the compile failed, another compiler."""
+    empty = Trace().advise()
+    assert not empty and empty.seconds == 0 and list(empty.rows) == [] and "nothing was compiled" in empty.unread
+    failed = Trace(failures=(Failure("dynamo", "compile", "nothing was compiled: no tensor operation"),)).advise()
+    assert "no tensor operation" in failed.unread
+    other = Trace(meta={"backend": "iree"}).advise()
+    assert "iree" in other.unread and "Inductor" in other.unread
+    for advice in (empty, failed, other):
+        for shown in (repr(advice), advice._repr_html_()):
+            assert not untold(shown, "cannot judge") and untold(shown, "nothing stands out") and untold(shown, "A call takes")
+
+
+@pytest.mark.compile
+def test_a_graph_from_a_cache_is_not_judged() -> None:
+    """The kernels of a frame that was loaded were not read, and the advice says how to read them."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * 2).cos() + 0.125
+
+    for _ in range(2):
+        torch._dynamo.reset()
+        with explorer.record() as recording:
+            torch.compile(f)(torch.ones(100))
+    torch._dynamo.reset()
+    advice = recording.trace.advise()
+    assert not advice and not untold(repr(advice), "cannot judge", "cache", "fresh=True")
+
+
+@pytest.mark.compile
+def test_a_graph_of_views_is_judged_and_takes_nothing() -> None:
+    """A program that launches no kernel is fine, and is not one that was not read."""
+    advice = explorer.trace(lambda x: x.view(2, 4), torch.ones(8), target="h100").advise()
+    assert not advice and advice.unread == ""
+
+
+def test_a_share_is_a_part_of_a_call(traced: Callable[[str], Trace]) -> None:
+    """What a verdict adds to the estimate is added to the call too, and what is paid once has no share."""
+    for name in ("idle", "scalar", "strided", "break"):
+        advice = traced(name).advise()
+        assert all(0 <= verdict.share <= 1 for verdict in advice)
+        assert advice.seconds >= sum(verdict.cost.seconds for verdict in advice if verdict.cost.beyond)
+    recompiled = next(verdict for verdict in traced("recompiles").advise() if verdict.kind == "recompiles")
+    assert recompiled.share == 0 and recompiled.shared == "paid once"
+
+
+def test_the_page_says_what_the_estimate_leaves_out(traced: Callable[[str], Trace]) -> None:
+    """An estimate of kernels is not what a user's clock shows."""
+    assert not untold(repr(traced("fine: norm").advise()), "guards", "Python", "not included")

@@ -13,9 +13,13 @@ const MOST = 4; // lines of a verdict that are listed at once
 export class Advice {
   /** @param {Pick<Parts, "store" | "navigation">} parts */
   constructor({ store, navigation }) {
-    const { about, verdicts } = store.payload.advice;
+    const { about, headline, verdicts } = store.payload.advice;
     const cards = verdicts.map((verdict) => card(store, navigation, verdict));
-    const nothing = element("p", { class: "card nothing" }, "Nothing stands out.");
+    const nothing = element(
+      "p",
+      { class: "card nothing" },
+      `${headline[0].toUpperCase()}${headline.slice(1)}.`,
+    );
     this.element = element(
       "div",
       { class: "panel scrolled", tabindex: 0 },
@@ -32,15 +36,14 @@ export class Advice {
  * @param {CauseInfo} verdict
  */
 function card(store, navigation, verdict) {
-  const { kind, title, cost, how, share, evidence, remedy, call, why_unproved } = verdict;
+  const { kind, title, cost, how, share, shared, evidence, remedy, call, why_unproved } = verdict;
   const bar = element("i", { "aria-hidden": "true" });
-  bar.style.width = `${Math.min(1, share) * 100}%`;
-  const percent = `${Math.round(Math.min(1, share) * 100)} % of a call`;
+  bar.style.width = `${share * 100}%`;
   return element(
     "article",
     { class: "card advice" },
     element("h3", {}, title),
-    element("p", { class: "share" }, element("span", { class: "lane" }, bar), ` ${percent} · ${kind}`),
+    element("p", { class: "share" }, element("span", { class: "lane" }, bar), ` ${shared} · ${kind}`),
     lines(navigation, verdict),
     element(
       "dl",

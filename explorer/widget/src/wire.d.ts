@@ -516,9 +516,9 @@ export interface CollectivesInfo {
 /**
  * One thing that makes the program slow: see `advice.verdicts.Verdict`.
  *
- * "cost" and "how" are in words, "share" is that of a call. A user line is (index of a source, line in it,
- * place, code), -1 and 0 where the trace has no such source; a place is (index of a text, line). "call" is
- * the `what_if` that proves it.
+ * "cost" and "how" are in words, "share" is that of a call, and "shared" writes it. A user line is (index of
+ * a source, line in it, place, code), -1 and 0 where the trace has no such source; a place is (index of a
+ * text, line). "call" is the `what_if` that proves it.
  */
 export interface CauseInfo {
   kind: string;
@@ -526,6 +526,7 @@ export interface CauseInfo {
   cost: string;
   how: string;
   share: number;
+  shared: string;
   evidence: string;
   remedy: string;
   call: string;
@@ -534,9 +535,10 @@ export interface CauseInfo {
   places: [number, number][];
 }
 
-/** Why the program is slow: the verdicts, the costliest first, and what a call takes. */
+/** Why the program is slow: the verdicts, the costliest first, a headline, and what a call takes. */
 export interface AdviceInfo {
   about: string;
+  headline: string;
   verdicts: CauseInfo[];
 }
 
