@@ -90,7 +90,14 @@ def _spawned(name: str, limit: float) -> tuple[bool, str]:
     code = "import json, sys; from explorer.compilers.trial_process import tried; print(json.dumps(tried(sys.argv[1])))"
     try:
         with undebugged():
-            done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=limit, check=False)
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", code, name],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # its first folders are the standard library's
+                capture_output=True,
+                text=True,
+                timeout=limit,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         return False, f"no answer in {limit:g} s"
     if done.returncode:

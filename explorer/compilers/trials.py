@@ -20,7 +20,7 @@ from typing import Any
 from explorer.compilers import trial_process
 from explorer.observe.versions import installed_distributions, python_version
 from explorer.process import user_cache
-from explorer.process.children import environment
+from explorer.process.children import command, environment
 
 #: Backends that compile C++, which takes long: they are tried in a process of their own, beside the others.
 LONG = ("inductor", "iree_boo_inductor")
@@ -58,9 +58,8 @@ def tried(names: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
 
 def _answers(names: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
     """What one process says of some backends; of those that it says nothing of, how it ended."""
-    command = [sys.executable, "-W", "ignore", "-m", trial_process.__name__, str(limit), *names]
     process = subprocess.Popen(
-        command,
+        command(trial_process.__name__, str(limit), *names),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         stdin=subprocess.DEVNULL,

@@ -6,7 +6,6 @@ import contextlib
 import pickle
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 from explorer.errors import CompileError
 from explorer.model.values import text_lines
 from explorer.process import scratch
-from explorer.process.children import environment
+from explorer.process.children import command, environment
 from explorer.process.undebugged import undebugged
 
 #: Seconds after which a kernel's compile is given up.
@@ -71,10 +70,13 @@ class Worker:
         """Start the process, which imports triton at once, before the first job."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed with the worker
         given = environment(TMPDIR=str(scratch.home()), **self._environment)
-        command = [sys.executable, "-c", "from explorer.ladder.triton_worker import main; main()"]
         with undebugged():
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=given
+                command("explorer.ladder.triton_worker"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=given,
             )
         return self._process
 

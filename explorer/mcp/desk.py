@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 from explorer.errors import InputError, LiveError, unknown_name
 from explorer.mcp import questions, verbs
 from explorer.mcp.answer import Answer
-from explorer.process.children import environment
+from explorer.process.children import command, environment
 from explorer.traced.ranks import Ranks, load
 from explorer.traced.trace import Trace
 from explorer.traced.trace import load as load_trace
@@ -37,7 +36,7 @@ class Worker:
     def __init__(self, folder: Path) -> None:
         self._printed = (folder / "printed.txt").open("w+", encoding="utf-8", errors="replace")
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "explorer.mcp.worker"],
+            command("explorer.mcp.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.model.values import text_lines
 from explorer.process import scratch
-from explorer.process.children import environment
+from explorer.process.children import command, environment
 from explorer.process.undebugged import undebugged
 from explorer.process.under_way import step
 from explorer.splice import trial_process
@@ -68,7 +67,7 @@ def started(module: str, job: object, folder: Path, timeout: float) -> subproces
     torch.save(job, folder / JOB)
     with undebugged():
         return subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", module, str(folder), str(timeout + GRACE)],
+            command(module, str(folder), str(timeout + GRACE)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -22,6 +22,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.model.values import jsonable, plain, text_lines
+from explorer.process.children import PACKAGE, command, given
 from explorer.questions.comparison import figures
 from explorer.recording.trace import trace
 
@@ -141,16 +142,15 @@ def _forget(path: Path, before: Mapping[str, Any]) -> None:
 def _elsewhere(cell: Cell) -> dict[str, Any]:
     """The row of a cell that another interpreter runs, with explorer's own code and that environment's torch."""
     asked = {**{key: getattr(cell, key) for key in (*NAMES, "source", "file")}, "settings": dict(cell.settings)}
-    command = [cell.interpreter, "-W", "ignore", "-m", "explorer.sweeping.cell"]
-    package = str(Path(__file__).parents[2])  # of this process's own folders none: they have its torch
+    _, *arguments = command("explorer.sweeping.cell")
     try:
         done = subprocess.run(
-            command,
+            [cell.interpreter, *arguments],
             input=json.dumps(asked),
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PYTHONPATH": package},
+            env=given([os.getcwd()], {PACKAGE: ["explorer"]}),  # none of this process's folders: they have its torch
         )
     except OSError as error:
         return cell.row("failed", f"{cell.interpreter} cannot be started: {error.strerror or error}")

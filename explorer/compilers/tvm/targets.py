@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from explorer.compilers.tvm.compile import Compile, script
 from explorer.errors import unknown_name
 from explorer.model.stage import Emit
 from explorer.process import scratch
-from explorer.process.children import environment
+from explorer.process.children import command, environment
 from explorer.stages.tvm.notes import noted
 
 #: The first line of an error's message, behind its stack.
@@ -85,8 +84,8 @@ def compiled(source: str, facts: Mapping[str, str]) -> str:
     with scratch.folder() as name:
         folder = Path(name)
         (folder / "module.py").write_text(source, encoding="utf-8")
-        command = [sys.executable, "-W", "ignore", "-m", target_process.__name__, "module.py", json.dumps(dict(facts)), "text"]
-        error = run(command, folder, "TVM", LIMIT, environment())
+        compiling = command(target_process.__name__, "module.py", json.dumps(dict(facts)), "text")
+        error = run(compiling, folder, "TVM", LIMIT, environment())
         made = folder / "text"
         if error or not made.exists():
             raise TvmError(last_words(error) or f"TVM wrote nothing for {facts['kind']}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from explorer.compilers.xla.client import compile_options, load
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.process import scratch
-from explorer.process.children import environment
+from explorer.process.children import command, environment
 
 #: Seconds until a compile in a child process is given up.
 LIMIT = 600.0
@@ -132,8 +131,8 @@ def try_flags(source: str, flags: Sequence[str]) -> None:
     with scratch.folder() as name:
         folder = Path(name)
         (folder / "module.mlir").write_text(source, encoding="utf-8")
-        command = [sys.executable, "-W", "ignore", "-m", flags_process.__name__, "module.mlir", *flags]
-        if error := child.run(command, folder, "XLA", LIMIT, environment()):
+        compiling = command(flags_process.__name__, "module.mlir", *flags)
+        if error := child.run(compiling, folder, "XLA", LIMIT, environment()):
             raise XlaError(last_words(error))
 
 
