@@ -73,7 +73,7 @@ def retargeted(
     drawn = noting_draws(assuming(emit))
     kept = generated if generated is not None else Generated()
     guard = guard_here()
-    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
+    with tempfile.TemporaryDirectory(prefix="explorer-absent-") as folder:
         compiler = _Compiler(target, emit, compiled, kept, launches, guard, folder)
         with (
             seen_in_eager_mode(target, drawn),

@@ -32,7 +32,7 @@ _ADDRESS = re.compile(
     r"|(?<=___unnamed_scope_)\d+"
 )
 #: The last argument of a guard on an object's identity: the number differs from process to process.
-_IDENTITY = re.compile(r"(check_(?:\w+_id|fake_script_type)\(.*, )\d+")
+_IDENTITY = re.compile(r"(check_(?:\w+_id|fake_script_type)\(.*, )(?:\d+|<id>)")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
 _FOLDER = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-]+)")
 #: How long something took, in the JSON of an artifact; in a string of it a backslash would stand before the second ".

@@ -11,6 +11,7 @@ from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
+from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.kinds import BLANK, NOT_STATED, SETUP
 
 # `dis` prints the source line at the start of the first instruction of each line, "--" for one that has none. Up to
@@ -19,8 +20,9 @@ LINE_START = re.compile(r"^\s{0,6}(?P<line>\d+|--)\s+(?:L\d+:\s*)?(?:-->\s*)?(?:
 
 
 def render(event: Event, id: str) -> Artifact:
-    """The disassembly as `dis` prints it."""
-    return text_artifact(event, id, f"Bytecode of {typed(BytecodeText, event.data).qualname}", "bytecode")
+    """The disassembly as `dis` prints it, without addresses."""
+    data = typed(BytecodeText, event.data)
+    return text_artifact(event, id, f"Bytecode of {data.qualname}", "bytecode", text=same_text(data.text))
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:

@@ -6,6 +6,7 @@ from explorer.model.events import DecompiledText
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
+from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.kinds import BLANK, NOT_STATED
 
 
@@ -15,9 +16,9 @@ def render(event: Event, id: str) -> Artifact:
     if data.undone is not None:
         what = f" its instruction {data.undone}" if data.undone else " it"
         note = f"# depyf cannot turn{what} into Python. This is the bytecode, under the source lines that it is copied from."
-        text = f"{note}\n{data.text}"
+        text = f"{note}\n{same_text(data.text)}"
         return text_artifact(event, id, f"Dynamo's {data.qualname}, as bytecode", "bytecode", text=text)
-    return text_artifact(event, id, f"Dynamo's {data.qualname}, decompiled", "python")
+    return text_artifact(event, id, f"Dynamo's {data.qualname}, decompiled", "python", text=same_text(data.text))
 
 
 def kinds(artifact: Artifact) -> list[str]:

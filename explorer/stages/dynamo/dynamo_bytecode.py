@@ -11,12 +11,14 @@ from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.dynamo.bytecode import kinds as bytecode_kinds
+from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.kinds import NOT_STATED, OWN
 
 
 def render(event: Event, id: str) -> Artifact:
-    """The disassembly as `dis` prints it."""
-    return text_artifact(event, id, f"Dynamo's bytecode for {typed(DynamoBytecodeText, event.data).qualname}", "bytecode")
+    """The disassembly as `dis` prints it, without addresses."""
+    data = typed(DynamoBytecodeText, event.data)
+    return text_artifact(event, id, f"Dynamo's bytecode for {data.qualname}", "bytecode", text=same_text(data.text))
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:

@@ -12,6 +12,7 @@ from explorer.model.records import changed, keys_of, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
+from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.fx_graph import short
 
 _FILE = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+?)\s*$', re.MULTILINE)
@@ -53,7 +54,7 @@ def _dedented(text: str) -> str:
 def render(event: Event, id: str) -> Artifact:
     """Dynamo's own message, without Python's empty traceback at its end."""
     told = typed(GraphBreakText, event.data)
-    text = told.text.removesuffix("NoneType: None\n").strip()
+    text = same_text(told.text.removesuffix("NoneType: None\n").strip())
     data = changed(facts(text), cell=told.cell)
     title = f"Graph break at {data.cell or short(data.file)}:{data.line}: {data.reason}"
     return text_artifact(event, id, title, "text", text=text, data=data)

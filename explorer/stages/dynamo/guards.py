@@ -14,6 +14,7 @@ from explorer.model.rows import GuardPlace
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, text_lines
+from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.gathering import number_of_rows
 
 _ITEM = re.compile(r"^(?P<depth>(?:\| )*)\+- (?P<kind>[A-Za-z_]+)(?:: (?P<rest>.*))?$")
@@ -170,9 +171,10 @@ def readable(row: Guard) -> str:
 
 
 def render(event: Event, id: str) -> Artifact:
-    """The guards, one a line; `data` has them as rows, and Dynamo's own print of them."""
+    """Render one line per guard. `data` has them as rows, without the ids of objects, and Dynamo's print, which has the ids."""
     recorded = typed(GuardTree, event.data)
-    data = Guards(rows=tuple(with_origins(guard_rows(recorded.text), recorded.made_at or ())), tree=recorded.text)
+    rows = with_origins(guard_rows(recorded.text), recorded.made_at or ())
+    data = Guards(rows=tuple(replace(row, expression=same_text(row.expression)) for row in rows), tree=recorded.text)
     return text_artifact(event, id, "Guards", "guards", text="\n".join(map(readable, data.rows)), data=data)
 
 

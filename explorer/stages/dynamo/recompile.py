@@ -12,6 +12,7 @@ from explorer.model.events import Text
 from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
+from explorer.stages.dynamo.same_text import same_text
 
 _AGAINST = re.compile(r"^(?P<frame>\d+/\d+): (?P<guard>.*)$", re.DOTALL)
 
@@ -42,7 +43,9 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     for event in events:
         rows = reasons(typed(Text, event.data).text)
         if not frames.fresh or any(row.earlier in frames.names for row in rows):
-            renamed = (replace(row, earlier=frames.names.get(row.earlier, row.earlier)) for row in rows)
+            renamed = (
+                replace(row, earlier=frames.names.get(row.earlier, row.earlier), guard=same_text(row.guard)) for row in rows
+            )
             yield replace(event, data=Recompiles(rows=tuple(renamed)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from explorer.model.artifacts import WrittenFiles
@@ -11,6 +12,9 @@ from explorer.model.rows import WrittenFile
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import by_frame, counted, table_event
+
+#: The cache folder of a compile for an absent GPU: `absent.retarget` gives each a random name, and removes it afterwards.
+_REMOVED = re.compile(r"^.*[/\\]explorer-absent-\w+(?=[/\\])")
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -29,9 +33,9 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
 
 
 def readable(row: WrittenFile) -> str:
-    """A file as one line: who wrote it, its size, its path."""
+    """Format a file as one line: who wrote it, its path, its size. A removed folder stands without its name."""
     size = "gone" if row.bytes is None else f"{row.bytes:,} bytes"
-    return f"{row.by}: {row.path}  ({size})"
+    return f"{row.by}: {_REMOVED.sub('(temporary folder)', row.path)}  ({size})"
 
 
 STAGE = Stage(

@@ -48,3 +48,11 @@ def test_the_stage_shows_a_line_a_reason_and_is_titled_by_the_first() -> None:
     assert not untold(made.title, "Recompile", "tensor 'x' dtype mismatch. expected Double, actual Float")
     assert [line.partition(": ")[0] for line in made.lines] == ["0/1", "0/0"]
     assert made.data == Recompiles(rows=reasons(SEVERAL))
+
+
+def test_a_guard_on_an_object_reads_as_in_the_guards() -> None:
+    """It has no id of the object, which differs between processes; the event keeps the id for the probe verbs."""
+    words = "0/0: ___check_obj_id(fn, 139880954546672), type=<class 'function'>"
+    (gathered,) = STAGE.gather([Event("recompile", 0.0, "0/1", data=Text(text=words))], Frames({}))
+    assert STAGE.render(gathered, "id").text == "0/0: ___check_obj_id(fn, <id>), type=<class 'function'>"
+    assert "139880954546672" in reasons(words)[0].guard
