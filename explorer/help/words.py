@@ -21,11 +21,13 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "amdgcn": ("amdgcn",),
     "asm": ("x86",),
     "mlir": ("mlir", "aten"),
-    **dict.fromkeys(("python", "triton", "fx", "fx-lines", "inductor-ir", "text"), ("aten", "inductor")),
+    "onnx": ("onnx",),
+    "python": ("aten", "inductor", "tvm"),
+    **dict.fromkeys(("triton", "fx", "fx-lines", "inductor-ir", "text"), ("aten", "inductor")),
 }
 NAMES = tuple(dict.fromkeys(name for names in TABLES.values() for name in names))
-#: Words of which a part counts, wherever it is: `torch.ops.aten.mul.Tensor` is `aten.mul`.
-DOTTED = ("aten", "inductor", "mlir")
+#: Tables that know a word by any part of it: `torch.ops.aten.mul.Tensor` is `aten.mul`, `onnx::Gemm` is `Gemm`.
+DOTTED = ("aten", "inductor", "mlir", "onnx")
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,10 @@ def table(name: str) -> Table:
             key, _, value = line[2:].partition(": ")
             heads[key] = value
             continue
-        words, about, link = line.split("\t")
+        words, about, rest = line.split("\t")
+        link = rest if "://" in rest else heads.get("base", "") + rest
         for word in words.split():
-            entries.setdefault(word, Explanation(name, word, about, heads.get("base", "") + link))
+            entries.setdefault(word, Explanation(name, word, about, link))
     beginnings = [(word[:-1], each) for word, each in entries.items() if word.endswith("*")]
     return Table(
         heads["source"],
@@ -89,7 +92,7 @@ def _in_table(name: str, word: str) -> Explanation | None:
 
 def _parts(word: str, anywhere: bool) -> Iterator[str]:
     """A word and what is left of it without its last parts, then, with `anywhere`, without its first ones."""
-    pieces = word.strip(".%$").split(".")
+    pieces = (word.replace("::", ".") if anywhere else word).strip(".%$").split(".")
     for first in range(len(pieces) if anywhere else 1):
         for last in range(len(pieces), first, -1):
             yield ".".join(pieces[first:last])
@@ -99,8 +102,8 @@ def explain(word: str, language: str = "") -> Rows:
     """One row for each language that has the word: language, word, about (one line), link (to its documentation).
 
     `word` is as a text has it: an instruction of PTX, SASS, AMDGCN or x86 with or without its suffixes, an operation of TTIR or
-    TTGIR, an ATen operator, a term of Inductor's scheduler or of a template. `language` is that of a text, such as "ptx", or
-    the name of a table, such as "aten". InputError, with the nearest words, if there is none.
+    TTGIR, an operator of ATen, ONNX or TVM's Relax, a term of Inductor's scheduler or of a template. `language` is that of a
+    text, such as "ptx", or the name of a table, such as "aten". InputError, with the nearest words, if there is none.
     """
     languages = [key for key, tables in TABLES.items() if language in ("", key, *tables)]
     if not languages:

@@ -17,6 +17,7 @@ from tests.in_tab import SOURCES, go_to_line
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ("mlp_train-torch2.11-cuda", "toy_example-torch2.13-cpu", "views/rotary-torch2.13-h100", "iree_linear-torch2.13-cpu")
+ENGINES = ("onnxrt_linear-torch2.13-cpu", "tvm_linear-torch2.13-cpu")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,7 @@ def test_explain_finds_a_word_as_a_text_has_it():
     assert explorer.explain("vfmadd231ps")[0]["language"] == "x86"
     assert explorer.explain("HGMMA")[0]["language"] == "sass"
     assert explorer.explain("ttg.convert_layout")[0]["language"] == "mlir"
+    assert explorer.explain("aten::add.Tensor")[0]["word"] == "aten.add"
     assert {row["language"] for row in explorer.explain("add")} == {"ptx", "x86"}
     assert [row["language"] for row in explorer.explain("add", "asm")] == ["x86"]
 
@@ -80,6 +82,21 @@ def test_what_the_recordings_have_has_help(coverage, replayed):
     assert sum(sum(words.values()) for words in counts.values()) > 3000
 
 
+def test_operators_of_other_engines_have_help(replayed):
+    """Each operator of an ONNX graph and of TVM's Relax has a line and a link, however it is qualified."""
+    onnx, tvm = map(replayed, ENGINES)
+    graphs = [artifact.data for artifact in onnx.artifacts if artifact.language == "onnx"]
+    asked = {("onnx", node.target) for graph in graphs for node in graph.nodes if node.op != "placeholder"}
+    asked |= {("python", word) for a in tvm.find("tvm_relax") for word in re.findall(r"\bR\.[\w.]+", a.text)}
+    assert len(asked) > 10
+    assert {(language, word) for language, word in asked if explanation(language, word) is None} == set()
+    for word in ("onnx::Gemm", "ai.onnx.Gemm", "Gemm"):
+        assert [(row["language"], row["word"]) for row in explorer.explain(word)] == [("onnx", "Gemm")]
+    assert explorer.explain("R.nn.relu")[0]["link"].endswith("#tvm.relax.op.nn.relu")
+    assert explanation("python", "x.R.matmul") is None  # an attribute of the program's own
+    assert not untold(explorer.explain("occupancy")[0]["about"], "warps", "registers", "shared memory")
+
+
 def test_the_browser_finds_what_python_finds(tabs, replayed):
     """The front end's look-up gives the same entry and link as Python's for every word of the recordings' texts."""
     words = (SOURCES / "words.js").read_text(encoding="utf-8")
@@ -92,7 +109,7 @@ def test_the_browser_finds_what_python_finds(tabs, replayed):
         ("amdgcn", "v_mfma_f32_32x32x8_f16"),
         ("asm", "vfmadd231ps"),
     }
-    for artifact in (a for name in RECORDED for a in replayed(name).artifacts if a.language in TABLES):
+    for artifact in (a for name in (*RECORDED, *ENGINES) for a in replayed(name).artifacts if a.language in TABLES):
         asked |= {(artifact.language, word) for word in re.findall(r"[\w.$%]+", artifact.text)}
     tab = tabs()
     script = "([code, asked]) => { const find = new Function(code)(); return asked.map(([a, b]) => find(a, b)) }"

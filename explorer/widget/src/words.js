@@ -6,8 +6,10 @@ import aten from "../../help/aten.tsv";
 import amdgcn from "../../help/amdgcn.tsv";
 import inductor from "../../help/inductor.tsv";
 import mlir from "../../help/mlir.tsv";
+import onnx from "../../help/onnx.tsv";
 import ptx from "../../help/ptx.tsv";
 import sass from "../../help/sass.tsv";
+import tvm from "../../help/tvm.tsv";
 import x86 from "../../help/x86.tsv";
 
 /** @typedef {{ entry: string, about: string, link: string }} Explanation */
@@ -21,7 +23,7 @@ import x86 from "../../help/x86.tsv";
 /** @typedef {() => Table} Reader */
 
 const OF_ATEN = tableOf(aten, true);
-const OF_PYTHON = [OF_ATEN, tableOf(inductor, true)];
+const OF_INDUCTOR = [OF_ATEN, tableOf(inductor, true)];
 /** @type {Map<string, Reader[]>} */
 const TABLES = new Map([
   ["ptx", [tableOf(ptx, false)]],
@@ -29,8 +31,10 @@ const TABLES = new Map([
   ["amdgcn", [tableOf(amdgcn, false)]],
   ["asm", [tableOf(x86, false)]],
   ["mlir", [tableOf(mlir, true), OF_ATEN]],
-  ...["python", "triton", "fx", "fx-lines", "inductor-ir", "text"].map(
-    (name) => /** @type {[string, Reader[]]} */ ([name, OF_PYTHON]),
+  ["onnx", [tableOf(onnx, true)]],
+  ["python", [...OF_INDUCTOR, tableOf(tvm, false)]],
+  ...["triton", "fx", "fx-lines", "inductor-ir", "text"].map(
+    (name) => /** @type {[string, Reader[]]} */ ([name, OF_INDUCTOR]),
   ),
 ]);
 
@@ -70,9 +74,9 @@ function parsed(text, anywhere) {
   for (const line of text.split("\n")) {
     if (line.startsWith("# base: ")) base = line.slice(8);
     if (!line || line.startsWith("# ")) continue;
-    const [names, about, link] = line.split("\t");
-    for (const entry of names.split(" "))
-      if (!words.has(entry)) words.set(entry, { entry, about, link: base + link });
+    const [names, about, rest] = line.split("\t");
+    const link = rest.includes("://") ? rest : base + rest;
+    for (const entry of names.split(" ")) if (!words.has(entry)) words.set(entry, { entry, about, link });
   }
   /** @type {[string, Explanation][]} */
   const beginnings = [...words].filter(([word]) => word.endsWith("*"));
@@ -104,7 +108,7 @@ function inTable({ anywhere, words, beginnings }, word) {
  * @param {boolean} anywhere
  */
 function partsOf(word, anywhere) {
-  const pieces = word.replace(/^[.%$]+|[.%$]+$/g, "").split(".");
+  const pieces = (anywhere ? word.replaceAll("::", ".") : word).replace(/^[.%$]+|[.%$]+$/g, "").split(".");
   const parts = [];
   for (let first = 0; first < (anywhere ? pieces.length : 1); first++)
     for (let last = pieces.length; last > first; last--) parts.push(pieces.slice(first, last).join("."));
