@@ -51,6 +51,7 @@ from explorer.model.values import (
     record_to_json,
     text_lines,
 )
+from explorer.process import regular_files
 from explorer.process.garbage import full_collections_paused
 
 #: The most memory, in bytes, that reading a file may take, unless the caller allows more. A training trace of GPT-2 with
@@ -60,6 +61,8 @@ LIMIT = 1_000_000_000
 DEPTH = 64
 #: A trace with more characters than these is written in parts; a smaller one is read whole in less than half a second.
 LARGE = 4_000_000
+#: How gzip begins (RFC 1952), and how many bytes tell a trace file from others.
+GZIP, BEGIN = b"\x1f\x8b", 64
 T = TypeVar("T")
 
 
@@ -212,16 +215,13 @@ def load(path: str | PathLike[str], *, limit: float = LIMIT) -> TraceData:
 
     `limit` is the most memory in bytes that it may take. Allow more for a file from a source that you trust.
     """
-    checked(path)
-    try:
-        size = Path(path).stat().st_size
-        if size > limit:
-            raise FileError(f"cannot read {path}: the file has {size / 1e9:.1f} GB, {_more(limit, size * 20)}")
-        data = Path(path).read_bytes()
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+    with regular_files.opened(checked(path)) as file:
+        data = file.read(BEGIN)
+        if data.startswith(GZIP):  # no more is read of another file: its begin says what is wrong
+            rest = regular_files.rest_of(file, path, limit)
+            if rest is None:
+                raise FileError(f"cannot read {path}: the file has {_more(limit, limit * 4)}")
+            data += rest
     return loads(data, str(path), limit)
 
 
@@ -353,7 +353,7 @@ def _read_parts(data: bytes, begin: int, name: str, limit: float) -> TraceData:
     except FileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
-        raise FileError(f"{name} is truncated, damaged or not an explorer trace file ({error})") from error
+        raise FileError(f"{name} is truncated, damaged or not an explorer trace file ({_reason(error)})") from error
     defer(trace, lambda: {"links": _links_in(reader, links, name)}, ("links",), reader.lock)
     return trace
 
@@ -439,13 +439,13 @@ def _digest(value: dict[str, Any]) -> str:
 
 
 def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any], int], T], limit: float = LIMIT) -> T:
-    if data[:64].lstrip().lower().startswith(b"<!doctype html"):
+    if data[:BEGIN].lstrip().lower().startswith(b"<!doctype html"):
         raise FileError(f"{name} is a page: open it in a browser; explorer loads files that Trace.save or `-o x.json.gz` wrote")
     try:
         whole = json.loads(_inflated(data, name, limit))
         _check_depth(whole)
     except (EOFError, ValueError, RecursionError, gzip.zlib.error, gzip.BadGzipFile) as error:  # type: ignore[attr-defined]
-        raise FileError(f"{name} is truncated, damaged or not an explorer {kind} file ({error})") from error
+        raise FileError(f"{name} is truncated, damaged or not an explorer {kind} file ({_reason(error)})") from error
     if not isinstance(whole, dict) or whole.get("explorer") != kind:
         raise FileError(f"{name} is not an explorer {kind} file")
     number = whole.get("format")
@@ -458,6 +458,18 @@ def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any], int
         return read(whole[kind], number)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileError(f"{name} does not hold what format {FORMAT} promises ({type(error).__name__}: {error})") from error
+
+
+def _reason(error: Exception) -> str:
+    """Say why a file cannot be read, with nothing of its bytes, which Python's own messages quote: it may be any file."""
+    match error:
+        case gzip.BadGzipFile():
+            return "it is no gzip"
+        case json.JSONDecodeError():
+            return f"it is no JSON at character {error.pos}"
+        case UnicodeDecodeError():
+            return f"it is no UTF-8 at byte {error.start}"
+    return str(error)
 
 
 def _check_format(number: int, name: str) -> None:

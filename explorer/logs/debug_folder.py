@@ -18,6 +18,7 @@ from explorer.logs.scheduler_text import nodes_of_text
 from explorer.model.events import FxGraphText, OutputCodeText, Text
 from explorer.model.records import Record
 from explorer.model.values import Event, Failure
+from explorer.process import regular_files
 from explorer.stages.inductor.definitions import nodes_in_comments
 
 _FOLDER = re.compile(r"^model__(?P<frame>\d+)_(?P<graph>inference|forward|backward)_(?P<number>\d+)(?:\.\d+)?$")
@@ -35,9 +36,9 @@ HANDED = {"inference": "inductor_input", "forward": "forward", "backward": "back
 
 
 def graph_folders(folder: Path) -> list[Path]:
-    """The folders of graphs at a path or below it, by frame and then in the order in which they were written."""
-    found = [path for path in (folder, *folder.rglob("model__*")) if path.is_dir() and _FOLDER.match(path.name)]
-    return sorted(found, key=_order)
+    """The folders of graphs at a folder or below it, by frame and then in the order in which they were written."""
+    folders = regular_files.folders_below(folder, lambda name: bool(_FOLDER.match(name)))
+    return sorted((path for path in (folder, *folders) if _FOLDER.match(path.name)), key=_order)
 
 
 def _order(path: Path) -> tuple[str, int, int]:
@@ -79,11 +80,9 @@ def _events(path: Path, frame: str, graph: str, failures: list[Failure], limit: 
         if not file.is_file():
             continue
         try:
-            if file.stat().st_size * 12 > limit:
-                raise FileError(f"{file} would take more memory than the limit")
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            failures.append(Failure("log", "read", f"{file}: {error.strerror or error}"))
+            text = regular_files.read_text(file, limit / 12, errors="replace")
+        except FileError as error:
+            failures.append(Failure("log", "read", str(error)))
             continue
         try:
             if text.strip():

@@ -10,7 +10,6 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from explorer.model.events import SourceText
 from explorer.model.rows import Place
 from explorer.model.syntax import parsed
 from explorer.model.values import Event, text_lines
+from explorer.process import regular_files
 
 _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>\S+)\n    (?P<code>.*)')
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
@@ -122,10 +122,7 @@ class QuotedSources:
     def _read(self, file: str) -> list[str] | None:
         quoted = self._code.get(file, {})
         with suppress(OSError, ValueError):
-            path = Path(file)
-            if not path.is_file() or path.stat().st_size > LONGEST:  # a pipe or a device never ends
-                return None
-            lines = text_lines(path.read_text(encoding="utf-8"), ends=True)
+            lines = text_lines(regular_files.read_text(file, LONGEST), ends=True)
             if quoted and all(1 <= n <= len(lines) and lines[n - 1].strip() == code for n, code in quoted.items()):
                 return lines
         return None

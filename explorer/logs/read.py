@@ -6,12 +6,13 @@ What of a log cannot be read, and which kinds of records are not shown, the fail
 from __future__ import annotations
 
 import gzip
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from explorer.errors import FileError
 from explorer.logs import debug_folder, triton_log
@@ -20,11 +21,14 @@ from explorer.logs.recorded import Recorded
 from explorer.logs.torch_trace import HEADER, Damage, Log
 from explorer.model.artifacts import GRAPHS
 from explorer.model.values import Event, Failure, Plain
+from explorer.process import regular_files
 
 #: How much of a file is looked at to tell what it is.
 PEEK, PEEK_LINES = 1 << 16, 50
 #: About how many bytes of memory a trace takes for each byte of its log.
 MEMORY_PER_BYTE = 12
+#: What a line counts beside its characters: each that is no record is noted, in a hundred bytes.
+PER_LINE = 8
 GZIP = b"\x1f\x8b"
 TORCH_TRACE, TRITONPARSE, DEBUG_FOLDER = "TORCH_TRACE", "tritonparse", "TORCH_COMPILE_DEBUG"
 
@@ -35,7 +39,7 @@ def kind_of(path: str | PathLike[str]) -> str:
     if whole.is_dir():
         return DEBUG_FOLDER if debug_folder.graph_folders(whole) else ""
     try:
-        with closing(_opened(whole)) as file:
+        with _opened(whole) as file:
             lines = file.read(PEEK).split("\n")[:PEEK_LINES]
     except (OSError, EOFError, gzip.zlib.error):  # type: ignore[attr-defined]
         return ""
@@ -50,9 +54,9 @@ def log_at(path: str | PathLike[str]) -> Path | None:
     FileError for a folder with none, or with several.
     """
     whole = Path(path)
-    if not whole.is_dir() or kind_of(whole):
+    if not regular_files.is_folder(whole) or kind_of(whole):
         return whole if kind_of(whole) else None
-    logs = [one for one in sorted(whole.iterdir()) if one.is_file() and kind_of(one)]
+    logs = [one for one in regular_files.entries(whole) if one.is_file() and kind_of(one)]
     if not logs:
         raise FileError(f"cannot read the folder {path}: it has no log of TORCH_TRACE, and no graph of TORCH_COMPILE_DEBUG=1")
     if len(logs) > 1:
@@ -61,13 +65,15 @@ def log_at(path: str | PathLike[str]) -> Path | None:
     return logs[0]
 
 
-def _opened(path: Path) -> TextIO:
-    """A log as text, unpacked where it is gzipped. Lines end as they were written, and bytes that are no text stay."""
-    with path.open("rb") as file:
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """Open a log as text, unpacked where it is gzipped. Lines end as they were written, and bytes that are no text stay."""
+    with regular_files.opened(path) as file:
         packed = file.read(2) == GZIP
-    if packed:
-        return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n")
-    return path.open(encoding="utf-8", errors="surrogateescape", newline="\n")
+        file.seek(0)
+        whole: Any = gzip.GzipFile(fileobj=file) if packed else file
+        with io.TextIOWrapper(whole, encoding="utf-8", errors="surrogateescape", newline="\n") as text:
+            yield text
 
 
 def read(path: Path, *, limit: float) -> Recorded:
@@ -76,7 +82,7 @@ def read(path: Path, *, limit: float) -> Recorded:
     if kind == DEBUG_FOLDER:
         return debug_folder.read(path, limit)
     try:
-        with closing(_opened(path)) as file:
+        with _opened(path) as file:
             lines = _bounded(file, limit, path)
             return triton_log.read(lines, path.name) if kind == TRITONPARSE else _of_log(Log(lines), path.name)
     except (OSError, EOFError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
@@ -87,7 +93,7 @@ def _bounded(file: TextIO, limit: float, path: object) -> Iterator[str]:
     """The lines of a log; FileError where there are more than the limit allows."""
     left = int(limit / MEMORY_PER_BYTE)
     while line := file.readline(left + 1):
-        left -= len(line)
+        left -= len(line) + PER_LINE
         if left < 0:
             raise FileError(
                 f"{path} would take more memory than the limit of {limit / 1e9:.2g} GB: if you know who wrote it, allow more, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import FileError, InputError
+from explorer.process import regular_files
 from explorer.timing.timeline import Span, Timeline
 
 TORCH, CHROME, PROTON = "torch.profiler", "torch.profiler (Chrome trace)", "Proton"
@@ -83,7 +85,7 @@ def _attached(gpu: Sequence[Span]) -> str:
 def _of_file(path: Path) -> Timeline:
     """The spans of a file, by what is in it."""
     try:
-        data = path.read_bytes()
+        data = regular_files.read(path, math.inf)  # a profile has no bound, but an end
         value = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise FileError(f"{path} cannot be read as a profile: {error}; {_WHAT}") from error
