@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator
 #: What explorer is installed as, for `pip install`.
 DISTRIBUTION = "torch-compile-explorer"
 
-#: A message lists at most this many valid names, else only the nearest.
-MOST_NAMES = 40
+#: Of more valid names than these a message lists only the nearest; where none is near, at most the second number.
+MOST_NAMES, MOST_LISTED = 40, 80
 
 
 class ExplorerError(Exception):
@@ -88,16 +88,18 @@ def require_installed(module: str, what: str, extra: str) -> None:
 
 
 def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
-    """Build the error for a name that is not in `valid`; it offers the nearest names, or all if they are few.
+    """Build the error for a name that is not in `valid`; it offers the nearest names, or all if they are few or none is near.
 
     What was given is never offered: a caller may know the name in another place, where it is of no use here.
     """
     names = sorted(set(valid) - ({given} if isinstance(given, str) else set()))
     if not names:
         return InputError(f"unknown {what} {given!r}: there is none here")
-    if len(names) > MOST_NAMES:
-        near = difflib.get_close_matches(str(given), names, n=5, cutoff=0.5)
-        return InputError(f"unknown {what} {given!r}: the nearest of {len(names)} are {', '.join(map(repr, near)) or 'none'}")
+    if len(names) > MOST_NAMES and (near := difflib.get_close_matches(str(given), names, n=5, cutoff=0.5)):
+        return InputError(f"unknown {what} {given!r}: the nearest of {len(names)} are {', '.join(map(repr, near))}")
+    if len(names) > MOST_LISTED:
+        some = ", ".join(map(repr, names[:MOST_LISTED]))
+        return InputError(f"unknown {what} {given!r}: valid are {some} and {len(names) - MOST_LISTED} more")
     near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return InputError(f"unknown {what} {given!r}: {hint}valid are {', '.join(map(repr, names))}")
