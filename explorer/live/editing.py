@@ -13,22 +13,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.absent.generated import Kernel
-from explorer.errors import CompileError, ExplorerError, InputError
-from explorer.ladder.ladder import Ladder, compile_ladder
+from explorer.errors import ExplorerError, InputError
+from explorer.ladder.ladder import Ladder
 from explorer.live.outcome import on_copies
 from explorer.live.protocol import no_verb
 from explorer.live.timing import median_seconds
-from explorer.live.tuning import not_launched, prediction_of
+from explorer.live.tuning import not_launched
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.observe.tensors import same_bits
 from explorer.process.under_way import step
 from explorer.splice import variant as variants
 from explorer.splice.calls import CALL, replace_call
 from explorer.splice.cost import ladder_cost, launched_cost
-from explorer.splice.job import Job
+from explorer.splice.job import Job, Price
 from explorer.splice.kernels import FORMS, KernelText, compiled, kernel_text
 from explorer.splice.launches import RecordedLaunch
-from explorer.splice.messages import NOT_PYTHON, located
+from explorer.splice.prediction import prediction_of
 from explorer.splice.trial import Outcome, given_timeout, tried
 from explorer.splice.variant import Variant
 from explorer.splice.wrapper_text import WrapperText
@@ -265,14 +265,15 @@ class Editing:
         launches = self._launches(wrapper)
         if not launches:
             raise InputError(not_launched(made.kernel))
-        if text.target is not None:
-            made = self._priced(made, text, original, launches[0])
-            if made.status != variants.COMPILED or text.form:
-                return made
         step("trying the edit in a process of its own")
-        outcome = tried(Job(text, original, [(launch.before, launch.keywords) for launch in launches]), self.edit.timeout)
+        asked = [(launch.before, launch.keywords) for launch in launches]
+        outcome = tried(Job(text, original, asked, launches[0].changed), self.edit.timeout)
+        if outcome.price.cost:
+            made = self._priced(made, outcome.price, original, launches[0])
         if outcome.status != "ran":
             return replace(made, status=outcome.status, message=outcome.message, line=outcome.line)
+        if text.target is not None and text.form:
+            return made
         if outcome.seconds is not None:
             made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
         return self._in_place(made, wrapper, text, _same(outcome, launches))
@@ -320,27 +321,18 @@ class Editing:
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
 
-    def _priced(self, made: Variant, text: AnyText, of_original: AnyText, launch: RecordedLaunch) -> Variant:
-        """Compile the text down to machine code for the GPU, and say what it takes beside the original."""
-        assert isinstance(text, KernelText) and isinstance(of_original, KernelText) and text.target is not None
-        step("compiling the edit for the GPU")
-        override = {text.form: text.form_text} if text.form else {}
-        try:
-            ladder = compile_ladder(text.source, text.name, text.target, text.config, override)
-        except (CompileError, InputError) as error:
-            status = variants.SYNTAX if NOT_PYTHON in str(error) else variants.COMPILE
-            line, message = located(str(error), self.edit.text)
-            return replace(made, status=status, message=message, line=line)
-        made = replace(made, cost=ladder_cost(ladder), config=dict(ladder.config))
+    def _priced(self, made: Variant, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Variant:
+        """Say what the text takes of the GPU beside the original."""
+        assert isinstance(of_original, KernelText)
+        made = replace(made, cost=price.cost, config=price.config)
         original = self._ladder_of_original()
         if original is None:
             return made
         made = replace(made, original_cost=ladder_cost(original), original_config=dict(original.config))
-        source = of_original.source
-        mine, other = prediction_of(text, ladder, launch, source), prediction_of(of_original, original, launch, source)
-        if mine is None or other is None:
+        other = prediction_of(of_original, original, launch.before, launch.changed, of_original.source)
+        if price.seconds is None or other is None:
             return made
-        return replace(made, seconds=mine.seconds, original_seconds=other.seconds, timed="predicted")
+        return replace(made, seconds=price.seconds, original_seconds=other.seconds, timed="predicted")
 
     def _ladder_of_original(self) -> Ladder | None:
         """The original as the trace compiled it; None where that failed."""

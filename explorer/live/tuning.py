@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import CompileError, InputError
-from explorer.ladder.ladder import Ladder, compile_ladder
-from explorer.ladder.triton_tools import no_sass
+from explorer.ladder.ladder import compile_ladder
 from explorer.live.protocol import no_verb
 from explorer.model.values import Plain
 from explorer.process.under_way import step
 from explorer.splice.cost import ladder_cost
 from explorer.splice.job import TuningJob
-from explorer.splice.kernels import KernelText, interpreted_kernel, kernel_text
+from explorer.splice.kernels import KernelText, kernel_text
 from explorer.splice.launches import RecordedLaunch
-from explorer.splice.prediction import Prediction, is_loaded, predicted
+from explorer.splice.prediction import prediction_of
 from explorer.splice.tuning import Tune, Tuning, as_rows, given_configs, neighbours, timed_configs
 from explorer.splice.wrappers import Wrapper
 
@@ -80,25 +79,6 @@ def cost_of(text: KernelText, launch: RecordedLaunch) -> dict[str, Any]:
         ladder = compile_ladder(text.source, text.name, text.target, text.config)
     except (CompileError, InputError) as error:
         return {"error": str(error).partition("\n")[0]}
-    prediction = prediction_of(text, ladder, launch, text.source)
+    prediction = prediction_of(text, ladder, launch.before, launch.changed, text.source)
     times = {"seconds": prediction.seconds, "limit": prediction.limit} if prediction is not None else {}
     return {**ladder_cost(ladder), **times}
-
-
-def prediction_of(text: KernelText, ladder: Ladder, launch: RecordedLaunch, original: str) -> Prediction | None:
-    """The predicted time of a launch with these arguments; None where no SASS can be read.
-
-    Which arguments are read is that of the `original` source, as Inductor wrote it: an edit that is right reads the same, and may
-    address them in any way.
-    """
-    import torch
-
-    assert text.target is not None
-    if text.target.vendor != "nvidia" or no_sass(text.target):
-        return None
-    kernel = interpreted_kernel(text, None)
-    grid = kernel.grid(dict(zip(kernel.names, launch.before, strict=False)))
-    tensors = {n: a for n, a in enumerate(launch.before) if isinstance(a, torch.Tensor)}
-    read = {n for n in tensors if is_loaded(original, kernel.names[n])}
-    moved = sum(tensors[n].numel() * tensors[n].element_size() for n in (*read, *launch.changed))
-    return predicted(text.target, ladder, ladder.sass(), grid, text.source, moved)

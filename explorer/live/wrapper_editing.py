@@ -6,16 +6,11 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from explorer.errors import CompileError, InputError
-from explorer.ladder.ladder import compile_ladder
 from explorer.live.editing import AnyText, Editing, Standing
-from explorer.process.under_way import step
 from explorer.splice import variant as variants
 from explorer.splice.calls import CALL
-from explorer.splice.cost import ladder_cost
-from explorer.splice.definitions import Definition, definitions
+from explorer.splice.job import Price
 from explorer.splice.launches import RecordedLaunch
-from explorer.splice.messages import NOT_PYTHON, located
 from explorer.splice.variant import Variant
 from explorer.splice.wrapper_text import WrapperText, changed_kernels, loaded, put_in_place, unreadable, wrapper_text
 from explorer.splice.wrappers import Wrapper
@@ -47,26 +42,6 @@ class WrapperEditing(Editing):
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
 
-    def _priced(self, made: Variant, text: AnyText, of_original: AnyText, launch: RecordedLaunch) -> Variant:
-        """Compile each kernel that is another down to machine code; what it takes is said where it is only one."""
-        before, changed = definitions(of_original.source), changed_kernels(text.source, of_original.source)
-        for number, definition in enumerate(changed):
-            step("compiling the kernels for the GPU", number, len(changed))
-            try:
-                cost = _cost(definition, text)
-            except (CompileError, InputError) as error:
-                status = variants.SYNTAX if NOT_PYTHON in str(error) else variants.COMPILE
-                line, message = located(str(error), definition.source)
-                line = line + definition.first_line - 1 if line else 0
-                return replace(made, status=status, message=f"{definition.name}: {message}", line=line)
-            if len(changed) == 1:
-                of_before = before.get(definition.name)
-                made = replace(made, cost=cost, original_cost=_cost(of_before, of_original) if of_before is not None else {})
-        return made
-
-
-def _cost(definition: Definition, text: AnyText) -> dict[str, object]:
-    """What a kernel takes that a wrapper defines, compiled for a GPU you don't have; {} for one that is not Triton's."""
-    if definition.language != "triton" or text.target is None:
-        return {}
-    return dict(ladder_cost(compile_ladder(definition.source, definition.inner_name, text.target)))
+    def _priced(self, made: Variant, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Variant:
+        """Say what the only kernel that is another takes of the GPU, beside the one that it replaces."""
+        return replace(made, cost=price.cost, original_cost=price.original_cost)

@@ -15,7 +15,9 @@ from typing import Any
 
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
+from explorer.ladder.triton_tools import no_sass
 from explorer.model.values import text_lines
+from explorer.splice.kernels import KernelText, interpreted_kernel
 from explorer.stages.triton.instruction_mix import sass_mix
 
 #: Cycles of one of a multiprocessor's four schedulers that an instruction of a warp takes, by class: 32 threads over the lanes of
@@ -86,6 +88,27 @@ class Region:
         """
         waits = sum(LATENCY.get(name, 0.0) * count / 2 for name, count in self.counts.items() if name != "global")
         return DEPENDENT * sum(self.counts.values()) + waits + (LATENCY["global"] if self.counts.get("global") else 0.0)
+
+
+def prediction_of(
+    text: KernelText, ladder: Ladder, args: Sequence[Any], changed: Sequence[int], original: str
+) -> Prediction | None:
+    """The predicted time of a launch with these arguments, some of which it changes; None where no SASS can be read.
+
+    Which arguments are read is that of the `original` source, as Inductor wrote it: an edit that is right reads the same, and may
+    address them in any way.
+    """
+    import torch
+
+    assert text.target is not None
+    if text.target.vendor != "nvidia" or no_sass(text.target):
+        return None
+    kernel = interpreted_kernel(text, None)
+    grid = kernel.grid(dict(zip(kernel.names, args, strict=False)))
+    tensors = {n: a for n, a in enumerate(args) if isinstance(a, torch.Tensor)}
+    read = {n for n in tensors if is_loaded(original, kernel.names[n])}
+    moved = sum(tensors[n].numel() * tensors[n].element_size() for n in (*read, *changed))
+    return predicted(text.target, ladder, ladder.sass(), grid, text.source, moved)
 
 
 def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, int], source: str, moved: float) -> Prediction:

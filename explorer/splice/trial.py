@@ -18,7 +18,7 @@ from explorer.process.children import command, environment
 from explorer.process.undebugged import undebugged
 from explorer.process.under_way import step
 from explorer.splice import trial_process
-from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
+from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job, Price
 from explorer.splice.messages import NOT_PYTHON, located
 from explorer.splice.wrapper_text import WrapperText
 
@@ -35,6 +35,7 @@ class Outcome:
     """What came of a trial: `status` is "ran", or how it failed, `message` the compiler's own words, `line` that of the text.
 
     `after` has the arguments after each launch, `seconds` the median of a launch of the edited kernel and of the original.
+    `price` says what it takes of a GPU you don't have.
     """
 
     status: str
@@ -42,6 +43,7 @@ class Outcome:
     line: int = 0
     after: Sequence[tuple[Any, ...]] = field(default=(), repr=False)
     seconds: tuple[float, float] | None = None
+    price: Price = field(default_factory=Price, repr=False)
 
 
 def given_timeout(timeout: object, name: str = "timeout") -> None:
@@ -93,7 +95,7 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, timeout: fl
         return Outcome("crash", _crashed(process.returncode, folder, printed))
     answer: Answer = torch.load(folder / ANSWER, weights_only=False)
     if answer.error is None:
-        return Outcome("ran", after=answer.after, seconds=answer.seconds)
+        return Outcome("ran", after=answer.after, seconds=answer.seconds, price=answer.price)
     return _failed(answer, _phase(folder), printed, job)
 
 
@@ -148,7 +150,7 @@ def _failed(answer: Answer, phase: str, printed: str, job: Job) -> Outcome:
     assert answer.error is not None
     kind, message = answer.error
     edited = job.edited
-    if kind != "InputError":  # else it is explorer's own sentence
+    if kind:  # else it is explorer's own sentence
         message = f"{kind}: {message}"
     syntax = "SyntaxError: " in message or NOT_PYTHON in message
     if isinstance(edited, WrapperText):
@@ -157,4 +159,4 @@ def _failed(answer: Answer, phase: str, printed: str, job: Job) -> Outcome:
         line = line + first - 1 if line else 0
     else:
         line, message = located(f"{message}\n{printed}" if edited.form else message, edited.form_text or edited.source)
-    return Outcome("syntax error" if syntax else STATUS[phase], message, line or answer.line)
+    return Outcome("syntax error" if syntax else STATUS[phase], message, line or answer.line, price=answer.price)

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from explorer.absent.generated import Wrappers
+from explorer.errors import ExplorerError
 from explorer.interpret.interpreter import interpreting
 from explorer.model.values import text_lines
 from explorer.splice.job import ANSWER, JOB, PHASE, Answer, Job
 from explorer.splice.kernels import KernelText, compiled
 from explorer.splice.launches import copied
+from explorer.splice.pricing import priced
 from explorer.splice.wrapper_text import WrapperText, called, loaded
 
 #: The seconds for which the two kernels are launched in turn to be timed, and the fewest launches of each.
@@ -42,7 +44,7 @@ def main(folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 the process that asked must get an answer
         source, first = answer.within
         line = _line_in(error, source, job.edited.file if isinstance(job.edited, WrapperText) else "")
-        answer.error = type(error).__name__, str(error)
+        answer.error = "" if isinstance(error, ExplorerError) else type(error).__name__, str(error)
         answer.line = line + first - 1 if line else 0
     with open(folder / ANSWER, "wb") as file:
         torch.save(answer, file, pickle_module=pickle)
@@ -50,8 +52,17 @@ def main(folder: Path) -> None:
 
 def _try(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
     """Compile the edited text, launch it, and time it beside the original."""
+
+    def compiling(source: str, line: int) -> None:
+        answer.within = source, line
+
+    if job.edited.target is not None:
+        begin("compile")
+        answer.price = priced(job, compiling)
     if isinstance(job.edited, WrapperText):
-        return _try_wrapper(job, answer, begin)
+        return _try_wrapper(job, answer, begin, compiling)
+    if job.edited.target is not None and job.edited.form:
+        return None  # nothing here runs it
     with interpreting() if job.edited.target else nullcontext() as interpreter:
         begin("compile")
         edited = compiled(job.edited, Wrappers(interpreter) if interpreter else None)
@@ -63,13 +74,9 @@ def _try(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
     return None
 
 
-def _try_wrapper(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
+def _try_wrapper(job: Job, answer: Answer, begin: Callable[[str], object], compiling: Callable[[str, int], None]) -> None:
     """Compile the edited wrapper, call it, and time it beside the original."""
     assert isinstance(job.edited, WrapperText) and isinstance(job.original, WrapperText)
-
-    def compiling(source: str, line: int) -> None:
-        answer.within = source, line
-
     with interpreting() if job.edited.target else nullcontext() as interpreter:
         begin("compile")
         original = loaded(job.original)

@@ -145,6 +145,18 @@ def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(triton: explo
     assert triton.reset()
 
 
+@pytest.mark.parametrize(
+    ("line", "timeout", "status"),
+    [("import os; os._exit(3)", 300, "crash"), ("while True: pass", 1, "timeout")],
+)
+def test_for_a_gpu_you_dont_have_too_an_edit_runs_in_another_process_first(
+    triton: explorer.Kernel, line: str, timeout: float, status: str
+) -> None:
+    """Executing the text, and triton's front end, may end the process or take for ever."""
+    assert triton.edit(f"{line}\n{triton.source}", timeout=timeout).status == status
+    assert triton.edited is None
+
+
 @pytest.mark.usefixtures("tried_here")
 def test_a_wrong_edit_for_a_gpu_you_dont_have_is_named(triton: explorer.Kernel) -> None:
     """What the interpreter computes with it is compared with eager; the edit that stood stays."""

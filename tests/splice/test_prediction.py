@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.live import tuning
+from explorer.splice import prediction
 from explorer.splice.prediction import Prediction, is_loaded
 from tests.trials import try_in_this_process
 
@@ -34,7 +34,7 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         moved.append(float(given[-1]))  # type: ignore[arg-type]
         return Prediction(1.0, "memory")
 
-    monkeypatch.setattr(tuning, "predicted", noted)
+    monkeypatch.setattr(prediction, "predicted", noted)
     return moved
 
 
