@@ -274,6 +274,8 @@ class Editing:
             return replace(made, status=outcome.status, message=outcome.message, line=outcome.line)
         if text.target is not None and text.form:
             return made
+        if other := _other_number(outcome, launches):
+            return replace(made, status=variants.WRONG, message=other)
         if outcome.seconds is not None:
             made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
         return self._in_place(made, wrapper, text, _same(outcome, launches))
@@ -361,6 +363,15 @@ def vars_of(wrapper: Wrapper, name: str) -> Any:
     """What stands in the place of a kernel now; None for a GPU you don't have, whose code is executed at each check."""
     module = getattr(wrapper, "module", None)
     return vars(module).get(name) if module is not None else None
+
+
+def _other_number(outcome: Outcome, launches: Sequence[RecordedLaunch]) -> str:
+    """Say that an edited wrapper returns another number of values; "" where it does not."""
+    for mine, launch in zip(outcome.after, launches, strict=True):
+        if len(mine) != len(launch.after):
+            given = len(launch.before)
+            return f"it returns {len(mine) - given} values, the original {len(launch.after) - given}"
+    return ""
 
 
 def _same(outcome: Outcome, launches: Sequence[RecordedLaunch]) -> bool:

@@ -116,6 +116,7 @@ BROKEN = {
     "*(volatile int*)8 = 1;": ("crash", ("SIGSEGV",)),
     "for (volatile int i = 0; i == 0;) {}": ("timeout", ("launch", "0.5 s", "timeout")),
     'throw std::runtime_error("no");': ("launch error", ("no",)),
+    "out_ptr2[16 * 48 + 6] = 1;": ("launch error", ("4 bytes", "behind")),
 }
 
 

@@ -189,6 +189,15 @@ def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(absent: explo
     assert absent.reset() and equal(absent) == [True]
 
 
+@pytest.mark.usefixtures("tried_here")
+def test_too_few_outputs_are_a_wrong_result(absent: explorer.Trace) -> None:
+    """The message counts them; what is compared is not cut to what both have."""
+    (line,) = [line for line in absent.text("output_code").splitlines() if line.strip().startswith("return (buf")]
+    variant = absent.edit(wrapper=edited(absent, line, line.partition("return")[0] + "return ()"))
+    assert variant.status == "wrong result" and not untold(variant.message, "0", "1"), repr(variant)
+    assert absent.edited == ()
+
+
 def test_a_kernel_that_does_not_compile_for_a_gpu_you_dont_have_is_at_its_line(absent: explorer.Trace) -> None:
     """triton's message is at the line of the output code."""
     last = [line for line in absent.text("output_code").splitlines() if "tl.store" in line][-1]
