@@ -55,10 +55,12 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
     starts = _starts([len(part["artifacts"]) for part in parts])
     links = list(_joining(comparison, starts))
     hows = list(dict.fromkeys((*(how for part in parts for how in part["hows"]), *(how for how, _ in links))))
+    notices = [f"{name}: {part['notice']}" for name, part in zip(comparison.names, parts, strict=True) if part["notice"]]
     whole: wire.Payload = {
         "format": FORMAT,
         "meta": jsonable(_meta(comparison)),
         "counts": "; ".join(f"{name}: {part['counts']}" for name, part in zip(comparison.names, parts, strict=True)),
+        "notice": "; ".join(notices),
         "stages": _stages(parts),
         "on_demand": parts[0]["on_demand"],
         "artifacts": [],

@@ -28,7 +28,7 @@ from explorer.questions.memory import memory_of
 from explorer.questions.modules import module_paths
 from explorer.questions.priced_collectives import PricedRow, overlap, priced_rows
 from explorer.questions.rows import CallRow, Cost, KernelRow, LoweringRow
-from explorer.questions.summary import counts, target_words
+from explorer.questions.summary import cache_notice, counts, target_words
 from explorer.questions.user_lines import UserLine
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines, short
@@ -61,6 +61,7 @@ def payload(trace: TraceData) -> wire.Payload:
         "format": FORMAT,
         "meta": {**jsonable(trace.meta), "target": target_words(trace)},
         "counts": counts(trace),
+        "notice": cache_notice(trace),
         "stages": list(stages(trace)),
         "on_demand": [{"stage": s.name, "title": s.title, "of": s.on_demand_of} for s in STAGES if s.on_demand_of],
         "artifacts": [renamed(_artifact(trace, a, strings, texts), cells) for a in trace.artifacts],

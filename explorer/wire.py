@@ -459,12 +459,14 @@ class AdviceInfo(TypedDict):
 class Payload(TypedDict):
     """A trace for the front end, or several with what they differ in.
 
-    "stages" are in the compiler's order, "hows" are the kinds of links. "on_demand" are the stages that a live trace can make.
+    "notice" says which frames came from a cache, "" where all were compiled. "stages" are in the compiler's order, "hows" are
+    the kinds of links. "on_demand" are the stages that a live trace can make.
     """
 
     format: int
     meta: Facts
     counts: str
+    notice: str
     stages: list[StageInfo]
     on_demand: list[StageOnDemand]
     artifacts: list[ArtifactInfo]

@@ -14,7 +14,7 @@ import pytest
 from explorer import page
 from explorer.compilers.iree.targets import TARGETS as IREE_TARGETS
 from explorer.compilers.tvm.targets import TARGETS as TVM_TARGETS
-from explorer.model.artifacts import ARTIFACTS, Kernel, Source
+from explorer.model.artifacts import ARTIFACTS, CacheLookup, CacheLookups, Kernel, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain, text_lines
 from explorer.payload import payload
@@ -356,6 +356,17 @@ def test_why_nothing_was_compiled_is_told_from_the_start(opened):
     """A function that no graph was made of: the one reason is on the page, without a click."""
     tab = opened(Trace(artifacts=(source("def f(): pass"),), failures=(Failure("dynamo", "compile", "no tensor operation"),)))
     assert "no tensor operation" in tab.locator(".detail").inner_text()
+
+
+def test_what_came_from_a_cache_is_told_at_the_top(opened):
+    """A graph that was loaded has no node for a kernel's line: the page says so, and how to see all. Others say nothing."""
+    hit = blank(CacheLookup, cache="FX graph", state="hit", key="f00")
+    lookups = replace(text_of("cache", "FX graph: hit"), data=CacheLookups(rows=(hit,)))
+    tab = opened(Trace(artifacts=(source("def f(): pass"), text_of("output_code", "code"), lookups)))
+    assert not untold(tab.locator("header .notice").inner_text(), "cache", "0/0", "post_grad", "record(fresh=True)")
+    assert (
+        not opened(Trace(artifacts=(source("def f(): pass"), text_of("output_code", "code")))).locator("header .notice").count()
+    )
 
 
 def test_colours_follow_the_system(opened, small):

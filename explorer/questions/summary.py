@@ -15,7 +15,8 @@ def described(trace: TraceData) -> str:
     """Describe a trace for a terminal: counts, stages, assumptions, cache hits and failures."""
     head = f"<Trace of {trace.meta.get('name', '?')} for {target_words(trace) or '?'}: {counts(trace)}>"
     assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
-    cached = "".join(f"\nfrom a cache: {line}" for line in _cached(trace))
+    notice = cache_notice(trace)
+    cached = f"\nfrom a cache: {notice}" if notice else ""
     failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
     return f"{head}\n{stage_table(trace)}{assumed}{cached}{failures}"
 
@@ -56,17 +57,21 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
         }
 
 
-def _cached(trace: TraceData) -> Iterator[str]:
-    """Yield one line per frame that came from a cache, with the stages that did not run."""
-    frames: dict[str, dict[str, None]] = {}
+def cache_notice(trace: TraceData) -> str:
+    """Say which frames came from a cache, what was not seen of them, and how to see it; "" where all were compiled."""
+    missing: dict[str, None] = {}
+    frames: dict[str, None] = {}
     for row in table(trace, "cache"):
         if row["not_seen"]:
-            frames.setdefault(row["frame"], {}).update(dict.fromkeys(row["not_seen"]))
-    for frame, missing in frames.items():
-        yield (
-            f"{frame or 'a graph'} was not compiled, so not seen: {', '.join(missing)}, and which node a kernel's line computes; "
-            "record(fresh=True) compiles it"
-        )
+            frames[row["frame"]] = None
+            missing.update(dict.fromkeys(row["not_seen"]))
+    if not frames:
+        return ""
+    which = " and ".join(filter(None, frames)) if len(frames) < 4 else f"{len(frames)} frames"
+    return (
+        f"{which or 'a graph'} was loaded, not compiled, so not seen: {', '.join(missing)}, and which node a kernel's "
+        "line computes. record(fresh=True) compiles it again and shows all"
+    )
 
 
 def first_line(text: str) -> str:

@@ -49,7 +49,7 @@ export class Header {
       const where = `${plural(search.total, "line")} in ${plural(search.found.size, "text")}`;
       this.matches.textContent = search.query ? where : "";
     });
-    const { meta, counts } = store.payload;
+    const { meta, counts, notice } = store.payload;
     const title = element("h1", {}, fact(meta, "name") || "trace");
     this.element = element(
       "header",
@@ -62,6 +62,7 @@ export class Header {
         this.graphs(),
         this.compileTime(),
       ),
+      notice ? element("p", { class: "notice" }, `From a cache: ${notice}.`) : null,
       element("div", { class: "chips" }, ...this.chips()),
       this.detail,
     );

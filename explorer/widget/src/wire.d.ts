@@ -617,13 +617,14 @@ export interface ComparisonInfo {
 /**
  * A trace for the front end, or several with what they differ in.
  *
- * "stages" are in the compiler's order, "hows" are the kinds of links. "on_demand" are the stages that a live
- * trace can make.
+ * "notice" says which frames came from a cache, "" where all were compiled. "stages" are in the compiler's
+ * order, "hows" are the kinds of links. "on_demand" are the stages that a live trace can make.
  */
 export interface Payload {
   format: number;
   meta: { [key: string]: unknown };
   counts: string;
+  notice: string;
   stages: StageInfo[];
   on_demand: StageOnDemand[];
   artifacts: ArtifactInfo[];
