@@ -1,6 +1,6 @@
-"""`torch._inductor.standalone_compile` for an absent GPU.
+"""`torch._inductor.standalone_compile` and `torch.compile(f).aot_compile(…)` for an absent GPU.
 
-The program saves what this function gives, and loads it on this machine. So its graph is compiled twice: a copy for the GPU,
+The program saves what these functions give, and loads it on this machine. So its graph is compiled twice: a copy for the GPU,
 which is recorded, and the graph itself for the CPU, as without explorer.
 """
 
@@ -10,7 +10,7 @@ import copy
 import importlib
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from explorer.absent.active_driver import this_machines
@@ -31,7 +31,7 @@ _UNDER_WAY = _UnderWay()
 
 @contextmanager
 def standalone_calls_noted() -> Iterator[None]:
-    """Note inside the block when standalone_compile is under way."""
+    """Note inside the block when standalone_compile, or `torch.compile(f).aot_compile(…)`, is under way."""
     from torch._guards import TracingContext
 
     # an attribute of the package with this name is the function
@@ -45,7 +45,21 @@ def standalone_calls_noted() -> Iterator[None]:
         finally:
             _UNDER_WAY.now, _UNDER_WAY.outer = before
 
-    with observed(module, "standalone_compile", under_way):
+    def ahead(*args: Any, **kwargs: Any) -> Iterator[None]:
+        # no compiled function is called that takes the modes off: Dynamo would trace them as the program's
+        with not_seen_in_eager_mode():
+            yield from under_way(*args, **kwargs)
+
+    def called(*args: Any, **kwargs: Any) -> Iterator[None]:
+        with not_seen_in_eager_mode():  # its guards hold for the modes under which it was compiled
+            yield
+
+    with ExitStack() as stack:
+        stack.enter_context(observed(module, "standalone_compile", under_way))
+        with suppress(ImportError):  # before torch 2.9
+            aot_compile = importlib.import_module("torch._dynamo.aot_compile")
+            stack.enter_context(observed(aot_compile, "aot_compile_fullgraph", ahead))
+            stack.enter_context(observed(aot_compile.AOTCompiledFunction, "__call__", called))
         yield
 
 

@@ -64,6 +64,19 @@ def test_an_artifact_of_a_recording_for_an_absent_gpu_loads_and_runs_here(tmp_pa
     assert torch.allclose(loaded(x)[0], x.cumsum(0))
 
 
+def test_what_is_compiled_ahead_of_time_while_recording_for_an_absent_gpu_runs_and_is_saved(tmp_path: Path) -> None:
+    """`aot_compile` gives a function for this machine, inside the recording and after a load; the GPU's kernel is recorded."""
+    pytest.importorskip("torch._dynamo.aot_compile", reason="this torch compiles nothing ahead of time")
+    x = torch.randn(64)
+    with torch._dynamo.config.patch(enable_aot_compile=True), explorer.record("h100") as recorded:
+        ahead = torch.compile(running_sum, fullgraph=True).aot_compile(((x,), {}))
+        assert torch.allclose(ahead(x), x.cumsum(0))
+        ahead.save_compiled_function(str(tmp_path / "ahead"))
+    with open(tmp_path / "ahead", "rb") as file:
+        assert torch.allclose(torch.compiler.load_compiled_function(file)(x), x.cumsum(0))
+    assert recorded.trace.failures == () and [kernel.language for kernel in recorded.trace.kernels] == ["triton"]
+
+
 def test_the_gpus_code_of_a_standalone_artifact_is_checked() -> None:
     """`check` interprets the kernel that was compiled for the GPU, not the artifact for the CPU."""
 
