@@ -161,7 +161,7 @@ def is_compiler_error(error: BaseException) -> bool:
     from torch._dynamo.exc import TorchDynamoException
 
     named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in chain(error)}
-    return isinstance(error, TorchDynamoException) or "torch.InductorError" in named
+    return isinstance(error, TorchDynamoException) or "torch.InductorError" in named or FAILS_ON_RECOMPILE in str(error)
 
 
 def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
@@ -169,6 +169,8 @@ def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
     return any(one is other for one in chain(error) for other in others)
 
 
+#: torch's message where `torch.compiler.set_stance("fail_on_recompile")` forbids a compile.
+FAILS_ON_RECOMPILE = "torch.compile stance is 'fail_on_recompile'"
 #: torch's messages for a stream or an event without a GPU.
 NO_STREAMS = (
     "Stream requires CUDA support", "Tried to instantiate dummy base class", "PyTorch is not linked with support for",
@@ -204,6 +206,8 @@ def advice(error: BaseException) -> str:
             "no C++ compiler works here, and Inductor needs one for the CPU: install g++ "
             "(Debian, Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; macOS: `xcode-select --install`)"
         )
+    if FAILS_ON_RECOMPILE in str(error):
+        return "a trace compiles the function anew, which the program's stance forbids: trace it outside of that stance"
     if said := no_driver(error):
         return said
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in chain(error)):

@@ -110,3 +110,12 @@ def test_a_module_that_was_compiled_in_place_is_traced_from_its_original(layer: 
     assert all(row["equal"] for row in trace.check()) and len(ran) == before
     module(X)
     assert len(ran) > before or layer is not Linear, "torch compiles none of its own modules in place"
+
+
+@pytest.mark.parametrize("stance", ["force_eager", "fail_on_recompile"])
+def test_a_stance_that_forbids_to_compile_is_named(stance: str) -> None:
+    """The trace has the reason, and no error of torch's is raised."""
+    with torch.compiler.set_stance(stance):
+        trace = explorer.trace(cube, X, target="h100")
+    assert not untold("".join(failure.message for failure in trace.failures), "stance", stance)
+    assert not trace.kernels
