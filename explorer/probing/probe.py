@@ -11,7 +11,7 @@ from explorer.errors import InputError, LiveError, NoKernelError, require_instal
 from explorer.gpus.figures import Target
 from explorer.model.values import Plain, Rows
 from explorer.probing.lab import Lab, Probed, whole_cells, with_progress
-from explorer.probing.varied_call import argument_names, tensor_names
+from explorer.probing.varied_call import argument_names, known_name, tensor_names
 from explorer.probing.vary import UNCHANGED, Vary
 from explorer.recording.arguments import TraceRequest, check_request
 from explorer.recording.trace import Plan
@@ -157,6 +157,7 @@ class Probe:
 
     def _size(self, argument: str, dimension: int) -> int:
         tensors = tensor_names(self._lab().plan.call)
+        argument = known_name(self._lab().plan.call, argument)
         if argument not in tensors or not -tensors[argument].dim() <= dimension < tensors[argument].dim():
             listed = ", ".join(f"{name} of shape {tuple(t.shape)}" for name, t in tensors.items())
             raise InputError(f"no tensor {argument!r} has a dimension {dimension}: the tensors are {listed or 'none'}")
@@ -165,6 +166,7 @@ class Probe:
     def _ever_other(self, argument: str, dimension: int | None) -> Iterable[Vary]:
         """Yield ever other sizes of a dimension, or values of a whole number."""
         values = argument_names(self._lab().plan.call)
+        argument = known_name(self._lab().plan.call, argument)
         if dimension is None and type(values.get(argument)) is int:
             return (Vary(argument, value=n) for n in count(values[argument] + 1))
         dimension = dimension or 0

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
@@ -17,6 +17,12 @@ from explorer.probing.vary import LEAST_DIMENSIONS, OF_COMPILE, OF_TENSORS, Chan
 
 _ROOT = re.compile(r"^(?P<root>\w+)(?P<rest>(?:\.\w+|\[[^\[\]]+\])*)$")
 _STEP = re.compile(r"\.(\w+)|\[([^\[\]]+)\]")
+#: A local or global variable as a guard writes it: L['x'] is x.
+_VARIABLE = re.compile(r"^[LG]\[(['\"])(\w+)\1\]")
+#: An entry of *args or **kwargs as a guard writes it, and the way into it.
+_ENTRY = re.compile(r"^(?P<root>\w+)\[(?:(?P<position>\d+)|(['\"])(?P<key>\w+)\3)\](?P<rest>.*)$")
+#: The variable with the module, in the function that torch compiles around a module of its own.
+_WRAPPED_MODULE = re.compile(r"^fn(?=[.\[])")
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,8 @@ def varied(call: Call, vary: Vary) -> VariedCall:
     """Make the call that `vary` describes of the first call. InputError where the call has no such argument or dimension."""
     around: list[Callable[[], AbstractContextManager[Any]]] = []
     changed = call
-    for change in vary.changes:
+    for given in vary.changes:
+        change = replace(given, where=known_name(call, given.where))
         if change.what in OF_TENSORS:
             changed = _with_tensor(changed, change)
         elif change.what == "value":
@@ -52,23 +59,69 @@ def varied(call: Call, vary: Vary) -> VariedCall:
 
 
 def argument_names(call: Call) -> dict[str, Any]:
-    """The arguments by the names of their parameters, defaults included, those without one as args[0] …"""
+    """Name the arguments, defaults included, by their parameters: those of `*rest` are rest[0] …
+
+    Those of a function without a signature are args[0] …
+    """
     names: dict[str, Any] = {}
-    try:
-        bound = _signature(call).bind(*call.args, **call.kwargs)
-    except (TypeError, ValueError):
-        return {**{f"args[{n}]": value for n, value in enumerate(call.args)}, **call.kwargs}
+    bound = _bound(call)
+    if bound is None:
+        return {**dict(zip(_positions(call), call.args, strict=True)), **call.kwargs}
     bound.apply_defaults()
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            first = len(call.args) - len(value)
-            names.update({f"args[{first + n}]": each for n, each in enumerate(value)})
+            names.update({f"{name}[{n}]": each for n, each in enumerate(value)})
         elif kind is inspect.Parameter.VAR_KEYWORD:
             names.update(value)
         else:
             names[name] = value
     return names
+
+
+def known_name(call: Call, name: str) -> str:
+    """Return the name of an argument, attribute or global that is given as a guard names it; any other name stays.
+
+    A guard says L['x'] for x, and args[0] or kwargs['x'] where torch wraps a module or function of its own.
+    """
+    plain, names = _VARIABLE.sub(r"\2", name), argument_names(call)
+    if plain in names or plain in tensor_names(call):
+        return plain
+    entry, positions = _ENTRY.match(plain), _positions(call)
+    if entry and entry["position"] and entry["root"] == "args" and int(entry["position"]) < len(positions):
+        return positions[int(entry["position"])] + entry["rest"]
+    if entry and entry["key"] and entry["root"] in ("kwargs", _parameter_of_keywords(call)) and entry["key"] in call.kwargs:
+        return entry["key"] + entry["rest"]
+    return _WRAPPED_MODULE.sub("self", plain) if _self(call) is not None and "fn" not in names else plain
+
+
+def _bound(call: Call) -> inspect.BoundArguments | None:
+    """Bind the arguments to the parameters; None where the function has no signature, or another one."""
+    try:
+        return _signature(call).bind(*call.args, **call.kwargs)
+    except (TypeError, ValueError):
+        return None
+
+
+def _positions(call: Call) -> list[str]:
+    """Name the arguments that are given by position, in their order."""
+    bound = _bound(call)
+    if bound is None:
+        return [f"args[{n}]" for n in range(len(call.args))]
+    names: list[str] = []
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}[{n}]" for n in range(len(call.args) - len(names))]
+        elif parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            names.append(name)
+    return names[: len(call.args)]
+
+
+def _parameter_of_keywords(call: Call) -> str:
+    """Return the name of the parameter `**kwargs`; "" without one."""
+    bound = _bound(call)
+    parameters = bound.signature.parameters.values() if bound is not None else ()
+    return next((each.name for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD), "")
 
 
 def _signature(call: Call) -> inspect.Signature:
@@ -88,19 +141,13 @@ def tensor_names(call: Call) -> dict[str, Any]:
 
 def _with_tensor(call: Call, change: Change) -> Call:
     """The call with one of its tensors changed."""
-    tensors = {**{f"args[{n}]": t for n, t in enumerate(call.args) if _is_tensor(t)}, **tensor_names(call)}
+    tensors = tensor_names(call)
     if change.where not in tensors:
-        raise unknown_name("tensor", change.where, tensor_names(call))
+        raise unknown_name("tensor", change.where, tensors)
     old = tensors[change.where]
     new = _changed(old, change)
     args, kwargs = map_tensors(lambda tensor: new if tensor is old else tensor, (call.args, dict(call.kwargs)))
     return call.with_arguments(args, kwargs)
-
-
-def _is_tensor(value: Any) -> bool:
-    import torch
-
-    return isinstance(value, torch.Tensor)
 
 
 def _changed(tensor: Any, change: Change) -> Any:
@@ -220,8 +267,9 @@ def _with_value(call: Call, change: Change, around: list[Callable[[], AbstractCo
 
 def _with_argument(call: Call, name: str, value: Any) -> Call:
     """The call with another value of one argument."""
-    if name.startswith("args["):
-        at = int(name[5:-1])
+    positions = _positions(call)
+    if name in positions:
+        at = positions.index(name)
         return call.with_arguments((*call.args[:at], value, *call.args[at + 1 :]), call.kwargs)
     bound = _signature(call).bind(*call.args, **call.kwargs)
     if name in bound.signature.parameters:

@@ -67,7 +67,7 @@ class Vary:
     """What a call of a probe has otherwise than the probe's first call; `a & b` has both.
 
     `argument` is the name of a parameter ("x"), a part of one ("batch['ids']", "args[1]"), an attribute ("self.eps"), or
-    a global that the function reads ("scale").
+    a global that the function reads ("scale"). It may be written as a guard writes it ("L['x']").
 
         Vary("x", size={0: 9})            Vary("x", size=(9, None))       another size of some dimensions
         Vary("x", dtype=torch.bfloat16)   Vary("x", requires_grad=True)   Vary("x", device="meta")

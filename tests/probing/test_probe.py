@@ -17,6 +17,7 @@ from torch._dynamo.utils import counters
 
 import explorer
 from explorer import Vary
+from explorer.errors import InputError
 from tests.facts import says, untold
 
 pytestmark = pytest.mark.compile
@@ -335,3 +336,59 @@ def test_variations_that_torch_refuses_are_mistakes() -> None:
         explorer.probe(branching, X, options={"max_fusion_size": 8}, target="h100", variations=[Vary(mode="default")])
     with pytest.raises(explorer.InputError, match=says("variations", "list", "[explorer.Vary('x', size={0: 9})]", "5")):
         explorer.probe(branching, X, variations=5)  # type: ignore[arg-type]
+
+
+# Names that a guard has ----------------------------------------------------------------------------------------------------
+
+
+def with_rest(x: torch.Tensor, *rest: torch.Tensor, **options: float) -> torch.Tensor:
+    return x + rest[0] * options["scale"]
+
+
+def named_by_a_guard(guard: str) -> str:
+    """The name in torch's words for a tensor that has another size."""
+    match = re.search(r"tensor '(.+?)' size", guard)
+    assert match, guard
+    return match[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs", "typed", "torchs"),
+    [
+        (nn.Linear(4, 4), (torch.ones(2, 4),), {}, "input", "args[0]"),
+        (with_rest, (torch.ones(2, 4), torch.ones(2, 4)), {"scale": 2.0}, "rest[0]", "rest[0]"),
+        (branching, (torch.ones(2, 4),), {}, "x", "x"),
+    ],
+    ids=["torch's module", "rest", "parameter"],
+)
+def test_a_tensor_has_the_name_that_the_guard_says(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], typed: str, torchs: str
+) -> None:
+    """Every verb takes the name in the failed guard, and the name of the parameter, as the same argument."""
+    probe = explorer.probe(function, *args, kwargs=kwargs, variations=[], backend="eager", dynamic=False)
+    sizes = {0: 3} if typed != "rest[0]" else {0: 1}
+    (_, changed) = probe.sequence([Vary(typed, size=sizes)]).rows
+    assert named_by_a_guard(changed["guard"]) == torchs
+    local = re.sub(r"^\w+", lambda root: f"L['{root[0]}']", torchs)
+    for name in (torchs, local):
+        (_, again) = probe.sequence([Vary(name, size=sizes)]).rows
+        assert (again["outcome"], again["guard"]) == (changed["outcome"], changed["guard"])
+        outcomes = [[row["outcomes"] for row in probe.dynamic(each, 0, sizes=(2, *sizes.values()))] for each in (name, typed)]
+        assert outcomes[0] == outcomes[1]
+
+
+def test_a_value_has_the_name_that_the_guard_says() -> None:
+    """An option among `**options`, a number, an attribute and a global may be written as in a guard."""
+    x, linear = torch.ones(2, 4), nn.Linear(4, 4)
+    cases = [
+        (with_rest, (x, x), {"scale": 2.0}, "L['options']['scale']", 3.0),
+        (branching, (x, 2), {}, "L['n']", 3),
+        (branching, (x, 2), {}, "G['SCALE']", 3.0),
+        (Scaled(), (x,), {}, "L['self'].eps", 1.5),
+        (linear, (x,), {}, "L['fn'].training", False),
+    ]
+    for function, args, kwargs, name, value in cases:
+        probe = explorer.probe(function, *args, kwargs=kwargs, variations=[Vary(name, value=value)], backend="eager")
+        assert probe.rows[1]["outcome"] in ("served", "recompiled"), name
+    with pytest.raises(InputError, match=says("'nothing.part'", "'x'")):
+        explorer.probe(branching, x, variations=[Vary("L['nothing'].part", value=1)], backend="eager")
