@@ -16,7 +16,7 @@ from explorer.splice.job import TuningJob
 from explorer.splice.kernels import KernelText, kernel_text
 from explorer.splice.launches import RecordedLaunch
 from explorer.splice.prediction import prediction_of
-from explorer.splice.tuning import Tune, Tuning, as_rows, given_configs, neighbours, timed_configs
+from explorer.splice.tuning import Tune, Tuning, as_rows, given_configs, neighbours, sizes_in_text, timed_configs
 from explorer.splice.wrappers import Wrapper
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def _tuned(live: LiveFunction, tune: Tune, wrapper: Wrapper) -> Tuning:
     if live.absent is not None:
         return _predicted(live, texts, launches[0], own)
     job = TuningJob(texts, original, (launches[0].before, launches[0].keywords))
-    return Tuning(kernel.kernel, as_rows(wanted, timed_configs(job, tune.timeout), own), measured=True)
+    rows = as_rows(wanted, timed_configs(job, tune.timeout), own)
+    return Tuning(kernel.kernel, rows, measured=True, in_text=sizes_in_text(original.source))
 
 
 def _predicted(live: LiveFunction, texts: Sequence[KernelText], launch: RecordedLaunch, own: Mapping[str, Plain]) -> Tuning:
@@ -69,7 +70,8 @@ def _predicted(live: LiveFunction, texts: Sequence[KernelText], launch: Recorded
     for number, text in enumerate(texts):
         step("compiling the configs", number, len(texts))
         results.append({**cost_of(text, launch), "original_seconds": before.get("seconds")})
-    return Tuning(launch.kernel, as_rows([text.config or {} for text in texts], results, own), measured=False)
+    rows = as_rows([text.config or {} for text in texts], results, own)
+    return Tuning(launch.kernel, rows, measured=False, in_text=sizes_in_text(texts[0].source))
 
 
 def cost_of(text: KernelText, launch: RecordedLaunch) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,10 @@ SIZES = {
 }
 #: What triton's matrix products need at least of a block.
 LEAST = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
+#: A block size that the text of a kernel states, so that no config has it: a template's, and that of a persistent reduction.
+_IN_TEXT = re.compile(
+    rf"^\s*({'|'.join(key for key in SIZES if 'BLOCK' in key)})\s*:\s*tl\.constexpr\s*=\s*(\d+)\s*$", re.MULTILINE
+)
 #: The most configs that are tried where none are given.
 MOST = 24
 
@@ -48,11 +53,14 @@ class Tuning:
     kernel has. On an attached GPU `seconds` are those of a launch, measured with a cold cache, `ratio` to the kernel's own
     config in the same turns, and `max_abs` how far its results are from the kernel's. For a GPU you don't have `seconds` are
     `predicted` of its machine code (`splice/prediction.py` says how), `ratio` too. `error` says why a config could not run.
+
+    `in_text` has the block sizes that the kernel's text states. No config has them, so they were not varied.
     """
 
     kernel: str
     rows: Rows = field(repr=False)
     measured: bool
+    in_text: Mapping[str, Plain] = field(default_factory=dict)
 
     @property
     def best(self) -> Mapping[str, Plain] | None:
@@ -72,13 +80,24 @@ class Tuning:
     def __repr__(self) -> str:
         how = "measured" if self.measured else "predicted, not measured"
         best, count = self.best, sum(row["seconds"] is not None for row in self.rows)
-        said = " ".join(f"{key}={value}" for key, value in best.items()) if best else "none"
+        said = _written_out(best) if best else "none"
         ratio = next((row["ratio"] for row in self.rows if row["ratio"] is not None), None)
         times = f", {ratio:.2f} times the time of its own" if ratio is not None else ""
-        return f"<Tuning of {self.kernel}: {count} of {len(self.rows)} configs, {how}; best {said}{times}>"
+        fixed = f"; not varied, as the text states it: {_written_out(self.in_text)}" if self.in_text else ""
+        others = "; t.choices lists the templates with other sizes" if "BLOCK_M" in self.in_text else ""
+        return f"<Tuning of {self.kernel}: {count} of {len(self.rows)} configs, {how}; best {said}{times}{fixed}{others}>"
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>{drawn(self.rows)}{self.table._repr_html_()}"
+
+
+def sizes_in_text(source: str) -> dict[str, Plain]:
+    """Return the block sizes that the text of a kernel states."""
+    return {name: int(size) for name, size in _IN_TEXT.findall(source)}
+
+
+def _written_out(config: Mapping[str, Plain]) -> str:
+    return " ".join(f"{key}={value}" for key, value in config.items())
 
 
 def drawn(rows: Sequence[Mapping[str, Plain]]) -> str:

@@ -116,8 +116,9 @@ class Kernel(KernelData):
         """Compare configs of this Triton kernel, such as `[{"XBLOCK": 4, "num_warps": 8}]`; `best` is the fastest.
 
         Without `configs` they are its own, Inductor's candidates, and those with a block size or the number of warps halved,
-        doubled or quadrupled, or with both halved or doubled; 24 at most. On the attached GPU each is compiled and launched in
-        another process, `timeout` seconds at most for each, on the
+        doubled or quadrupled, or with both halved or doubled; 24 at most. Block sizes that the text states, as a template's
+        does, are not varied: `in_text` of the result has them, and `t.choices` the templates with others. On the attached GPU
+        each is compiled and launched in another process, `timeout` seconds at most for each, on the
         arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have each is
         compiled to machine code, of which its time is predicted. `k.edit(k.source, config=tuning.best)` puts one in place,
         `k.candidate(config)` has its texts.

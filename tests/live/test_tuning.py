@@ -28,6 +28,7 @@ def test_each_config_has_what_its_machine_code_takes(kernel: explorer.Kernel) ->
     configs = [{"XBLOCK": 1, "num_warps": 8}, {"XBLOCK": 8, "num_warps": 1}]
     tuning = kernel.tune(configs)
     assert not tuning.measured and len(tuning.rows) == 2
+    assert tuning.in_text == {"R0_BLOCK": 512}
     for row in tuning.rows:
         ladder = kernel.candidate(row["config"])
         assert row["registers"] == ladder.metadata["registers"] and row["seconds"] > 0

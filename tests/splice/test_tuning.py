@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from explorer.errors import InputError
-from explorer.splice.tuning import Tuning, as_rows, given_configs, neighbours
+from explorer.splice.tuning import Tuning, as_rows, given_configs, neighbours, sizes_in_text
 from explorer.splice.tuning_process import _off
-from tests.facts import says
+from tests.facts import says, untold
 
 
 def test_a_result_that_is_not_a_number_is_no_small_difference() -> None:
@@ -48,3 +48,23 @@ def test_configs_that_are_none_are_refused() -> None:
     assert given_configs({"num_warps": 2}) == [{"num_warps": 2}]
     with pytest.raises(InputError, match=says("configs", "mappings", "'num_warps'")):
         given_configs("num_warps")
+
+
+TEMPLATE = """
+def triton_tem_fused_mm_relu_0(arg_A, arg_B, out_ptr1, XBLOCK : tl.constexpr):
+    EVEN_K : tl.constexpr = True
+    BLOCK_M : tl.constexpr = 32
+    BLOCK_K: tl.constexpr = 128
+    GROUP_M : tl.constexpr = 8
+"""
+
+
+def test_block_sizes_that_the_text_states_are_said_not_to_be_varied() -> None:
+    """A parameter is none of them. Of a template the result says where those with other sizes are."""
+    assert sizes_in_text(TEMPLATE) == {"BLOCK_M": 32, "BLOCK_K": 128}
+    rows = as_rows([{"num_warps": 1}], [{"seconds": 1e-6}], {})
+    assert not untold(
+        repr(Tuning("k", rows, False, sizes_in_text(TEMPLATE))), "not varied", "BLOCK_M=32 BLOCK_K=128", "t.choices"
+    )
+    assert "t.choices" not in repr(Tuning("k", rows, False, {"R0_BLOCK": 256}))
+    assert "not varied" not in repr(Tuning("k", rows, False))
