@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,9 +17,14 @@ from explorer.compilers.iree.targets import flags_for, target_named
 from explorer.compilers.option_lists import texts_of
 from explorer.compilers.pass_names import PassError, check_names
 from explorer.compilers.tensors import check_devices
+from explorer.compilers.user_lines import with_user_lines
 from explorer.model.events import IreePassText
 from explorer.model.stage import Emit
 from explorer.observe.aot import emit_aot_graph
+from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH
+
+#: Where an error of IREE's is: the line of an FX node in the file that stands for the graph.
+_ERROR = re.compile(rf"^{FX_GRAPH}:(\d+):\d+: error:", re.MULTILINE)
 
 
 class IreeError(RuntimeError):
@@ -64,10 +70,16 @@ def compile_graph(
         for name in targets if not made.error else ():
             emit.attempt("iree_target", name, partial(emit_target, emit, source, name))
     if made.error:
-        raise IreeError(f"IREE could not compile the {graph} graph:\n{made.error}")
+        raise IreeError(f"IREE could not compile the {graph} graph:\n{with_user_lines(made.error, nodes_in(made.error, gm))}")
     module = Module(made.vmfb, source.results.values)
     emit.later("execution", lambda: execution(graph, module))
     return boxed(lambda inputs: source.results.put_together(module(*inputs)))
+
+
+def nodes_in(error: str, gm: Any) -> list[Any]:
+    """Return the FX nodes at which IREE's errors are."""
+    nodes = dict(enumerate(gm.graph.nodes, FIRST_NODE))
+    return [nodes[line] for line in map(int, _ERROR.findall(error)) if line in nodes]
 
 
 def emit_texts(emit: Emit, source: Imported, made: Compiled) -> None:

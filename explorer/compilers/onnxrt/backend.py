@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,11 +15,15 @@ from explorer.compilers.onnxrt.graphs import graph_facts
 from explorer.compilers.onnxrt.options import Chosen, chosen
 from explorer.compilers.onnxrt.session import NoSession, Part, Session, loaded
 from explorer.compilers.tensors import check_devices
+from explorer.compilers.user_lines import with_user_lines
 from explorer.model.artifacts import ONNXRT_LEVELS
 from explorer.model.events import FxGraphText
 from explorer.model.stage import Emit
 from explorer.observe.aot import emit_aot_graph
 from explorer.observe.fx import graph_record
+
+#: How ONNX Runtime names a node in an error: "in node (node_conv2d)", "node with name 'node_conv2d'".
+_NAMED = re.compile(r"\bnode (?:with name )?[('](\w+)[)']", re.IGNORECASE)
 
 
 def onnxrt_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -67,7 +72,10 @@ def session_of(gm: Any, computed: Sequence[Any], emit: Emit, chosen: Chosen) -> 
             program.optimize()
         emit("onnx_optimize", lambda: graph_facts(program.model_proto))
     model = program.model_proto.SerializeToString()
-    own, optimized = loaded(model, chosen.level, chosen)
+    try:
+        own, optimized = loaded(model, chosen.level, chosen)
+    except OnnxError as error:
+        raise OnnxError(with_user_lines(f"{error}", nodes_in(f"{error}", source))) from error
     for level in ONNXRT_LEVELS[1 : ONNXRT_LEVELS.index(chosen.level)]:
         emit.attempt(f"onnxrt_{level}", "optimize", partial(_emit_level, emit, model, level, chosen))
     emit(f"onnxrt_{chosen.level}", lambda: graph_facts(optimized))
@@ -75,6 +83,13 @@ def session_of(gm: Any, computed: Sequence[Any], emit: Emit, chosen: Chosen) -> 
     if session.placements():
         emit("onnxrt_providers", lambda: {"rows": session.placements()})
     return session
+
+
+def nodes_in(error: str, source: Exported) -> list[Any]:
+    """Return the nodes of the exported program that ONNX Runtime's error names."""
+    named = set(_NAMED.findall(error))
+    origins = {node.fx_node for node in graph_facts(source.program.model_proto).nodes if node.name in named}
+    return [node for node in source.program.exported_program.graph.nodes if node.name in origins]
 
 
 def _emit_level(emit: Emit, model: bytes, level: str, chosen: Chosen) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from explorer.compilers.user_lines import with_user_lines
 from explorer.observe.patch import replaced
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -35,14 +37,17 @@ class Exported:
 
 
 def exported(gm: Any, computed: Sequence[Any]) -> Exported:
-    """Export the graph that computes these nodes of a GraphModule; OnnxError, in torch.onnx's words, where it cannot be."""
+    """Export the graph that computes these nodes of a GraphModule.
+
+    OnnxError, in torch.onnx's words and with the user's line, where it cannot be exported.
+    """
     import torch
 
     with quiet(), operators_kept():
         try:
             program: Any = torch.onnx.export(exported_program(gm, computed), dynamo=True, optimize=False, verbose=False)
         except torch.onnx.OnnxExporterError as error:
-            raise OnnxError(readable(error)) from error
+            raise OnnxError(with_user_lines(readable(error), nodes_under_way(error))) from error
     names = {node.name for node in gm.graph.nodes}
     origins = {node.name: origin(node) for node in program.exported_program.graph.nodes}
     return Exported(program, {name: source for name, source in origins.items() if source in names})
@@ -125,6 +130,20 @@ def origin(node: Any) -> str:
     while sources:
         name, sources = str(sources[-1].name), sources[-1].from_node
     return name
+
+
+def nodes_under_way(error: BaseException) -> list[Any]:
+    """Return the node that torch.onnx was translating when it met an error, as a list; [] for an error of another step.
+
+    The message has a name alone, of a node in a graph that torch.onnx decomposed and has dropped. The frames still have the node.
+    """
+    found = []
+    cause: BaseException | None = error
+    while cause is not None:
+        values = [frame.f_locals.get("node") for frame, _ in traceback.walk_tb(cause.__traceback__)]
+        found += [value for value in values if hasattr(value, "meta")]
+        cause = cause.__cause__
+    return found[-1:]
 
 
 def readable(error: BaseException) -> str:
