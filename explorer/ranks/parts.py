@@ -28,10 +28,11 @@ GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": 
 #: What a log says in the trace's meta: calls of collectives as Inductor schedules them, and compile ids as their graphs run.
 LOGGED = ("collective_schedule", "graph_execution")
 _ADDRESS = re.compile(
-    r"\b0x[0-9a-fA-F]+\b|(?<=__dtensor_spec_)\d+|(?<=__builtins_dict___)\d+|(?<=___check_metadata_)\d+|(?<=___check_opaque_guard_fn_)\d+"
-    r"|(?<=___unnamed_scope_)\d+"
+    r"\b0x[0-9a-fA-F]+\b|(?<=__builtins_dict___)\d+|(?<=___unnamed_scope_)\d+"
+    r"|(?:(?<=__dtensor_spec_)|(?<=___check_metadata_)|(?<=___check_opaque_guard_fn_))(?:\d+|<id>)"
 )
-#: The last argument of a guard on an object's identity: the number differs from process to process.
+#: The last argument of a guard on an object's identity: the number differs from process to process, and traces of later releases
+#: have <id> for it.
 _IDENTITY = re.compile(r"(check_(?:\w+_id|fake_script_type)\(.*, )(?:\d+|<id>)")
 _DEVICE = re.compile(r"\b(cuda|xpu|hip|mtia):\d+\b|(\bindex=|\bget_raw_stream\(|_DeviceGuard\(|\bdevice=)\d+")
 _FOLDER = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-]+)")

@@ -16,6 +16,7 @@ import explorer
 from explorer.model.values import Failure
 from explorer.ranks.divergences import without_rank_numbers
 from explorer.ranks.parts import Item, Place, neutral
+from explorer.stages.dynamo.same_text import same_text
 from explorer.traced.ranks import Ranks
 from tests.facts import in_a_line, says, untold
 
@@ -250,7 +251,7 @@ def test_addresses_devices_and_folders_are_no_difference() -> None:
         "__dtensor_spec_140004624029056",
         '#include "/tmp/c/x.h"',
     )
-    assert list(map(neutral, ones)) == list(map(neutral, others))
+    assert list(map(neutral, ones)) == list(map(neutral, others)) == list(map(neutral, map(same_text, ones)))
     assert neutral("size=[8]") != neutral("size=[16]")
 
 
