@@ -12,7 +12,7 @@
     explorer doctor [--warm] [--json]
     explorer classpack NOTEBOOK... -o FOLDER [--json]
     explorer schema
-    explorer mcp [FILE...] [--read-only]
+    explorer mcp [FILE...] [--root FOLDER] [--read-only]
 
 This module imports neither torch nor triton, so that `--help`, `--version`, `show` and `compare` answer at once.
 """
@@ -193,6 +193,8 @@ def _add_sweep(commands: Any) -> None:
 def _add_mcp(commands: Any) -> None:
     command = _add(commands, "mcp", mcp, "serve traces to agents over the Model Context Protocol, on stdin and stdout")
     command.add_argument("files", metavar="FILE", nargs="*", help="trace files or logs to open from the beginning, as t1, t2, …")
+    what = "the folder with the files that the client may have read (default: the working folder)"
+    command.add_argument("--root", metavar="FOLDER", type=Path, default=Path(), help=what)
     command.add_argument("--read-only", action="store_true", help="offer no tool that runs a program or changes one")
 
 
@@ -699,7 +701,7 @@ def mcp(options: argparse.Namespace) -> int:
     require_installed("mcp", "explorer mcp", "mcp")
     from explorer.mcp.server import serve
 
-    serve(options.files, runs_code=not options.read_only)
+    serve(options.files, root=options.root, runs_code=not options.read_only)
     return 0
 
 

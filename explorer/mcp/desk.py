@@ -7,9 +7,9 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from typing import Any
 from explorer.errors import InputError, LiveError, unknown_name
 from explorer.mcp import questions, verbs
 from explorer.mcp.answer import Answer
+from explorer.process import regular_files
 from explorer.process.children import command, environment
+from explorer.process.descendants import Descendants
 from explorer.traced.ranks import Ranks, load
 from explorer.traced.trace import Trace
 from explorer.traced.trace import load as load_trace
@@ -34,7 +36,8 @@ class Worker:
     """A process that traced a program."""
 
     def __init__(self, folder: Path) -> None:
-        self._printed = (folder / "printed.txt").open("w+", encoding="utf-8", errors="replace")
+        self._printed = (folder / "printed.txt").open("w+b")
+        self._started = Descendants()
         self._process = subprocess.Popen(
             command("explorer.mcp.worker"),
             stdin=subprocess.PIPE,
@@ -42,9 +45,10 @@ class Worker:
             stderr=self._printed,
             text=True,
             encoding="utf-8",
-            env=environment(),
+            env=environment(**self._started.environment),
             start_new_session=True,
         )
+        self._started.add(self._process)
         self._reader = ThreadPoolExecutor(1, "explorer-mcp")
         self._turn = threading.Lock()
 
@@ -75,28 +79,26 @@ class Worker:
         except TimeoutError:
             self.end()
             raise LiveError(f"there was no answer in {seconds:g} s, so its process was ended; trace the program again") from None
-        if not line:
+        if not line.endswith("\n"):
             raise self._ended()
         return dict(json.loads(line))
 
     def _ended(self) -> LiveError:
         """The error for a process that is gone."""
         status = self._process.wait(10)
-        self._printed.seek(0)
-        printed = self._printed.read()[-QUOTED:].strip()
+        self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - 4 * QUOTED))  # it may have printed gigabytes
+        printed = self._printed.read().decode(errors="replace")[-QUOTED:].strip()
         said = f"It printed:\n{printed}" if printed else "It printed nothing."
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
         return LiveError(f"the process of this trace has ended {how}; trace the program again. {said}")
 
-    def end(self) -> None:
-        """End the process and those that it started, such as compilers."""
-        import signal
+    def kill(self) -> None:
+        """End the process and all that it started; who waits for its answer learns that it has ended."""
+        self._started.end()
 
-        if self._process.poll() is None:
-            if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
+    def end(self) -> None:
+        """End the process and all that it started, and close what leads to it."""
+        self.kill()
         self._process.wait()
         self._reader.shutdown()
         for pipe in (self._process.stdin, self._process.stdout, self._printed):
@@ -110,6 +112,29 @@ def _closed(pipe: Any) -> None:
         pipe.close()
 
 
+class Cancelling:
+    """Ends the process of a request when the request is cancelled, or as soon as there is one."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._end: Callable[[], None] | None = None
+        self._cancelled = False
+
+    def ends_by(self, end: Callable[[], None] | None) -> None:
+        """Say what ends the process, None once it has answered; LiveError where the request was cancelled before."""
+        with self._turn:
+            if self._cancelled:
+                raise LiveError("the request was cancelled")
+            self._end = end
+
+    def cancel(self) -> None:
+        """End the process now."""
+        with self._turn:
+            self._cancelled = True
+            if self._end is not None:
+                self._end()
+
+
 @dataclass(frozen=True)
 class RankOf:
     """A rank of a job, which is read when it is asked for: `Ranks` keeps two at a time, however many there are."""
@@ -121,7 +146,9 @@ class RankOf:
 class Desk:
     """All open traces. Use it as a context: at the end the processes are ended and what they wrote is removed."""
 
-    def __init__(self) -> None:
+    def __init__(self, readable: Sequence[Path] | None = None) -> None:
+        """`readable` are the folders below which clients may have files read; None for all."""
+        self._readable = readable
         self._held: dict[str, Trace | Worker | RankOf] = {}
         self._said: dict[str, str] = {}
         self._count = 0
@@ -143,7 +170,8 @@ class Desk:
 
     def open(self, path: str) -> tuple[str, dict[str, Any]]:
         """Open a trace file or a log; its name and its stages. Of several ranks each is a trace."""
-        loaded = load(path)
+        with self._below():
+            loaded = load(path)
         if not isinstance(loaded, Ranks):
             return self._held_as(loaded, path), questions.stages(loaded).sent()
         loaded.raise_if_none_is_readable()
@@ -151,15 +179,25 @@ class Desk:
         rows = [{"trace": name, "rank": rank} for rank, name in names.items()]
         return next(iter(names.values())), Answer(repr(loaded), rows, ("compare(traces) of two ranks",)).sent()
 
+    def _below(self) -> AbstractContextManager[None]:
+        """Read only what clients may."""
+        return regular_files.below(self._readable, "start `explorer mcp --root FOLDER` with a folder that has it")
+
     def _held_as(self, trace: Trace | RankOf, of: str) -> str:
         name = self._named()
         self._held[name], self._said[name] = trace, of
         return name
 
-    def trace(self, code: str, path: str, call: str, seconds: float, **settings: Any) -> tuple[str, dict[str, Any]]:
+    def trace(
+        self, code: str, path: str, call: str, seconds: float, cancelling: Cancelling | None = None, **settings: Any
+    ) -> tuple[str, dict[str, Any]]:
         """Trace a call of a program, given as text or by its file, in a process of its own; its name and its stages."""
         if bool(code) == bool(path):
             raise InputError("give the program either as code or by its path")
+        if path:
+            with self._below():
+                regular_files.opened(path).close()
+        cancelling = cancelling or Cancelling()
         name = self._named()
         folder = Path(self._folder.name) / name
         folder.mkdir()
@@ -169,7 +207,9 @@ class Desk:
         worker = Worker(folder)
         with ExitStack() as failing:
             failing.callback(worker.end)
+            cancelling.ends_by(worker.kill)
             answer = worker.ask("trace", name, {"path": path, "call": call, **settings}, seconds)
+            cancelling.ends_by(None)
             failing.pop_all()
         self._held[name], self._said[name] = worker, f"{call} of {Path(path).name}"
         return name, answer
@@ -212,7 +252,10 @@ class Desk:
     def _opened(self, name: str) -> Trace | Worker:
         """The trace of that name, a rank's read now, or the process that has it."""
         held = self._known(name)
-        return held.ranks[held.rank] if isinstance(held, RankOf) else held
+        if not isinstance(held, RankOf):
+            return held
+        with self._below():
+            return held.ranks[held.rank]
 
     def _known(self, name: str) -> Trace | Worker | RankOf:
         if name not in self._held:

@@ -12,10 +12,13 @@ from typing import Any
 from explorer.errors import ExplorerError, InputError
 from explorer.model.syntax import parsed_expression
 from explorer.model.values import text_lines
+from explorer.process import regular_files
 from explorer.traced.trace import Trace
 
 #: The lines of a traceback that an error quotes.
 LAST_LINES = 12
+#: The longest program.
+MAX_BYTES = 10_000_000
 
 
 def traced(path: str, call: str, **settings: Any) -> Trace:
@@ -34,14 +37,18 @@ def traced(path: str, call: str, **settings: Any) -> Trace:
 
 def _imported(path: Path) -> ModuleType:
     """The program as a module; what it does when it is a script of its own is not run."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
+    try:
+        code = compile(regular_files.read_text(path, MAX_BYTES), str(path), "exec")
+    except SyntaxError as error:  # the line is not quoted: the file may be any
+        raise InputError(f"{path.name} is no program in Python: {error.msg} at line {error.lineno}") from None
+    except ValueError:
+        raise InputError(f"{path.name} is no program in Python: it is no text in UTF-8") from None
     module = ModuleType("program")
     module.__file__ = str(path)
     sys.modules["program"], sys.argv = module, [str(path)]
     sys.path.insert(0, str(path.parent))
     try:
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
+        exec(code, vars(module))
     except (Exception, SystemExit) as error:
         raise InputError(f"the program raised an error when it was imported:\n{_tail(error)}") from error
     return module

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, TypeVar
 
+import anyio
+import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, InputError
 from explorer.mcp.answer import Answer, as_text
-from explorer.mcp.desk import PATIENCE, Desk
+from explorer.mcp.desk import PATIENCE, Cancelling, Desk
+from explorer.process import regular_files
 
 INSTRUCTIONS = """explorer shows what torch.compile makes of a PyTorch program: every stage from the source line to machine
 code, linked line by line, with the reasons for what was and was not fused.
@@ -27,6 +32,8 @@ scheduler does (op3), by buffer, by FX node (mul_2), by operator (softmax) or by
 Each answer is small: answer is in words, evidence has the rows it rests on, left_out says what has no room here and how to
 get it, next names what to ask next. What is estimated says so; what was not compared is not equal."""
 
+#: How many requests run at once, by what they do: opening a file may take up to the memory of its limit.
+OPENING, READING, RUNNING = 2, 32, 8
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
@@ -51,24 +58,50 @@ def server(desk: Desk, *, runs_code: bool = True) -> MCPServer[Any]:
     from explorer import __version__
 
     made: MCPServer[Any] = MCPServer("explorer", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    opening, reading, running = map(anyio.CapacityLimiter, (OPENING, READING, RUNNING))
+    made.add_tool(_apart(_opening(desk), opening), annotations=READS)
     for tool in _reading(desk):
-        made.add_tool(tool, annotations=READS)
-    for tool in _running(desk) if runs_code else ():
-        made.add_tool(tool, annotations=RUNS)
+        made.add_tool(_apart(tool, reading), annotations=READS)
+    if runs_code:
+        made.add_tool(_tracing(desk, running), annotations=RUNS)
+        for tool in _running(desk):
+            made.add_tool(_apart(tool, running), annotations=RUNS)
     return made
 
 
 Tool = Callable[..., CallToolResult]
+T = TypeVar("T")
 
 
-def _reading(desk: Desk) -> tuple[Tool, ...]:
-    """The tools that read the data of a trace."""
+async def _in_thread(work: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
+    """Do work in a thread; a request that is cancelled does not wait for it."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+
+
+def _apart(tool: Tool, limiter: anyio.CapacityLimiter) -> Callable[..., Awaitable[CallToolResult]]:
+    """Make a tool that runs in a thread, so that the server answers others meanwhile."""
+
+    @wraps(tool)
+    async def apart(**arguments: Any) -> CallToolResult:
+        return await _in_thread(partial(tool, **arguments), limiter)
+
+    return apart
+
+
+def _opening(desk: Desk) -> Tool:
+    """The tool that opens files."""
 
     def open_trace(path: str) -> CallToolResult:
         """Open a trace file of explorer's, or a log (a file or folder of TORCH_TRACE, TORCH_COMPILE_DEBUG=1 or tritonparse)."""
         with _told():
             name, answer = desk.open(path)
         return _result(answer, trace=name)
+
+    return open_trace
+
+
+def _reading(desk: Desk) -> tuple[Tool, ...]:
+    """The tools that read the data of a trace."""
 
     def list_traces() -> CallToolResult:
         """List the open traces: name, what each is of, whether it is live (can be run and changed) or a file."""
@@ -131,13 +164,13 @@ def _reading(desk: Desk) -> tuple[Tool, ...]:
         with _told():
             return _result(desk.compare(traces, offset))
 
-    return open_trace, list_traces, close_trace, stages, text, follow, why, lowering, advise, table, compare
+    return list_traces, close_trace, stages, text, follow, why, lowering, advise, table, compare
 
 
-def _running(desk: Desk) -> tuple[Tool, ...]:
-    """The tools that run a program."""
+def _tracing(desk: Desk, limiter: anyio.CapacityLimiter) -> Callable[..., Awaitable[CallToolResult]]:
+    """The tool that starts a program; the program ends when the request is cancelled."""
 
-    def trace_program(
+    async def trace_program(
         call: str,
         code: str = "",
         path: str = "",
@@ -152,10 +185,22 @@ def _running(desk: Desk) -> tuple[Tool, ...]:
         the arguments), "cpu", "cuda", or a GPU that need not be here, such as "h100" or "mi300x". train also records the
         backward. options are Inductor's. seconds is the most time that it may take.
         """
-        with _told():
-            settings = {"target": target, "train": train, "options": options}
-            name, answer = desk.trace(code, path, call, seconds, **settings)
+        cancelling = Cancelling()
+        settings = {"target": target, "train": train, "options": options}
+        try:
+            with _told():
+                name, answer = await _in_thread(partial(desk.trace, code, path, call, seconds, cancelling, **settings), limiter)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(cancelling.cancel)
+            raise
         return _result(answer, trace=name)
+
+    return trace_program
+
+
+def _running(desk: Desk) -> tuple[Tool, ...]:
+    """The tools that run or change a program that was traced."""
 
     def what_if(
         trace: str,
@@ -201,7 +246,7 @@ def _running(desk: Desk) -> tuple[Tool, ...]:
         with _told():
             return _result(desk.ask(trace, "reset"))
 
-    return trace_program, what_if, check, bisect, edit, reset
+    return what_if, check, bisect, edit, reset
 
 
 def _end(number: int, frame: object) -> None:
@@ -209,10 +254,15 @@ def _end(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def serve(paths: Sequence[str], *, runs_code: bool = True) -> None:
-    """Serve over stdin and stdout until the client ends it, with traces of these paths open from the beginning."""
+def serve(paths: Sequence[str], *, root: Path, runs_code: bool = True) -> None:
+    """Serve over stdin and stdout until the client ends it, with traces of these paths open from the beginning.
+
+    The client may have these read, and what is below the folder `root`.
+    """
+    if not regular_files.is_folder(root):
+        raise InputError(f"--root {root} is no folder")
     signal.signal(signal.SIGTERM, _end)
-    with Desk() as desk:
+    with Desk([root, *map(Path, paths)]) as desk:
         for path in paths:
             desk.open(path)
         server(desk, runs_code=runs_code).run("stdio")

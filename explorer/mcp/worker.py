@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from queue import SimpleQueue
@@ -18,6 +17,7 @@ from typing import IO, Any
 from explorer.errors import ExplorerError
 from explorer.mcp import program, questions, verbs
 from explorer.mcp.answer import Answer
+from explorer.process.descendants import end_this_process
 from explorer.traced.trace import Trace
 
 
@@ -51,9 +51,7 @@ def _requests(asked: IO[str]) -> Iterator[dict[str, Any]]:
     def read() -> None:
         for line in asked:
             waiting.put(line)
-        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
-            os.killpg(0, signal.SIGKILL)
-        os._exit(0)
+        end_this_process()
 
     Thread(target=read, name="explorer-mcp", daemon=True).start()
     while True:

@@ -24,8 +24,8 @@ MAX_ENTRIES = 20_000
 CHUNK = 1 << 20
 #: A pipe that replaced the file since it was looked at must not wait for a writer, nor a terminal become this process's own.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-#: The folders below which this thread may read; None for all.
-_ALLOWED: ContextVar[Sequence[Path] | None] = ContextVar("allowed", default=None)
+#: The folders below which this thread may read, and how to have others allowed; None for all.
+_ALLOWED: ContextVar[tuple[Sequence[Path], str] | None] = ContextVar("allowed", default=None)
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -34,9 +34,13 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 @contextmanager
-def below(folders: Sequence[Path] | None) -> Iterator[None]:
-    """Let this thread read only files and folders below these, links resolved; None allows all."""
-    token = _ALLOWED.set(None if folders is None else [Path(os.path.realpath(folder)) for folder in folders])
+def below(folders: Sequence[Path] | None, others: str = "") -> Iterator[None]:
+    """Let this thread read only files and folders below these, links resolved; None allows all.
+
+    An error for another says the first of them, and `others`: how to have others allowed.
+    """
+    allowed = None if folders is None else ([Path(os.path.realpath(folder)) for folder in folders], others)
+    token = _ALLOWED.set(allowed)
     try:
         yield
     finally:
@@ -145,9 +149,15 @@ def _mode(path: str | PathLike[str]) -> int:
     """The kind of a path; FileError where there is nothing, or where this thread may not read it."""
     allowed = _ALLOWED.get()
     with _as_file_error(path):
-        if allowed is not None and not any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in allowed):
-            raise FileError(f"cannot read {path}: it is not below {allowed[0]}, the folder that may be read")
+        if allowed is not None:
+            _require_below(path, *allowed)
         return os.stat(path).st_mode
+
+
+def _require_below(path: str | PathLike[str], folders: Sequence[Path], others: str) -> None:
+    if not any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in folders):
+        asking = f"; {others}" if others else ""
+        raise FileError(f"cannot read {path}: it is not below {folders[0]}, the folder that may be read{asking}")
 
 
 def _require_regular(path: str | PathLike[str], mode: int) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import explorer
 from explorer.mcp.answer import MOST
 from explorer.traced import Trace
 from tests.facts import untold
+from tests.processes import is_running
 
 mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
@@ -110,7 +112,7 @@ def saved(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def ask(saved: str, warm: str) -> Iterator[Ask]:
     """Ask one server, in which the saved trace is open as t1."""
-    with serving(saved, python=warm) as asking:
+    with serving(saved, "--root", tempfile.gettempdir(), python=warm) as asking:
         yield asking
 
 
@@ -150,7 +152,8 @@ def test_a_file_answers_every_question_of_its_data(trace: Trace, ask: Ask) -> No
         assert "graph_breaks" in await server.error("table", trace="t1", name="graph_break_reasons")
         assert not untold(await server.error("follow", trace="t1", artifact="post_grad", line=999), "lines", "1", "999")
         assert "'t1'" in await server.error("stages", trace="t99")
-        assert "no such" in (await server.error("open_trace", path="/nowhere/at/all")).lower()
+        nowhere = f"{tempfile.gettempdir()}/nowhere/at/all"
+        assert "no such" in (await server.error("open_trace", path=nowhere)).lower()
 
     ask(questions)
 
@@ -202,6 +205,63 @@ def test_a_program_that_fails_crashes_or_hangs_is_named_and_the_others_live(ask:
         assert not untold(hangs, "answer", "0.5 s")
         assert not untold(await server.error("trace_program", call="f()"), "code", "path")
         assert (await server("stages", trace="t1"))["evidence"]
+
+    ask(questions)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
+def test_a_cancelled_program_ends_at_once_with_what_it_started(ask: Ask, tmp_path: Path) -> None:
+    """Its child in a session of its own ends too, though the program never answers; the server answers on."""
+    code = f"""
+import os, subprocess, sys, time
+from pathlib import Path
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+Path({str(tmp_path / "numbers.part")!r}).write_text(f"{{os.getpid()}} {{child.pid}}")
+Path({str(tmp_path / "numbers.part")!r}).rename({str(tmp_path / "numbers")!r})
+time.sleep(600)
+"""
+
+    async def questions(server: Asking) -> None:
+        asked = asyncio.ensure_future(server("trace_program", code=code, call="f()"))
+        while not (tmp_path / "numbers").exists():
+            assert not asked.done()
+            await asyncio.sleep(0.01)
+        numbers = [int(number) for number in (tmp_path / "numbers").read_text().split()]
+        assert all(map(is_running, numbers))
+        asked.cancel()
+        async with asyncio.timeout(60):
+            while any(map(is_running, numbers)):
+                await asyncio.sleep(0.01)
+        assert "f()" not in str((await server("list_traces"))["evidence"])
+
+    ask(questions)
+
+
+def test_what_is_outside_of_the_root_is_not_read(saved: str, tmp_path: Path) -> None:
+    """Neither a trace nor a program; the error says how to allow it. What the server was started with is read."""
+    program = tmp_path / "program.py"
+    program.write_text("secret = hunter2 hunter2\n")
+
+    async def questions(server: Asking) -> None:
+        for tool, arguments in (("open_trace", {}), ("trace_program", {"call": "f()"})):
+            told = await server.error(tool, path=str(program), **arguments)
+            assert not untold(told, str(program), "--root") and "hunter" not in told
+        assert (await server("open_trace", path=saved))["evidence"]
+
+    with serving(saved, "--root", str(Path(__file__).parent)) as ask:
+        ask(questions)
+
+
+def test_a_file_that_is_no_program_is_not_quoted(ask: Ask, tmp_path: Path) -> None:
+    """The error has its line's number; of a pipe it says what it is."""
+    for name, content in (("text", b"x = 1\nhunter2 hunter2\n"), ("bytes", b"hunter2 \xff"), ("zero", b"hunter2\0")):
+        (tmp_path / name).write_bytes(content)
+    os.mkfifo(tmp_path / "pipe")
+
+    async def questions(server: Asking) -> None:
+        for name, fact in (("text", "2"), ("bytes", "bytes"), ("zero", "zero"), ("pipe", "pipe")):
+            told = await server.error("trace_program", path=str(tmp_path / name), call="f()")
+            assert not untold(told, fact) and "hunter" not in told
 
     ask(questions)
 
