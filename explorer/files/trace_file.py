@@ -53,6 +53,7 @@ from explorer.model.values import (
 )
 from explorer.process import regular_files
 from explorer.process.garbage import full_collections_paused
+from explorer.process.gzipped import GZIP, unpacked
 
 #: The most memory, in bytes, that reading a file may take, unless the caller allows more. A training trace of GPT-2 with
 #: 12 layers takes 0.13 GB.
@@ -61,8 +62,8 @@ LIMIT = 1_000_000_000
 DEPTH = 64
 #: A trace with more characters than these is written in parts; a smaller one is read whole in less than half a second.
 LARGE = 4_000_000
-#: How gzip begins (RFC 1952), and how many bytes tell a trace file from others.
-GZIP, BEGIN = b"\x1f\x8b", 64
+#: How many bytes tell a trace file from others.
+BEGIN = 64
 T = TypeVar("T")
 
 
@@ -218,7 +219,7 @@ def load(path: str | PathLike[str], *, limit: float = LIMIT) -> TraceData:
     with regular_files.opened(checked(path)) as file:
         data = file.read(BEGIN)
         if data.startswith(GZIP):  # no more is read of another file: its begin says what is wrong
-            rest = regular_files.rest_of(file, path, limit)
+            rest = regular_files.rest_of(file, limit)
             if rest is None:
                 raise FileError(f"cannot read {path}: the file has {_more(limit, limit * 4)}")
             data += rest
@@ -484,7 +485,7 @@ def _inflated(data: bytes, name: str, limit: float) -> bytes:
     before the first object is made.
     """
     most = int(limit / 4)
-    text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
+    text = unpacked(io.BytesIO(data)).read(most + 1)
     if len(text) > most:
         raise FileError(f"{name} holds more than {most / 1e9:.2g} GB of text, {_more(limit, limit * 4)}")
     _check_need(parts.need_of(text), name, limit)

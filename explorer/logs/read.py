@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from explorer.errors import FileError
 from explorer.logs import debug_folder, triton_log
@@ -22,6 +22,7 @@ from explorer.logs.torch_trace import HEADER, Damage, Log
 from explorer.model.artifacts import GRAPHS
 from explorer.model.values import Event, Failure, Plain
 from explorer.process import regular_files
+from explorer.process.gzipped import GZIP, unpacked
 
 #: How much of a file is looked at to tell what it is.
 PEEK, PEEK_LINES = 1 << 16, 50
@@ -29,7 +30,6 @@ PEEK, PEEK_LINES = 1 << 16, 50
 MEMORY_PER_BYTE = 12
 #: What a line counts beside its characters: each that is no record is noted, in a hundred bytes.
 PER_LINE = 8
-GZIP = b"\x1f\x8b"
 TORCH_TRACE, TRITONPARSE, DEBUG_FOLDER = "TORCH_TRACE", "tritonparse", "TORCH_COMPILE_DEBUG"
 
 
@@ -71,7 +71,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
     with regular_files.opened(path) as file:
         packed = file.read(2) == GZIP
         file.seek(0)
-        whole: Any = gzip.GzipFile(fileobj=file) if packed else file
+        whole = unpacked(file) if packed else file
         with io.TextIOWrapper(whole, encoding="utf-8", errors="surrogateescape", newline="\n") as text:
             yield text
 

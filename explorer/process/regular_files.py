@@ -11,12 +11,15 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from io import BufferedReader, BytesIO, TextIOWrapper
+from io import BufferedReader, BytesIO, FileIO, TextIOWrapper
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from explorer.errors import FileError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 #: The most entries of a folder, or of all folders below one, that are looked at.
 MAX_ENTRIES = 20_000
@@ -57,7 +60,7 @@ def is_folder(path: str | PathLike[str]) -> bool:
 
 
 def opened(path: str | PathLike[str]) -> BufferedReader:
-    """Open a regular file to read its bytes; FileError for everything else. It never waits."""
+    """Open a regular file to read its bytes; FileError for everything else, and where reading fails. It never waits."""
     _require_regular(path, _mode(path))
     with _as_file_error(path):
         number = os.open(path, _FLAGS)
@@ -65,13 +68,28 @@ def opened(path: str | PathLike[str]) -> BufferedReader:
         failing.callback(os.close, number)
         _require_regular(path, os.fstat(number).st_mode)  # another may be there by now
         failing.pop_all()
-    return os.fdopen(number, "rb")
+    return BufferedReader(_File(number, path))
+
+
+class _File(FileIO):
+    """A file whose bytes are here, or an error: one of `/proc` may be regular and fail, or wait, when it is read."""
+
+    def __init__(self, number: int, path: str | PathLike[str]) -> None:
+        super().__init__(number)
+        self._path = path
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        with _as_file_error(self._path):
+            count = super().readinto(buffer)
+        if count is None:
+            raise FileError(f"cannot read {self._path}: its bytes are not there yet; give a regular file")
+        return count
 
 
 def read(path: str | PathLike[str], limit: float) -> bytes:
     """Read a whole regular file; FileError where it holds more than `limit` bytes, whatever size it states."""
     with opened(path) as file:
-        data = rest_of(file, path, limit)
+        data = rest_of(file, limit)
     if data is None:
         raise FileError(f"cannot read {path}: it holds more than {limit / 1e6:,.0f} MB, the limit here")
     return data
@@ -82,14 +100,13 @@ def read_text(path: str | PathLike[str], limit: float, errors: str = "strict") -
     return TextIOWrapper(BytesIO(read(path, limit)), encoding="utf-8", errors=errors).read()
 
 
-def rest_of(file: BinaryIO, path: str | PathLike[str], limit: float) -> bytes | None:
+def rest_of(file: BinaryIO, limit: float) -> bytes | None:
     """Read what is left of an opened file; None where that is more than `limit` bytes."""
     found = BytesIO()
-    with _as_file_error(path):
-        while chunk := file.read(CHUNK):
-            found.write(chunk)
-            if found.tell() > limit:
-                return None
+    while chunk := file.read(CHUNK):
+        found.write(chunk)
+        if found.tell() > limit:
+            return None
     return found.getvalue()
 
 

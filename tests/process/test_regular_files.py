@@ -81,6 +81,16 @@ def test_the_size_that_a_file_states_does_not_bound_it() -> None:
         regular_files.read(path, 100)
 
 
+@pytest.mark.parametrize("path", ["/proc/self/mem", "/proc/kmsg"])
+def test_a_file_whose_bytes_cannot_be_read_is_refused(path: str) -> None:
+    """It is a regular one of /proc; reading it fails, or would wait."""
+    if not os.access(path, os.R_OK):
+        pytest.skip(f"no {path} here")
+    for read in (explorer.load, lambda path: regular_files.read(path, 100)):
+        with pytest.raises(FileError, match=says(path)):
+            read(path)
+
+
 def test_of_a_file_that_is_no_trace_the_begin_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sparse file of a terabyte, alone or as a zip that states a list of members as long, is refused unread."""
     sparse, as_zip = tmp_path / "sparse.json.gz", tmp_path / "whole.zip"
