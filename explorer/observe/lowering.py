@@ -35,7 +35,7 @@ from explorer.observe import versions
 from explorer.observe.conditions import callers, decision
 from explorer.observe.fx import target_name
 from explorer.observe.nested import lowered_path
-from explorer.observe.patch import followed, observed
+from explorer.observe.patch import Guard, followed, guard_here, guarded, guarding, observed
 from explorer.observe.places import in_package
 from explorer.observe.subclasses import subclasses
 
@@ -410,22 +410,24 @@ def _holds(tensor: Any, name: str) -> bool:
 class _Return:
     """Where a function returned: the last line that it came to, with the conditions on the way."""
 
-    def __init__(self, code: CodeType) -> None:
+    def __init__(self, code: CodeType, guard: Guard) -> None:
         self.code = code
         self.refusal: Decision | None = None
         self.seen = False
+        with guarding(guard):  # Python would raise an error of the profiler's in the function that it watches
+            self.profile = guarded(lambda frame, event, value: None, lambda _: self._returned, "refusal")
 
     def __enter__(self) -> _Return:
         if sys.getprofile() is None:  # another profiler is not disturbed: then the line is not known
             self.seen = True
-            sys.setprofile(self._profile)
+            sys.setprofile(self.profile)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.seen:
             sys.setprofile(None)
 
-    def _profile(self, frame: FrameType, event: str, value: Any) -> None:
+    def _returned(self, frame: FrameType, event: str, value: Any) -> None:
         if event == "return" and frame.f_code is self.code:
             refused = isinstance(value, (list, tuple)) and bool(value) and all(one is None for one in value)
             self.refusal = decision(frame) if refused else None
@@ -494,6 +496,8 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
     """What Inductor asks before it lowers a node to loops, and where the answer was no."""
     from torch._inductor import graph, ir, lowering
 
+    guard = guard_here()
+
     def has_feature(answer: Any, self: Any, device: Any, feature: Any, *args: Any, **kwargs: Any) -> None:
         kind = getattr(device, "type", None) or str(getattr(device, "get_device", lambda: device)())
         logs.of(self).asks(f"has_feature({kind}, {getattr(feature, 'name', feature)})", answer)
@@ -508,7 +512,7 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
 
     def refusing(code: CodeType) -> Callable[..., Generator[None, Any, None]]:
         def made(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
-            with _Return(code) as place:
+            with _Return(code, guard) as place:
                 yield
             if place.refusal is not None:
                 logs.now().refuses(place.refusal)

@@ -14,7 +14,7 @@ from typing import Any
 
 from explorer.model.rows import Round, Rule
 from explorer.model.stage import Emit
-from explorer.observe.patch import observed, replaced
+from explorer.observe.patch import followed, guard_here, guarding, observed, preceded, replaced
 from explorer.observe.scheduler_log import Log
 from explorer.observe.subclasses import subclasses
 from explorer.observe.versions import graph_generators
@@ -37,6 +37,7 @@ class Logs:
 
     def __init__(self, emit: Emit) -> None:
         self.emit = emit
+        self.guard = guard_here()
         self._logs: dict[int, Log] = {}
 
     def of(self, graph: Any) -> Log:
@@ -219,27 +220,20 @@ def _in_between(scheduler: Any, node1: Any, node2: Any) -> list[Any]:
 
 @contextmanager
 def _recorded_choices(log: Log, logs: Logs) -> Iterator[None]:
-    """Record every `V.choices` decision while keeping the active handler."""
+    """Note what the active handler in `V.choices` is asked about each pair."""
     from torch._inductor.virtualized import V
 
-    theirs = V.choices
+    def can_fuse(scheduler: Any, node1: Any, node2: Any, shared_data_score: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(shared_data_score, int) and log.shared is None:
+            log.shared = shared_data_score
 
-    class Recorded(type(theirs)):  # type: ignore[misc]
-        """The active choices, with the score of each pair noted."""
+    def score_fusion(score: Any, scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> None:
+        log.scored(node1, node2, score)
 
-        def can_fuse(self, scheduler: Any, node1: Any, node2: Any, shared_data_score: Any) -> Any:
-            if isinstance(shared_data_score, int) and log.shared is None:
-                log.shared = shared_data_score
-            return theirs.can_fuse(scheduler, node1, node2, shared_data_score)
-
-        def score_fusion(self, scheduler: Any, node1: Any, node2: Any) -> Any:
-            score = theirs.score_fusion(scheduler, node1, node2)
-            logs.attempt("score", lambda: log.scored(node1, node2, score))
-            return score
-
-    made = object.__new__(Recorded)
-    made.__dict__ = vars(theirs)
-    with V.set_choices_handler(made):
+    with ExitStack() as stack:
+        with guarding(logs.guard):
+            stack.enter_context(preceded(V.choices, "can_fuse", can_fuse))
+            stack.enter_context(followed(V.choices, "score_fusion", score_fusion))
         yield
 
 

@@ -7,7 +7,7 @@ correctness.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,7 +16,7 @@ from explorer.model.events import AutotuneTaken, FusionWish
 from explorer.model.rows import WishOutcome
 from explorer.model.stage import Emit
 from explorer.model.values import Force, Veto
-from explorer.observe.patch import replaced
+from explorer.observe.patch import guard_here, guarding, replaced
 from explorer.observe.patterns import pattern_name
 from explorer.observe.scheduler_log import OVERRIDDEN
 
@@ -81,6 +81,7 @@ class Wanted:
 
     def __init__(self, emit: Emit, wishes: Sequence[Wish]) -> None:
         self._emit = emit
+        self._guard = guard_here()
         self._wishes = tuple(wishes)
         self._known: dict[int, tuple[dict[str, list[str]], list[Pair]]] = {}
 
@@ -156,23 +157,20 @@ class Wanted:
         from torch._inductor.scheduler import WhyNoFuse
         from torch._inductor.virtualized import V
 
-        theirs = V.choices
-
-        def say(name: str) -> Callable[..., Any]:
-            def choice(choices: Any, scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
-                # asked in any case: others may listen
-                theirs_said = getattr(theirs, name)(scheduler, node1, node2, *args, **kwargs)
-                if theirs_said or self._wish(scheduler, Force, node1, node2) is None:
-                    return theirs_said
+        def overridden(original: Any) -> Any:
+            def choice(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
+                allowed = original(scheduler, node1, node2, *args, **kwargs)  # asked in any case: others may listen
+                if allowed or self._wish(scheduler, Force, node1, node2) is None:
+                    return allowed
                 WhyNoFuse(node1, node2)(OVERRIDDEN)
                 return True
 
             return choice
 
-        names = ("can_fuse", "can_fuse_vertical", "can_fuse_horizontal")
-        made: Any = object.__new__(type("Forcing", (type(theirs),), {name: say(name) for name in names}))
-        made.__dict__ = vars(theirs)
-        with V.set_choices_handler(made):
+        with ExitStack() as stack:
+            with guarding(self._guard):
+                for name in ("can_fuse", "can_fuse_vertical", "can_fuse_horizontal"):
+                    stack.enter_context(replaced(V.choices, name, overridden))
             yield
 
     def timed(self, original: Any) -> Any:

@@ -210,6 +210,19 @@ def test_the_function_of_each_node_is_called_while_it_is_lowered() -> None:
 
 
 @pytest.mark.compile
+def test_a_profiler_of_explorers_that_fails_does_not_fail_the_function_that_it_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python raises a profiler's error in the watched function: explorer's becomes a Failure, and the graph is compiled."""
+
+    def fails(*args: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(lowering._Return, "_returned", fails)
+    trace = explorer.trace(lambda x: torch.cumsum(x, 0), X, target="h100")
+    assert [(f.stage, f.message) for f in trace.failures] == [("lowering", "RuntimeError: ours")]
+    torch.testing.assert_close(trace.result, torch.cumsum(X, 0))
+
+
+@pytest.mark.compile
 def test_splits_orders_and_tilings_are_those_of_the_kernels(traces: Any) -> None:
     """A kernel's tiling is the sizes in its own source; a reduction in several parts is several buffers."""
     trace, _ = traces["h100"]

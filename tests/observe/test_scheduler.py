@@ -14,6 +14,7 @@ from torch import nn
 
 import explorer
 from explorer import Force, Trace, Veto
+from explorer.observe.scheduler_log import Log
 from tests.facts import untold
 
 R = torch.randn
@@ -488,6 +489,29 @@ def test_nothing_stays_replaced() -> None:
         explorer.trace(lambda x: (x.sin(), x.cos()), R(8), target="h100", **kept)
     after = touched()
     assert {name for name in before if after.get(name) != before[name]} == set()
+
+
+@pytest.mark.compile
+def test_where_explorer_cannot_note_a_choice_inductors_own_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What listens to the choices fails alone: a Failure says so, and the kernels are the same."""
+
+    class Shared:
+        def __get__(self, log: object, kind: object = None) -> None:
+            raise RuntimeError("ours")
+
+        def __set__(self, log: object, value: object) -> None:
+            pass
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sum(0), x.cos(), x.sin()
+
+    x = R(64, 8)
+    kernels = len(explorer.trace(program, x, target="h100").kernels)
+    monkeypatch.setattr(Log, "shared", Shared(), raising=False)
+    trace = explorer.trace(program, x, target="h100")
+    assert "RuntimeError: ours" in {failure.message for failure in trace.failures}
+    assert len(trace.kernels) == kernels
+    torch.testing.assert_close(trace.result, program(x))
 
 
 @pytest.mark.compile
