@@ -25,9 +25,10 @@ import functools
 import inspect
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import get_ident
+from types import SimpleNamespace
 from typing import Any
 
 from explorer.errors import ExplorerError
@@ -133,46 +134,101 @@ def compile_lock() -> AbstractContextManager[object]:
     return lock
 
 
+# The one way in and out -------------------------------------------------------------------------------------------------
+
+#: An attribute, with a value of its own: the owner, the name and the value.
+Attribute = tuple[Any, str, Any]
+
+
+class _Place:
+    """Attributes in whose place something stands, and all for whom it stands there, the newest last.
+
+    `back` is what they are otherwise, and `stands` what is put there: both are whole before anything is replaced.
+    """
+
+    def __init__(self, back: Sequence[Attribute], stands: Sequence[Attribute] = ()) -> None:
+        self.back, self.stands = back, stands
+        self.holders: tuple[Any, ...] = ()
+
+    def arrange(self) -> None:
+        """Let those who hold the place act: put there what stands for all of them."""
+        stands, self.stands = self.stands, ()
+        for owner, name, value in stands:
+            setattr(owner, name, value)
+
+
+@contextmanager
+def _held(find: Callable[[], tuple[_Place, Any]]) -> Iterator[None]:
+    """Hold a place inside the block. Nothing is replaced or put back but here.
+
+    `find` gives the place and its new holder, and replaces nothing. Where the last holder leaves, no function of explorer's is
+    called before everything is put back, so that no error of explorer's can keep it from that.
+    """
+    place: _Place | None = None
+    try:
+        with _CHANGING:
+            place, holder = find()
+            place.holders = (*place.holders, holder)
+            place.arrange()
+        yield
+    finally:
+        if place is not None:
+            with _CHANGING:
+                place.holders = tuple(other for other in place.holders if other is not holder)
+                if place.holders:
+                    place.arrange()
+                else:
+                    for owner, name, value in place.back:
+                        if value is not _ABSENT:
+                            setattr(owner, name, value)
+                        elif name in vars(owner):
+                            delattr(owner, name)
+
+
+def _own(owner: Any, name: str) -> Any:
+    """What the owner itself holds by a name: of an object with slots, what it has."""
+    return vars(owner).get(name, _ABSENT) if hasattr(owner, "__dict__") else getattr(owner, name, _ABSENT)
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
 # One call of a replacement ----------------------------------------------------------------------------------------------
 
 
 class _Call:
-    """One call of a replacement: what is below it, and what came out of the original."""
+    """One call of a replacement: what came out of the function below it."""
 
-    original: Callable[..., Any]
-    under: tuple[_Layer, ...] = ()  # these are the class's until they are set, and there is no constructor: that spares time
+    # these are the class's until they are set, and there is no constructor: that spares time
     returned = False
     result: Any = None
     error: BaseException | None = None
     place: types.TracebackType | None = None
 
 
-class _Calls(threading.local):
-    """The calls of one replacement that are under way in a thread, innermost last."""
-
-    def __init__(self) -> None:
-        self.stack: list[_Call] = []
-
-
 class _Layer:
-    """One replacement of a function, with its guard."""
+    """One replacement of a function, with its guard; `below` is what it replaces: the function, or the replacement under it.
+
+    Nothing of explorer's is around a function that torch calls. So of `guarded` a `try` is around all that may fail.
+    """
 
     def __init__(self, slot: _Slot, step: str, guard: Guard) -> None:
         self.slot, self.step, self.guard = slot, step, guard
-        self.ours: Callable[..., Any] = slot.original
-        self._calls = _Calls()
+        self.ours = self.below = slot.original
+        self.calls = threading.local()  # those under way in a thread, innermost last
+        self.function = self.guarded()
 
     def original(self) -> Callable[..., Any]:
         """What the replacement takes for the original: it calls what is below, and notes what came of it."""
-        calls = self._calls
 
         def below(*args: Any, **kwargs: Any) -> Any:
-            stack = calls.stack
+            stack = vars(self.calls).get("stack")
             if not stack:
-                return _through(self.slot.original, self.slot.below(self), args, kwargs)
+                return (self.below if self in self.slot.layers else self.slot.top)(*args, **kwargs)
             call = stack[-1]
             try:
-                result = _through(call.original, call.under, args, kwargs) if call.under else call.original(*args, **kwargs)
+                result = self.below(*args, **kwargs)
             except BaseException as error:
                 call.returned, call.error, call.place = False, error, error.__traceback__ and error.__traceback__.tb_next
                 raise
@@ -181,36 +237,34 @@ class _Layer:
 
         return _like(below, self.slot.original)
 
-    def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the replacement; where explorer's part fails, give what the original gives."""
-        if self.ours is original:  # put on so that nothing below it acts
-            return original(*args, **kwargs)
-        call, stack = _Call(), self._calls.stack
-        call.original = original
-        if under:
-            call.under = under
-        stack.append(call)
-        try:
-            return self.ours(*args, **kwargs)
-        except Exception as error:
-            if error is call.error:
-                error.__traceback__ = call.place
-                raise
-            if isinstance(error, ON_PURPOSE):
-                raise
-            self.guard.lose(self.step, error)
-            if self.guard.essential:
-                raise
-        finally:
-            stack.pop()
-            failed, place = call.error, call.place
-            if failed is not None:
-                call.error = call.place = None
-        if call.returned:
-            return call.result
-        if failed is not None:
-            raise failed.with_traceback(place)
-        return _through(original, under, args, kwargs)
+    def guarded(self) -> Callable[..., Any]:
+        """What calls the replacement for whom it acts, and gives what the original gives where explorer's part fails."""
+        guard, step, calls, original = self.guard, self.step, self.calls, self.original()
+
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            call, stack = _Call(), vars(calls).setdefault("stack", [])
+            stack.append(call)
+            try:
+                acts = guard.thread == get_ident() or guard.acts(step)
+                return (self.ours if acts else original)(*args, **kwargs)
+            except Exception as error:
+                if error is call.error:
+                    error.__traceback__ = call.place
+                    raise
+                if isinstance(error, ON_PURPOSE) or self.ours is self.slot.original:  # put on so that nothing below it acts
+                    raise
+                failure = error
+            finally:
+                stack.pop()
+                theirs, place, call.error, call.place = call.error, call.place, None, None
+            self.lose(failure)
+            if call.returned:
+                return call.result
+            if theirs is not None:
+                raise theirs.with_traceback(place)
+            return self.below(*args, **kwargs)
+
+        return guarded
 
     def lose(self, error: Exception) -> None:
         """Write down an error of explorer's in a part that the function does not need; raise it where torch needs the part."""
@@ -218,185 +272,105 @@ class _Layer:
         if self.guard.essential:
             raise error
 
-    def standing(self, slot: _Slot) -> Callable[..., Any]:
-        """What stands in the function's place, made for this replacement, which is the only one there as nearly always."""
-
-        def in_place(*args: Any, **kwargs: Any) -> Any:
-            only = slot.only
-            try:
-                if only is not None and only.guard.thread == get_ident():
-                    return only.call(slot.original, (), args, kwargs)
-                return slot.through(args, kwargs)
-            except BaseException as error:
-                error.__traceback__ = _without_own_frames(error.__traceback__)
-                raise
-
-        return in_place
-
-    def without(
-        self,
-        error: Exception,
-        original: Callable[..., Any],
-        under: tuple[_Layer, ...],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """What the original gives after an error, which is explorer's if the original has none."""
-        if isinstance(error, ON_PURPOSE):
-            raise error
-        if self.guard.essential:
-            self.lose(error)
-        result = _through(original, under, args, kwargs)
-        self.guard.lose(self.step, error)
-        return result
-
 
 class _Following(_Layer):
     """What runs after each call of a function that returned; nothing of the call itself is to be kept or put right."""
 
-    def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call what is below, then what follows it, whose error is lost."""
-        result = _through(original, under, args, kwargs) if under else original(*args, **kwargs)
-        try:
-            self.ours(result, *args, **kwargs)
-        except Exception as error:  # noqa: BLE001 rule 5
-            self.lose(error)
-        return result
+    def guarded(self) -> Callable[..., Any]:
+        """What calls what is below, then what follows it, whose error is lost."""
+        guard, step = self.guard, self.step
 
-    def standing(self, slot: _Slot) -> Callable[..., Any]:
-        """The same as `call` in the function's place, which spares a call."""
-        original, after, thread = slot.original, self.ours, self.guard.thread
-
-        def in_place(*args: Any, **kwargs: Any) -> Any:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            result = self.below(*args, **kwargs)
             try:
-                if slot.only is not self or thread != get_ident():
-                    return slot.through(args, kwargs)
-                result = original(*args, **kwargs) if kwargs else original(*args)  # without it no empty mapping is made
-                try:
-                    if kwargs:
-                        after(result, *args, **kwargs)
-                    else:
-                        after(result, *args)
-                except Exception as error:  # noqa: BLE001 rule 5
-                    self.lose(error)
-                return result
-            except BaseException as error:
-                error.__traceback__ = _without_own_frames(error.__traceback__)
-                raise
+                if guard.thread == get_ident() or guard.acts(step):
+                    self.ours(result, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001 rule 5
+                self.lose(error)
+            return result
 
-        return in_place
+        return guarded
 
 
 class _Preceding(_Layer):
     """What runs before each call of a function; of the call itself nothing is seen."""
 
-    def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run what precedes, whose error is lost, then call what is below."""
-        try:
-            self.ours(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 rule 5
-            self.lose(error)
-        return _through(original, under, args, kwargs) if under else original(*args, **kwargs)
+    def guarded(self) -> Callable[..., Any]:
+        """What runs what precedes, whose error is lost, then calls what is below."""
+        guard, step = self.guard, self.step
 
-    def standing(self, slot: _Slot) -> Callable[..., Any]:
-        """The same as `call` in the function's place, which spares a call."""
-        original, before, thread = slot.original, self.ours, self.guard.thread
-
-        def in_place(*args: Any, **kwargs: Any) -> Any:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
             try:
-                if slot.only is not self or thread != get_ident():
-                    return slot.through(args, kwargs)
-                try:
-                    if kwargs:
-                        before(*args, **kwargs)
-                    else:
-                        before(*args)
-                except Exception as error:  # noqa: BLE001 rule 5
-                    self.lose(error)
-                return original(*args, **kwargs) if kwargs else original(*args)
-            except BaseException as error:
-                error.__traceback__ = _without_own_frames(error.__traceback__)
-                raise
+                if guard.thread == get_ident() or guard.acts(step):
+                    self.ours(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 rule 5
+                self.lose(error)
+            return self.below(*args, **kwargs)
 
-        return in_place
+        return guarded
 
 
 class _Pure(_Layer):
     """What is called in place of a function that only computes something, and so may be called again where this fails."""
 
-    def call(self, original: Callable[..., Any], under: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the replacement; where it fails, give what the original gives."""
-        try:
-            return self.ours(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 rule 5
-            return self.without(error, original, under, args, kwargs)
+    def guarded(self) -> Callable[..., Any]:
+        """What calls the replacement; where it fails, the error is explorer's if the original has none."""
+        guard, step = self.guard, self.step
 
-    def standing(self, slot: _Slot) -> Callable[..., Any]:
-        """The same as `call` in the function's place, which spares a call."""
-        original, instead, thread = slot.original, self.ours, self.guard.thread
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            failure: Exception | None = None
+            try:
+                if guard.thread == get_ident() or guard.acts(step):
+                    return self.ours(*args, **kwargs)
+            except Exception as error:
+                if isinstance(error, ON_PURPOSE):
+                    raise
+                failure = error
+            if failure is not None and guard.essential:
+                self.lose(failure)
+            result = self.below(*args, **kwargs)
+            if failure is not None:
+                self.lose(failure)
+            return result
+
+        return guarded
+
+
+class _Slot(_Place):
+    """A function's place: the original, and the replacements and observers that are on, the newest last."""
+
+    def __init__(self, owner: Any, name: str, original: Callable[..., Any]) -> None:
+        self.original = self.top = original  # what is called
+        self.layers: tuple[_Layer, ...] = ()
+        self.observers: _Observers | None = None
+        self.in_place = self._in_place()
+        super().__init__(((owner, name, _own(owner, name)), (self, "top", original), (self, "layers", ())))
+
+    def arrange(self) -> None:
+        """Put each replacement on the one before it, and the observers on all of them."""
+        layers = [holder for holder in self.holders if isinstance(holder, _Layer)]
+        if self.observers is not None and self.observers.hold(self.holders):
+            layers.append(self.observers.layer)
+        top = self.original
+        for layer in layers:
+            layer.below, top = top, layer.function
+        self.top, self.layers = top, tuple(layers)
+        super().arrange()
+
+    def _in_place(self) -> Callable[..., Any]:
+        """What stands in the function's place; a plain function, so that it binds as a method does."""
 
         def in_place(*args: Any, **kwargs: Any) -> Any:
             try:
-                if slot.only is not self or thread != get_ident():
-                    return slot.through(args, kwargs)
-                try:
-                    return instead(*args, **kwargs) if kwargs else instead(*args)
-                except Exception as error:  # noqa: BLE001 rule 5
-                    return self.without(error, original, (), args, kwargs)
+                return self.top(*args, **kwargs)
             except BaseException as error:
-                error.__traceback__ = _without_own_frames(error.__traceback__)
+                with suppress(Exception):
+                    error.__traceback__ = _without_own_frames(error.__traceback__)
                 raise
 
-        return in_place
-
-
-class _Outermost(_Layer):
-    """The replacement that all observers of a function share: it is outside of all others."""
-
-
-def _through(original: Callable[..., Any], layers: tuple[_Layer, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the topmost replacement that acts for this thread; the original where none does."""
-    thread = get_ident()
-    number = len(layers)
-    while number:
-        number -= 1
-        layer = layers[number]
-        if layer.guard.thread == thread or layer.guard.acts(layer.step):  # most need no question, which spares a call
-            return layer.call(original, layers[:number], args, kwargs)
-    return original(*args, **kwargs)
-
-
-class _Slot:
-    """A function's place: the original, and the replacements that are on, the newest last."""
-
-    def __init__(self, original: Callable[..., Any]) -> None:
-        self.original = original
-        self.own: Any = None  # what the owner itself held
-        self.layers: tuple[_Layer, ...] = ()
-        self.only: _Layer | None = None  # the replacement where there is one, as nearly always
-        self.observers: _Observers | None = None  # those that share one of the layers
-
-    def hold(self, layers: tuple[_Layer, ...]) -> None:
-        """Take these for the replacements that are on."""
-        self.layers = layers
-        self.only = layers[0] if len(layers) == 1 else None
-
-    def below(self, layer: _Layer) -> tuple[_Layer, ...]:
-        """The replacements under one; all that are on where it is on no more."""
-        return self.layers[: self.layers.index(layer)] if layer in self.layers else self.layers
-
-    def function(self, first: _Layer) -> Callable[..., Any]:
-        """What stands in the function's place; a plain function, so that it binds as a method does.
-
-        While `first` is the only replacement and acts for the thread that calls, it goes the quick way of its kind.
-        """
-        made = _like(first.standing(self), self.original)
+        made = _like(in_place, self.original)
         made.explorer_slot = self  # type: ignore[attr-defined]
         return made
-
-    def through(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the topmost replacement that acts for this thread, by the general way."""
-        return _through(self.original, self.layers, args, kwargs)
 
 
 def _without_own_frames(place: types.TracebackType | None) -> types.TracebackType | None:
@@ -426,11 +400,11 @@ def _like(function: Callable[..., Any], original: Callable[..., Any]) -> Callabl
 
 def guarded(original: Callable[..., Any], make: Callable[[Any], Any], step: str) -> Callable[..., Any]:
     """A function that calls what `make` makes of the original under the guard here, and the original where that fails."""
-    slot = _Slot(original)
+    slot = _Slot(SimpleNamespace(), step, original)
     layer = _Layer(slot, step, guard_here())
     layer.ours = make(layer.original())
-    slot.hold((layer,))
-    return slot.function(layer)
+    slot.top, slot.layers = layer.function, (layer,)
+    return slot.in_place
 
 
 def guarded_always(original: Callable[..., Any], make: Callable[[Any], Any], step: str) -> Callable[..., Any]:
@@ -509,24 +483,25 @@ def replaced_pure(owner: Any, name: str, make: Callable[[Any], Any]) -> Abstract
     return _replaced_by(_Pure, owner, name, make)
 
 
-@contextmanager
-def _replaced_by(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+def _replaced_by(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
     if not _is_function(getattr(owner, name)):
-        with replaced_in_plain_sight(owner, name, make):
-            yield
-        return
-    with _layered(kind, owner, name, make):
-        yield
+        return replaced_in_plain_sight(owner, name, make)
+    return _layered(kind, owner, name, make)
 
 
-@contextmanager
-def _layered(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+def _layered(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
     """Inside the block one more replacement stands in a function's place."""
-    layer = _put_on(owner, name, make, kind)
-    try:
-        yield
-    finally:
-        _take_off_layer(owner, name, layer)
+    guard = guard_here()
+
+    def find() -> tuple[_Place, _Layer]:
+        slot = _slot_of(owner, name)
+        layer = kind(slot, _step_of(owner, name), guard)
+        made = make(layer.original())
+        static = isinstance(made, (staticmethod, classmethod))
+        layer.ours = made.__get__(None, owner) if static else made
+        return _standing(slot, owner, name, static), layer
+
+    return _held(find)
 
 
 def followed(owner: Any, name: str, after: Callable[..., object]) -> AbstractContextManager[None]:
@@ -545,102 +520,69 @@ def preceded(owner: Any, name: str, before: Callable[..., object]) -> AbstractCo
     return _layered(_Preceding, owner, name, lambda _: before)
 
 
-def _take_off_layer(owner: Any, name: str, layer: _Layer) -> None:
-    """Take one replacement out of a function's place; with the last one the function itself is back."""
-    with _CHANGING:
-        slot = layer.slot
-        slot.hold(tuple(other for other in slot.layers if other is not layer))
-        if not slot.layers:
-            _put_back(owner, name, slot.own)
+def _slot_of(owner: Any, name: str) -> _Slot:
+    """The slot that stands in a function's place, or a new one."""
+    original = getattr(owner, name)
+    slot = getattr(original, "explorer_slot", None)
+    return slot if isinstance(slot, _Slot) and _own(owner, name) is not _ABSENT else _Slot(owner, name, original)
 
 
-def _put_on(owner: Any, name: str, make: Callable[[Any], Any], kind: type[_Layer]) -> _Layer:
-    """One more replacement in a function's place."""
-    with _CHANGING:
-        original, own = getattr(owner, name), _own(owner, name)
-        slot = getattr(original, "explorer_slot", None)
-        if not isinstance(slot, _Slot) or own is _ABSENT:
-            slot = _Slot(original)
-        layer = kind(slot, _step_of(owner, name), guard_here())
-        made = make(layer.original())
+def _standing(slot: _Slot, owner: Any, name: str, static: bool) -> _Slot:
+    """The slot, which is to be put in the function's place where it does not stand there yet."""
+    if not slot.holders:
         # one of the owner's that is static must not be bound to the object through which it is called
-        static = isinstance(made, (staticmethod, classmethod)) or isinstance(own, staticmethod)
-        layer.ours = made.__get__(None, owner) if static else made
-        if not slot.layers:
-            slot.own = own
-            in_place = slot.function(layer)
-            setattr(owner, name, staticmethod(in_place) if static else in_place)
-        slot.hold(tuple(sorted((*slot.layers, layer), key=lambda layer: isinstance(layer, _Outermost))))
-        return layer
+        static = static or isinstance(_own(owner, name), staticmethod)
+        slot.stands = ((owner, name, staticmethod(slot.in_place) if static else slot.in_place),)
+    return slot
 
 
-def _own(owner: Any, name: str) -> Any:
-    """What the owner itself holds by a name: of an object with slots, what it has."""
-    return vars(owner).get(name, _ABSENT) if hasattr(owner, "__dict__") else getattr(owner, name, _ABSENT)
+class _InSight(_Place):
+    """What stands in plain sight in the place of an attribute: the newest of what its holders put there."""
 
-
-def _is_function(value: Any) -> bool:
-    return callable(value) and not isinstance(value, type)
+    def arrange(self) -> None:
+        """Put the newest there."""
+        (owner, name, _), *_ = self.back
+        setattr(owner, name, self.holders[-1][0])
 
 
 class _PlainSight:
-    """What stands in plain sight in the place of attributes: two threads may put something there, and not end in reverse."""
+    """The attributes in whose place something stands in plain sight: two threads may put it there, and not end in reverse."""
 
     def __init__(self) -> None:
-        self._placed: dict[tuple[int, str], tuple[Any, list[list[Any]]]] = {}
-
-    def put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> list[Any]:
-        """Put `make(what is there)` in the attribute's place; gives what `take` asks for."""
-        with _CHANGING:
-            own = vars(owner).get(name, _ABSENT)
-            _, placed = self._placed.setdefault((id(owner), name), (own, []))
-            mine = [make(getattr(owner, name, _ABSENT))]
-            placed.append(mine)
-            setattr(owner, name, mine[0])
-            return mine
+        self._places: dict[tuple[int, str], _InSight] = {}
 
     def has(self, owner: Any, name: str) -> bool:
         """Whether something stands in the attribute's place."""
-        with _CHANGING:
-            return (id(owner), name) in self._placed
+        place = self._places.get((id(owner), name))
+        return place is not None and bool(place.holders)
 
-    def take(self, owner: Any, name: str, mine: list[Any]) -> None:
-        """Take it away again: the newest of the others is seen then, and at last what was there before all."""
-        with _CHANGING:
-            own, placed = self._placed[id(owner), name]
-            placed[:] = [other for other in placed if other is not mine]
-            if placed:
-                setattr(owner, name, placed[-1][0])
-            else:
-                del self._placed[id(owner), name]
-                _put_back(owner, name, own)
+    def held(self, owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
+        """Inside the block `make(what is there)` is in the attribute's place."""
+
+        def find() -> tuple[_Place, list[Any]]:
+            self._places = {key: place for key, place in self._places.items() if place.holders}
+            holder = [make(getattr(owner, name, _ABSENT))]
+            new = _InSight([(owner, name, vars(owner).get(name, _ABSENT))])
+            return self._places.setdefault((id(owner), name), new), holder
+
+        return _held(find)
 
 
 _PLAIN_SIGHT = _PlainSight()
 
 
-@contextmanager
-def replaced_in_plain_sight(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+def replaced_in_plain_sight(owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
     """`owner.name` is `make(original)` inside the block, for every thread and with nothing around it."""
     getattr(owner, name)  # AttributeError where there is none
-    mine = _PLAIN_SIGHT.put(owner, name, make)
-    try:
-        yield
-    finally:
-        _PLAIN_SIGHT.take(owner, name, mine)
+    return _PLAIN_SIGHT.held(owner, name, make)
 
 
-@contextmanager
-def added_in_plain_sight(owner: Any, name: str, value: Any) -> Iterator[None]:
+def added_in_plain_sight(owner: Any, name: str, value: Any) -> AbstractContextManager[None]:
     """`owner.name`, which need not exist, is `value` inside the block, for every thread and with nothing around it.
 
     For what a module's own functions look for among their globals, and for modules that Dynamo must know as modules.
     """
-    mine = _PLAIN_SIGHT.put(owner, name, lambda _: value)
-    try:
-        yield
-    finally:
-        _PLAIN_SIGHT.take(owner, name, mine)
+    return _PLAIN_SIGHT.held(owner, name, lambda _: value)
 
 
 def is_replaced_here(owner: Any, name: str) -> bool:
@@ -654,13 +596,6 @@ def answered(owner: Any, name: str, answer: Any) -> AbstractContextManager[None]
     if hasattr(owner, name) and not _PLAIN_SIGHT.has(owner, name):
         return replaced_pure(owner, name, lambda _: answer)  # the answer does not call it
     return added_in_plain_sight(owner, name, answer)
-
-
-def _put_back(owner: Any, name: str, own: Any) -> None:
-    if own is _ABSENT:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, own)
 
 
 # Observing --------------------------------------------------------------------------------------------------------------
@@ -719,22 +654,30 @@ class _Observer:
 class _Observers:
     """All that observe one function: one replacement, which calls them in the order in which they were put on."""
 
-    def __init__(self, step: str) -> None:
+    def __init__(self, slot: _Slot, step: str) -> None:
         self.step = step
         self.members: tuple[_Observer, ...] = ()
         self.guard = Guard(self._acts)
-        self.layer: _Layer | None = None
+        self.layer = _Layer(slot, step, self.guard)
+        self.layer.ours = self._replacement(self.layer.original())
 
-    def hold(self, members: tuple[_Observer, ...]) -> None:
-        """Take these for the observers; where all are of one thread, they act in it without a question."""
-        self.members = members
-        threads = {member.guard.thread for member in members}
+    def hold(self, holders: Iterable[object]) -> bool:
+        """Take the observers among a function's holders; whether there are some.
+
+        Where all are of one thread, they act in it without a question. What fails outside of each is lost by the first.
+        """
+        self.members = tuple(holder for holder in holders if isinstance(holder, _Observer))
+        threads = {member.guard.thread for member in self.members}
         self.guard.thread = threads.pop() if len(threads) == 1 else None
+        if self.members:
+            first = self.members[0].guard
+            self.guard.losses, self.guard.stage = first.losses, first.stage
+        return bool(self.members)
 
     def _acts(self) -> bool:
         return any(member.guard.acts(self.step) for member in self.members)
 
-    def replacement(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _replacement(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The function that calls the observers and the original."""
 
         def observed_call(*args: Any, **kwargs: Any) -> Any:
@@ -754,8 +697,7 @@ class _Observers:
         return observed_call
 
 
-@contextmanager
-def observed(owner: Any, name: str, observer: Observer) -> Iterator[None]:
+def observed(owner: Any, name: str, observer: Observer) -> AbstractContextManager[None]:
     """Inside the block `observer` is run around each call of the function `owner.name`, for whom the guard here covers.
 
     It is a generator function of the call's arguments with one `yield`, which gives the call's result, or raises its error.
@@ -764,35 +706,15 @@ def observed(owner: Any, name: str, observer: Observer) -> Iterator[None]:
     where there is no such function.
     """
     member = _Observer(observer, guard_here())
-    with _CHANGING:
-        observers = _observers_of(owner, name)
-        observers.hold((*observers.members, member))
-    try:
-        yield
-    finally:
-        with _CHANGING:
-            observers.hold(tuple(other for other in observers.members if other is not member))
-            if not observers.members and observers.layer is not None:
-                observers.layer.slot.observers = None
-                _take_off_layer(owner, name, observers.layer)
 
+    def find() -> tuple[_Place, _Observer]:
+        slot = _slot_of(owner, name)
+        if slot.observers is None:
+            slot.observers = _Observers(slot, _step_of(owner, name))
+        static = isinstance(inspect.getattr_static(owner, name), (staticmethod, classmethod))
+        return _standing(slot, owner, name, static), member
 
-def _observers_of(owner: Any, name: str) -> _Observers:
-    """The observers of a function, put into its place where there are none yet."""
-    slot = getattr(getattr(owner, name), "explorer_slot", None)
-    if isinstance(slot, _Slot) and slot.observers is not None and name in vars(owner):
-        return slot.observers
-    observers = _Observers(_step_of(owner, name))
-    static = isinstance(inspect.getattr_static(owner, name), (staticmethod, classmethod))
-
-    def make(original: Callable[..., Any]) -> Any:
-        made = observers.replacement(original)
-        return staticmethod(made) if static else made
-
-    with guarding(observers.guard):
-        observers.layer = _put_on(owner, name, make, _Outermost)
-    observers.layer.slot.observers = observers
-    return observers
+    return _held(find)
 
 
 def _step_of(owner: Any, name: str) -> str:
@@ -803,7 +725,7 @@ def _step_of(owner: Any, name: str) -> str:
 # Values that each thread reads for itself -------------------------------------------------------------------------------
 
 
-class _View:
+class _View(_Place):
     """An attribute that has another value for those whom a guard covers, and for others the very object that it was.
 
     On a class it is a descriptor. On a module it is a property of a class that the module gets for the while; a function's
@@ -811,13 +733,13 @@ class _View:
     class, and has something in the attribute's place that each thread takes for what it is to see.
     """
 
-    def __init__(self, name: str, own: Any, inherited: Any) -> None:
-        self.name, self.own, self._inherited = name, own, inherited
-        self.values: tuple[tuple[Guard, Any], ...] = ()
+    def __init__(self, name: str, inherited: Any, *back: Attribute) -> None:
+        super().__init__(back)
+        self.name, self._inherited = name, inherited
 
     def here(self) -> Any:
         """The value for this thread."""
-        for guard, value in reversed(self.values):
+        for guard, value in reversed(self.holders):
             if guard.acts(self.name):
                 return value
         if self._inherited is _ABSENT:
@@ -855,8 +777,20 @@ class _Either:
         return type(self._explorer_view.here())
 
 
+class _OfModule(_View):
+    """The view that the class of a module has: it binds no function, and the module may set its attribute."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self.here()
+
+    def __set__(self, module: Any, value: Any) -> None:
+        vars(module)[self.name] = value
+
+
 class _Viewed(types.ModuleType):
     """The class of a module some of whose attributes each thread reads for itself."""
+
+    explorer_place: _Place
 
 
 @contextmanager
@@ -865,67 +799,54 @@ def added(owner: Any, name: str, value: Any) -> Iterator[None]:
 
     `owner` is a class or a module. Others find what they found before; after the block everything is exactly what it was.
     """
-    with _CHANGING:
-        view = _view_of(owner, name)
-        entry = (guard_here(), value)
-        view.values = (*view.values, entry)
-    try:
-        yield
-    finally:
-        with _CHANGING:
-            view.values = tuple(other for other in view.values if other is not entry)
-            if not view.values:
-                _take_off(owner, name, view)
+    holder = (guard_here(), value)
+    plain = isinstance(owner, type) or (callable(vars(owner).get(name)) and in_kernels(owner))
+    with nullcontext() if plain else _held(lambda: (_class_of(owner), holder)):
+        with _held(lambda: (_view_of(owner, name), holder)):
+            yield
+
+
+def _class_of(module: Any) -> _Place:
+    """The place of a module's class, for one that can have views."""
+    kind: Any = type(module)
+    if isinstance(module, _Viewed):
+        return module.explorer_place
+    bases = (_Viewed, kind) if kind is not types.ModuleType else (_Viewed,)
+    place = _Place([(module, "__class__", kind)])
+    place.stands = [(module, "__class__", type(kind.__name__, bases, {"explorer_place": place}))]
+    return place
 
 
 def _view_of(owner: Any, name: str) -> _View:
-    """The view in an attribute's place, put there where there is none."""
+    """The view in an attribute's place, or a new one."""
     own = vars(owner).get(name, _ABSENT)
-    if isinstance(owner, type):
-        if isinstance(own, _View):
-            return own
-        inherited = next((vars(kind)[name] for kind in owner.__mro__ if name in vars(kind)), _ABSENT)
-        view = _View(name, own, inherited)
-        setattr(owner, name, view)
-        return view
+    if isinstance(own, _View):
+        return own
     if type(own) is _Either:
         return own._explorer_view
-    if callable(own) and in_kernels(owner):
-        view = _View(name, own, own)
-        vars(owner)[name] = _Either(view)
-        return view
-    return _view_of_module(owner, name, own)
+    if isinstance(owner, type):
+        inherited = next((vars(kind)[name] for kind in owner.__mro__ if name in vars(kind)), _ABSENT)
+        view = _View(name, inherited, (owner, name, own))
+        view.stands = [(owner, name, view)]
+    elif callable(own) and in_kernels(owner):
+        view = _View(name, own, (owner, name, own))
+        view.stands = [(owner, name, _Either(view))]
+    else:
+        return _view_of_module(owner, name, own)
+    return view
+
+
+def _view_of_module(module: Any, name: str, own: Any) -> _View:
+    """The view that a module's class has for an attribute; a function is one in the module itself too."""
+    kind = type(module)
+    if isinstance(known := vars(kind).get(name), _View):
+        return known
+    function = [(module, name, own)] if _is_function(own) else []
+    view = _OfModule(name, getattr(module, name, _ABSENT), (kind, name, _ABSENT), *function)
+    view.stands = [(kind, name, view), *((module, name, _Either(view)) for _ in function)]
+    return view
 
 
 def in_kernels(module: types.ModuleType) -> bool:
     """Whether a Triton kernel may name the module: triton then takes no other class for a module."""
     return module.__name__.startswith("triton.") or module.__name__.endswith(("triton_helpers", "libdevice"))
-
-
-def _view_of_module(module: Any, name: str, own: Any) -> _View:
-    """The view that a module's class has for an attribute; the module has such a class while there is one."""
-    kind: Any = type(module)
-    if not issubclass(kind, _Viewed):
-        kind = type(kind.__name__, (_Viewed, kind) if kind is not types.ModuleType else (_Viewed,), {"explorer_views": {}})
-        module.__class__ = kind
-    views: dict[str, _View] = kind.explorer_views
-    if name not in views:
-        views[name] = view = _View(name, own, getattr(module, name, _ABSENT))
-        setattr(kind, name, property(lambda _: view.here(), lambda module, other: vars(module).update({name: other})))
-        if _is_function(own):
-            vars(module)[name] = _Either(view)
-    return views[name]
-
-
-def _take_off(owner: Any, name: str, view: _View) -> None:
-    """Put back what the view stands for; a module gets its own class again with the last of them."""
-    kind: Any = type(owner)
-    if not isinstance(owner, type) and name in getattr(kind, "explorer_views", ()):
-        del kind.explorer_views[name]
-        delattr(kind, name)
-        if not kind.explorer_views:
-            owner.__class__ = kind.__mro__[2]
-        if view.own is not _ABSENT:
-            vars(owner)[name] = view.own
-        return
-    _put_back(owner, name, view.own)

@@ -7,13 +7,14 @@ import threading
 import traceback
 import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from explorer.errors import InputError
+from explorer.observe import patch
 from explorer.observe.patch import (
     Guard,
     added,
@@ -390,6 +391,102 @@ def test_what_stands_in_plain_sight_may_be_taken_away_in_any_order(there: bool) 
     assert owner.name == 2
     second.__exit__(None, None, None)
     assert vars(owner) == ({"name": "own"} if there else {})
+
+
+# Errors of this file's own ----------------------------------------------------------------------------------------------
+
+
+def functions_of_patch() -> list[tuple[Any, str]]:
+    """Each function of the file: its module or class, and its name."""
+    owners = [patch, *(kind for kind in vars(patch).values() if isinstance(kind, type) and kind.__module__ == patch.__name__)]
+    return [
+        (owner, name)
+        for owner in owners
+        for name, function in vars(owner).items()
+        if isinstance(function, types.FunctionType) and function.__module__ == patch.__name__
+    ]
+
+
+class Failing:
+    """Makes a function of the file fail at one of its calls."""
+
+    def __init__(self, function: Callable[..., Any], number: int, error: type[BaseException]) -> None:
+        self.function, self.number, self.error = function, number, error
+        self.reached = False
+
+    def in_place(self) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            self.number -= 1
+            if self.number == 0:
+                self.reached = True
+                raise self.error("ours")
+            return self.function(*args, **kwargs)
+
+        return called
+
+
+def replaced_in_each_way() -> tuple[list[Any], Callable[[], None], list[Any]]:
+    """Owners with attributes of each kind; what replaces and observes them, and puts everything back; and what a call gave."""
+
+    class Kind:
+        number = 1
+
+        def method(self) -> str:
+            return "theirs"
+
+    module, for_kernels = types.ModuleType("sample"), types.ModuleType("triton.sample")
+    module.inner = for_kernels.inner = doubled  # type: ignore[attr-defined]
+    owner = SimpleNamespace(f=doubled, value=1)
+
+    given: list[Any] = []
+
+    def observer(x: int) -> Iterator[None]:
+        yield
+
+    def run() -> None:
+        with ExitStack() as stack:
+            stack.enter_context(guarding(Guard(lambda: True, {})))
+            for replacing in (replaced, replaced_pure):
+                stack.enter_context(replacing(owner, "f", lambda original: lambda x: original(x)))
+            for listening in (followed, preceded):
+                stack.enter_context(listening(owner, "f", lambda *args: None))
+            for _ in range(2):
+                stack.enter_context(observed(owner, "f", observer))
+            stack.enter_context(replaced(owner, "value", lambda value: value + 1))
+            stack.enter_context(added_in_plain_sight(owner, "new", 1))
+            for place, name in ((Kind, "number"), (Kind, "method"), (module, "inner"), (module, "new"), (for_kernels, "inner")):
+                stack.enter_context(added(place, name, doubled))
+            for argument in (4, None):
+                try:
+                    given.append(owner.f(argument))
+                except Exception as error:  # noqa: BLE001 whatever the caller gets
+                    given.append(type(error))
+
+    return [owner, Kind, module, for_kernels], run, given
+
+
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, KeyboardInterrupt])
+def test_whichever_function_of_the_file_fails_nothing_stays_replaced(error: type[BaseException]) -> None:
+    """At each call of each function, on the way in, in a call and on the way out: afterwards every owner is what it was.
+
+    A function that is replaced gives what it gives, or raises what it raises.
+    """
+    tried = 0
+    for place, name in functions_of_patch():
+        for number in range(1, 100):
+            owners, run, given = replaced_in_each_way()
+            before = [(type(one), dict(vars(one))) for one in owners]
+            failing = Failing(vars(place)[name], number, error)
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(place, name, failing.in_place())
+                with suppress(error):
+                    run()
+            assert [(type(one), dict(vars(one))) for one in owners] == before, (place, name, number)
+            assert given in ([8, TypeError], []) or error is KeyboardInterrupt, (place, name, number)
+            if not failing.reached:
+                break
+            tried += 1
+    assert tried > 150
 
 
 # Observing --------------------------------------------------------------------------------------------------------------
