@@ -1,8 +1,8 @@
 """End a process and all that it started, also what left its process group and its session, as daemons do.
 
 No process leaves its cgroup by itself, so one of cgroup's version 2 is made where this process may. Elsewhere on Linux `/proc`
-is walked: a process is found by its parents, by its session, and by a mark in the environment that it was started with. On other
-systems the process group ends, on Windows the process.
+is walked: a process is found by its parents, and by a mark in the environment that it was started with. On other systems the
+process group ends, on Windows the process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Descendants:
         self._process, self._group = process, _group_of(process.pid)
 
     def end(self) -> None:
-        """End them all now; a second time nothing happens."""
+        """End them all now; it may be called again."""
         if self._process is None:
             return
         group, self._group = self._group, None
@@ -115,15 +115,14 @@ def _end_group(group: Path) -> bool:
 
 
 class _Process(NamedTuple):
-    """What `/proc/PID/stat` says of a process: its state, such as "R", its parent and its session."""
+    """What `/proc/PID/stat` says of a process: its state, such as "R", and its parent."""
 
     state: str
     parent: int
-    session: int
 
 
 def _end_family(number: int | None, mark: str) -> None:
-    """End the processes that descend from a process, are of its session, or bear the mark; this process stays."""
+    """End a process, those that descend from it, and those that bear the mark; this process stays."""
     if not _PROC.is_dir():
         if number is not None and number != os.getpid() and hasattr(os, "killpg"):
             _send((number,), signal.SIGKILL, os.killpg)
@@ -151,7 +150,7 @@ def _end_family(number: int | None, mark: str) -> None:
 def _family(number: int | None, mark: str) -> dict[int, str]:
     """The processes of `_end_family` that still run, with the state of each."""
     processes = dict(_processes())
-    found = {each for each, one in processes.items() if number in (each, one.session) or _bears(each, mark)}
+    found = {each for each in processes if each == number or _bears(each, mark)}
     new = found
     while new:
         new = {each for each, one in processes.items() if one.parent in new} - found
@@ -164,8 +163,8 @@ def _processes() -> Iterator[tuple[int, _Process]]:
         if folder.name.isdecimal():
             with suppress(OSError):  # it has ended
                 # the name, in parentheses, may have any character
-                state, parent, _, session = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:4]
-                yield int(folder.name), _Process(state.decode(), int(parent), int(session))
+                state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+                yield int(folder.name), _Process(state.decode(), int(parent))
 
 
 def _bears(number: int, mark: str) -> bool:

@@ -17,13 +17,13 @@ from tests.processes import is_running
 
 pytestmark = [pytest.mark.compile, pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")]
 
-#: Starts a child, one in a session of its own, and a daemon whose parent has ended; then it waits, or ends.
+#: Starts a child with an environment, one in a session of its own, and a daemon whose parent has ended; then it waits, or ends.
 PROGRAM = """
 import json, os, subprocess, sys, time
 from explorer.process.descendants import end_this_process
 
 waits = [sys.executable, "-c", "import time; time.sleep(600)"]
-child, apart = subprocess.Popen(waits), subprocess.Popen(waits, start_new_session=True)
+child, apart = (subprocess.Popen(waits, env=env, stdout=2, start_new_session=True) for env in ({env}, None))
 daemon = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:], start_new_session=True, stdout=2).pid)"
 orphan = subprocess.run([sys.executable, "-c", daemon, *waits], stdout=subprocess.PIPE, text=True, start_new_session=True)
 print(json.dumps([os.getpid(), child.pid, apart.pid, int(orphan.stdout)]), flush=True)
@@ -32,10 +32,10 @@ print(json.dumps([os.getpid(), child.pid, apart.pid, int(orphan.stdout)]), flush
 
 
 @contextmanager
-def started(then: str) -> Iterator[tuple[Descendants, subprocess.Popen[str], list[int]]]:
+def started(then: str, env: str = "None") -> Iterator[tuple[Descendants, subprocess.Popen[str], list[int]]]:
     """Start the program: what ends it, its process, and the numbers of all its processes."""
     all_of_it = Descendants()
-    command = [sys.executable, "-c", PROGRAM.format(then=then)]
+    command = [sys.executable, "-c", PROGRAM.format(then=then, env=env)]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -62,16 +62,26 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("then", ["time.sleep(600)", "os.abort()", "while True: subprocess.Popen(waits, start_new_session=True)"])
-def test_all_end(then: str, way: str) -> None:
+@pytest.mark.parametrize(
+    ("then", "env"),
+    [
+        ("time.sleep(600)", "{}"),
+        ("while True: subprocess.Popen(waits, stdout=2, start_new_session=True)", "{}"),
+        ("os.abort()", "None"),  # its child is found by the mark alone
+    ],
+)
+def test_all_end(then: str, env: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the process waits, has ended itself or starts others all the time: once `end` returns, none of them runs."""
-    with started(then) as (all_of_it, process, numbers):
+    with started(then, env) as (all_of_it, process, numbers):
         if way == "cgroup" and all_of_it._group is None:
             pytest.skip("this process may make no cgroup")
         if then == "os.abort()":
             process.wait()
         assert all(is_running(number) for number in numbers[1:])
-        all_of_it.end()
+        with monkeypatch.context() as only:
+            if way == "cgroup":
+                only.setattr(descendants, "_end_family", lambda *_: None)
+            all_of_it.end()
         assert [number for number in numbers if is_running(number)] == []
         assert descendants._family(None, all_of_it._mark) == {}
         assert all_of_it._group is None
