@@ -75,19 +75,14 @@ def _instead_of(target: Target, told: bool) -> Iterator[None]:
 
 
 def run_call(
-    function: Callable[..., Any],
-    call: Call,
-    weigh: Callable[[Any], Any] = lambda t: t,
-    *,
-    told: bool = True,
-    begun: Callable[[], object] = lambda: None,
+    function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any] = lambda t: t, *, told: bool = True
 ) -> tuple[Any, dict[str, Any] | None]:
     """Call `function` with the call's arguments: (what it returned, gradients by name or None).
 
     Without `train` no graph for a backward is kept. With it, the sum of all floating outputs, each under `weigh`, is
     differentiated by every input and parameter that requires grad; their `.grad` is left alone. `told` is False for a
-    function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then. `begun` is
-    called before `function` is. The call's own function runs in eager mode, also where it compiles a part of itself.
+    function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then. The call's
+    own function runs in eager mode, also where it compiles a part of itself.
     """
     import torch
 
@@ -101,7 +96,6 @@ def run_call(
     in_place = shielded(lambda: _instead_of(absent, told), guard, "in place of the GPU") if absent else nullcontext()
     as_rank = call.cluster.joined() if call.cluster else nullcontext()
     with as_rank, eager, in_place, shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext():
-        begun()
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():

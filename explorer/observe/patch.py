@@ -738,10 +738,17 @@ class _View(_Place):
         self.name, self._inherited = name, inherited
 
     def here(self) -> Any:
-        """The value for this thread."""
-        for guard, value in reversed(self.holders):
-            if guard.acts(self.name):
-                return value
+        """The value for this thread; what it is otherwise where it cannot be told for whom this is."""
+        holders = self.holders
+        try:
+            for guard, value in reversed(holders):
+                if guard.acts(self.name):
+                    return value
+        except Exception as error:
+            for guard, _ in holders:
+                guard.lose(self.name, error)
+                if guard.essential:
+                    raise
         if self._inherited is _ABSENT:
             raise AttributeError(self.name)
         return self._inherited

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -15,7 +15,7 @@ from explorer.gpus.figures import Target
 from explorer.model.stage import Stage
 from explorer.model.unread import read
 from explorer.model.values import Event, Failure, Plain
-from explorer.observe.patch import Guard, shielded
+from explorer.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.process.progress import progress
 from explorer.process.ranks import count_started_processes
 from explorer.recording.arguments import absent_target, check_stages
@@ -92,8 +92,8 @@ def record(
     For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
     """
     require_installed("torch", "explorer.record", "full")
-    result, guard = Recording(), Guard(losses={})
-    result._guards.append(guard)
+    result = Recording()
+    lost: list[Failure] = []
     meta: dict[str, Plain] = {"name": name}
     absent_gpus: list[Target] = []
 
@@ -106,15 +106,22 @@ def record(
         return _recorded(result, device, absent, meta, stages, fresh)
 
     try:
-        with shielded(started, guard, "set up", "take down"):
+        with ExitStack() as stack:
+            try:
+                result._guards.append(Guard(losses={}))
+                stack.enter_context(shielded(started, result._guards[0], "set up", "take down"))
+            except ON_PURPOSE:
+                raise
+            except Exception as error:  # noqa: BLE001 what keeps explorer's errors from the program may be what failed
+                lost.append(Failure("record", "set up", f"{type(error).__name__}: {error}"))
             yield result
     except Exception as error:
         if absent_gpus:
-            _advise(error, guard)
+            _advise(error, result._guards[0])
         raise
     finally:
         if result._trace is None:  # whatever failed in explorer, the program ran, and there is a trace that says so
-            result._trace = Trace(meta=meta)
+            result._trace = Trace(meta=meta, failures=tuple(lost))
 
 
 def _advise(error: Exception, guard: Guard) -> None:

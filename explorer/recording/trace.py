@@ -221,13 +221,25 @@ class _Tracing:
     def _call_without_explorer(live: LiveFunction) -> None:
         """Call what torch alone compiled, for this machine: for a GPU that torch.cuda speaks of it would look for the driver."""
         assert live.compiled is not None
-        begun = partial(setattr, live, "begun", True)
         try:
-            live.returned, live.gradients_by_name = run_call(live.compiled, live.call, told=False, begun=begun)
-        except Exception:
-            if live.begun:
+            live.returned, live.gradients_by_name = run_call(_called_once(live), live.call, told=False)
+        except Exception as error:
+            if not live.begun:
+                live.returned = live.compiled(*live.call.args, **live.call.kwargs)  # `run_call` may be what failed
+            elif not _is_of_explorer(error):
                 raise
-            live.returned = live.compiled(*live.call.args, **live.call.kwargs)  # `run_call` may be what failed
+
+
+def _called_once(live: LiveFunction) -> Callable[..., Any]:
+    """What calls the compiled function, and keeps what it returned whatever fails in explorer afterwards."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        assert live.compiled is not None
+        live.begun = True
+        live.returned = live.compiled(*args, **kwargs)
+        return live.returned
+
+    return call
 
 
 def _is_of_explorer(error: BaseException) -> bool:
@@ -249,11 +261,11 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
         compiled=partial(kernels.start, recorder),
         launches=kernels.launches,
     )
-    with shielded(record_it, recorder.guard, "set up", "take down"):
+    with shielded(record_it, recorder.guard, "set up", "take down") as recorded:
+        told = recorded is not None  # else the compile is torch's own, for this machine
         try:
             live.compiled = _compiled_afresh(plan, recorder)
-            begun = partial(setattr, live, "begun", True)
-            live.returned, live.gradients_by_name = run_call(live.compiled, plan.call, begun=begun)
+            live.returned, live.gradients_by_name = run_call(_called_once(live), plan.call, told=told)
         except InterpretError as error:
             live.error = error
             recorder.failures.append(Failure("run", "interpreter", str(error)))

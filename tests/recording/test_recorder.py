@@ -16,8 +16,10 @@ import pytest
 import torch
 
 import explorer
+from explorer.observe.patch import Guard
 from explorer.observe.places import CallPaths, in_package
 from explorer.recording import finish
+from explorer.recording import record as record_room
 from explorer.recording import trace as tracing
 from explorer.recording.kernels import KernelRecorder
 from explorer.recording.recorder import Recorder, recording
@@ -324,9 +326,10 @@ def test_an_error_while_recording_ends_still_releases_the_lock() -> None:
 def test_an_error_in_setting_up_or_taking_down_leaves_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program runs as without explorer, its own errors go through, and the trace says what was lost."""
     x = torch.randn(4)
-    for name in ("__init__", "finish", "_frame", "__call__"):
+    of_recorder = [(Recorder, name) for name in ("__init__", "finish", "_frame", "__call__")]
+    for owner, name in [*of_recorder, (Guard, "__init__"), (Guard, "of"), (record_room, "shielded")]:
         with monkeypatch.context() as patched:
-            patched.setattr(Recorder, name, boom)
+            patched.setattr(owner, name, boom)
             torch._dynamo.reset()
             with explorer.record() as recorded:
                 result = torch.compile(program, backend="eager")(x)

@@ -426,3 +426,23 @@ def test_where_explorer_fails_the_program_has_what_it_asked_for(monkeypatch: pyt
     found = [trace.gradients[name] for name, _ in model.named_parameters()]
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, expected, strict=True))
     assert not explorer.trace(model, x, backend="aot_eager").result.requires_grad
+
+
+def test_what_the_function_returned_is_kept_whatever_fails_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of explorer's own after the call, or around it: the function is called once, and the trace has its result."""
+
+    calls: list[int] = []
+
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        calls.append(1)
+        return x.sin()
+
+    x = torch.randn(4, requires_grad=True)
+    for name in ("has_fractions", "differentiable", "interruptible"):
+        calls.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(f"explorer.live.call.{name}", None)
+            trace = explorer.trace(counted, x, train=True, backend="aot_eager")
+        assert torch.equal(trace.result, x.sin()) and calls == [1], name
+        assert any("NoneType" in failure.message for failure in trace.failures)
