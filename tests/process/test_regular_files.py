@@ -44,7 +44,9 @@ def link_to_device(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("make", "what"), [(pipe, "pipe"), (bound, "socket"), (device, "device"), (link_to_device, "device")], ids=lambda v: str(v)
+    ("make", "what"),
+    [(pipe, "pipe"), (bound, "socket"), (device, "device"), (link_to_device, "device")],
+    ids=lambda v: getattr(v, "__name__", v),
 )
 @pytest.mark.parametrize("read", [explorer.load, explorer.traced.ranks.load_ranks, timeline_of], ids=lambda v: v.__name__)
 def test_what_is_no_file_is_refused_and_not_waited_for(
