@@ -67,10 +67,17 @@ def compare_draws(eager: Sequence[Any], given: Sequence[Any]) -> Draws | None:
     infinite = ~rows.isfinite()
     rows = rows.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     statistics = list(_statistics(rows, infinite))
+    if not _is_coarse(eager[0].dtype):
+        statistics.append(_Statistic("the share of repeated values", _repeated(rows), 10 * MIN_SHARE))
     found = list(dict.fromkeys(statistic.name for statistic in statistics if _differs(statistic, count)))
     if _elements_differ(rows, count):
         found.insert(0, "the values of single elements")
     return Draws(not found, ", ".join(found), "" if found else _in_words(statistics, count))
+
+
+def _is_coarse(dtype: Any) -> bool:
+    """Whether a type has so few numbers that how random bits are cut decides how many of them repeat."""
+    return bool(dtype.is_floating_point and dtype.itemsize < 4)
 
 
 def _flat(value: Any) -> Any:
@@ -91,7 +98,6 @@ def _statistics(rows: Any, infinite: Any) -> Iterator[_Statistic]:
     yield _Statistic("the largest value", rows.amax(1), MIN_SHARE * width)
     yield _Statistic("the share of zeros", (rows == 0).double().mean(1), MIN_SHARE, rows.shape[1])
     yield _Statistic("the share of infinite or NaN", infinite.double().mean(1), 0.0, rows.shape[1])
-    yield _Statistic("the share of repeated values", _repeated(rows), 10 * MIN_SHARE)
     largest = rows.abs().amax(0).clamp_min(1e-300)
     for name, values in (
         (DISTRIBUTION, rows),
@@ -127,7 +133,7 @@ def _differs(statistic: _Statistic, count: int) -> bool:
     apart = abs(float(values[:count].mean() - values[count:].mean()))
     if apart <= _smallest_found(statistic, count):
         return False
-    return _is_most_extreme((_splits(count) @ values).abs())
+    return _is_most_extreme((_splits(count).to(values.device) @ values).abs())
 
 
 def _is_most_extreme(distances: Any) -> bool:
@@ -150,7 +156,7 @@ def _elements_differ(rows: Any, count: int) -> bool:
     import torch
 
     distances = torch.cdist(rows, rows, p=1.0)
-    signs = _splits(count)
+    signs = _splits(count).to(rows.device)
     energies = -((signs @ distances) * signs).sum(1)  # twice the distances between the halves less those within them
     by_chance = float(distances.sum()) / (2 * count - 1)  # the mean energy over all splits
     return float(energies[0]) > TIMES_APART * by_chance and _is_most_extreme(energies)
