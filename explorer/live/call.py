@@ -95,12 +95,30 @@ def run_call(
             function = seeing(function, absent)
     in_place = shielded(lambda: _instead_of(absent, told), guard, "in place of the GPU") if absent else nullcontext()
     as_rank = call.cluster.joined() if call.cluster else nullcontext()
-    with as_rank, eager, in_place, shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext():
+    with (
+        _grad_mode_kept(),
+        as_rank,
+        eager,
+        in_place,
+        shielded(call.ambient.again, guard, "autocast") if call.ambient else nullcontext(),
+    ):
         if call.train:
             return _differentiated(function, call, weigh)
         with torch.no_grad():
             with shielded(interruptible, guard_here(), "stop"):
                 return function(*call.args, **call.kwargs), None
+
+
+@contextmanager
+def _grad_mode_kept() -> Iterator[None]:
+    """Restore grad mode after the block: torch's own way out of it calls what sees the GPU, where Ctrl-C may come between."""
+    import torch
+
+    before = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(before)
 
 
 def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any]) -> tuple[Any, dict[str, Any]]:
