@@ -78,7 +78,7 @@ coverage: $(INSTALLED) $(BUILT) node_modules/.installed ## the lines that all te
 mutants: $(INSTALLED) ## 60 small mistakes in explorer/, and how many the tests find, after `make coverage`: up to an hour
 	$(BIN)/python benchmarks/mutants.py .cache/covered
 
-faults: $(INSTALLED) ## fail each function that runs while a program compiles, one after the other: an hour
+faults: $(INSTALLED) ## fail each function that runs while a program compiles, in four ways: hours, fewer with more JOBS
 	$(BIN)/python benchmarks/faults.py h100 --jobs $(JOBS)
 	$(BIN)/python benchmarks/faults.py record_h100 --jobs $(JOBS)
 	$(BIN)/python benchmarks/faults.py record --jobs $(JOBS)
