@@ -41,7 +41,7 @@ def disabled_functions(begin: Begin) -> Iterator[None]:
         def asked(callback: Any) -> None:  # for the stance, once Dynamo is off: else it would compile this
             if callback is not None:  # what asks is no wrapper of a disabled function
                 return
-            frame: FrameType | None = sys._getframe(2)  # behind what stands in the function's place
+            frame: FrameType | None = sys._getframe(3)  # behind what stands in the function's place and what guards this
             if frame is None or frame.f_code is not wrapper:
                 frame = _calling(wrapper)
             if frame is None:

@@ -242,7 +242,7 @@ class _Layer:
         guard, step, calls, original = self.guard, self.step, self.calls, self.original()
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            call, stack = _Call(), vars(calls).setdefault("stack", [])
+            call, stack, acts = _Call(), vars(calls).setdefault("stack", []), False
             stack.append(call)
             try:
                 acts = guard.thread == get_ident() or guard.acts(step)
@@ -257,7 +257,7 @@ class _Layer:
             finally:
                 stack.pop()
                 theirs, place, call.error, call.place = call.error, call.place, None, None
-            self.lose(failure)
+            self.lose(failure, acts)
             if call.returned:
                 return call.result
             if theirs is not None:
@@ -266,10 +266,10 @@ class _Layer:
 
         return guarded
 
-    def lose(self, error: Exception) -> None:
-        """Write down an error of explorer's in a part that the function does not need; raise it where torch needs the part."""
+    def lose(self, error: Exception, acts: bool) -> None:
+        """Write down an error of explorer's; raise it where the replacement acts for whoever asks, and torch needs it."""
         self.guard.lose(self.step, error)
-        if self.guard.essential:
+        if acts and self.guard.essential:
             raise error
 
 
@@ -281,12 +281,13 @@ class _Following(_Layer):
         guard, step = self.guard, self.step
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            result = self.below(*args, **kwargs)
+            result, acts = self.below(*args, **kwargs), False
             try:
-                if guard.thread == get_ident() or guard.acts(step):
+                acts = guard.thread == get_ident() or guard.acts(step)
+                if acts:
                     self.ours(result, *args, **kwargs)
             except Exception as error:  # noqa: BLE001 rule 5
-                self.lose(error)
+                self.lose(error, acts)
             return result
 
         return guarded
@@ -300,11 +301,13 @@ class _Preceding(_Layer):
         guard, step = self.guard, self.step
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
+            acts = False
             try:
-                if guard.thread == get_ident() or guard.acts(step):
+                acts = guard.thread == get_ident() or guard.acts(step)
+                if acts:
                     self.ours(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 rule 5
-                self.lose(error)
+                self.lose(error, acts)
             return self.below(*args, **kwargs)
 
         return guarded
@@ -314,23 +317,30 @@ class _Pure(_Layer):
     """What is called in place of a function that only computes something, and so may be called again where this fails."""
 
     def guarded(self) -> Callable[..., Any]:
-        """What calls the replacement; where it fails, the error is explorer's if the original has none."""
+        """What calls the replacement; where it fails, the error is explorer's if the original has no such error."""
         guard, step = self.guard, self.step
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            failure: Exception | None = None
+            acts = False
             try:
-                if guard.thread == get_ident() or guard.acts(step):
+                acts = guard.thread == get_ident() or guard.acts(step)
+                if acts:
                     return self.ours(*args, **kwargs)
             except Exception as error:
                 if isinstance(error, ON_PURPOSE):
                     raise
                 failure = error
-            if failure is not None and guard.essential:
-                self.lose(failure)
-            result = self.below(*args, **kwargs)
-            if failure is not None:
-                self.lose(failure)
+            else:
+                return self.below(*args, **kwargs)
+            if guard.essential:
+                self.lose(failure, acts)
+            try:
+                result = self.below(*args, **kwargs)
+            except Exception as error:
+                if (type(error), str(error)) != (type(failure), str(failure)):
+                    self.lose(failure, acts)
+                raise
+            self.lose(failure, acts)
             return result
 
         return guarded

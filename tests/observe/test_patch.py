@@ -235,10 +235,24 @@ def test_where_what_precedes_a_call_fails_the_function_is_called() -> None:
         owner.f(4)
 
 
-def test_a_guard_that_fails_lets_the_original_answer() -> None:
-    """Asking whom a replacement is for is explorer's part too."""
-    owner, guard = SimpleNamespace(f=doubled), Guard(fails, {})
-    with guarding(guard), replaced(owner, "f", lambda original: lambda x: 0):
+def test_a_pure_replacement_that_fails_is_named_also_where_the_original_fails_otherwise() -> None:
+    """The caller gets the original's error; the replacement's own is no loss where it is the same."""
+    for replacement, lost in ((fails, ["RuntimeError: ours"]), (lambda x: 1 // x, [])):
+        owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(losses={})
+        with guarding(guard), replaced_pure(owner, "f", lambda _, ours=replacement: ours), pytest.raises(ZeroDivisionError):
+            owner.f(0)
+        assert [failure.message for failure in guard.failures()] == lost
+
+
+@pytest.mark.parametrize("essential", [False, True])
+@pytest.mark.parametrize("replacing", [replaced, replaced_pure])
+def test_a_guard_that_fails_lets_the_original_answer(
+    replacing: Callable[..., Any], essential: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asking whom a replacement is for is explorer's part too, also where its answer is essential to those."""
+    owner, guard = SimpleNamespace(f=doubled), Guard(lambda: False, {}, essential=essential)
+    monkeypatch.setattr(Guard, "acts", fails)
+    with guarding(guard), replacing(owner, "f", lambda original: lambda x: 0):
         assert owner.f(3) == 6
     assert len(guard.failures()) == 1
 

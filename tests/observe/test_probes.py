@@ -44,20 +44,21 @@ class Replaced:
 def replacements(monkeypatch: pytest.MonkeyPatch) -> Replaced:
     """Count the replacements from here on; the one that all observers of a function share is noted apart."""
     seen = Replaced()
-    put_on = patch._put_on
+    arrange = patch._Slot.arrange
 
-    def counted(owner: Any, name: str, make: Any, *kind: Any) -> Any:
+    def counted(slot: Any) -> None:
+        (owner, name, _), *_ = slot.back
         before = vars(owner).get(name)
-        layer = put_on(owner, name, make, *kind)
-        others = [other for other in layer.slot.layers if not isinstance(other, patch._Outermost)]
-        if len(others) < len(layer.slot.layers):
-            seen.observed.add(layer.step)
-        seen.most[layer.step] = max(seen.most[layer.step], len(others))
-        if len(layer.slot.layers) > 1 and vars(owner).get(name) is not before:
-            seen.twice.append(layer.step)
-        return layer
+        arrange(slot)
+        step = patch._step_of(owner, name)
+        others = [layer for layer in slot.layers if slot.observers is None or layer is not slot.observers.layer]
+        if len(others) < len(slot.layers):
+            seen.observed.add(step)
+        seen.most[step] = max(seen.most[step], len(others))
+        if len(slot.layers) > 1 and vars(owner).get(name) is not before:
+            seen.twice.append(step)
 
-    monkeypatch.setattr(patch, "_put_on", counted)
+    monkeypatch.setattr(patch._Slot, "arrange", counted)
     return seen
 
 
