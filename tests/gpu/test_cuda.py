@@ -57,7 +57,10 @@ def test_the_cuda_target_moves_a_cpu_model_and_leaves_the_original() -> None:
 
 
 def test_training_gives_every_stage_each_time_and_plain_compiles_gradients() -> None:
-    """The backward, which autograd's own thread compiles, is recorded in a first and in a second trace alike."""
+    """The backward, which autograd's own thread compiles, is recorded in a first and in a second trace alike.
+
+    Another compile may time another config as the fastest, which adds up in another order: results are equal but for rounding.
+    """
     torch.manual_seed(0)
     model, x = Block().cuda(), torch.randn(32, 64, device="cuda", requires_grad=True)
     leaves = [x, *model.parameters()]
@@ -69,8 +72,8 @@ def test_training_gives_every_stage_each_time_and_plain_compiles_gradients() -> 
             assert {(stage, "forward"), (stage, "backward")} <= stages
     plain = torch.compile(model)(x)
     expected = torch.autograd.grad(plain.sum(), leaves)
-    assert torch.equal(trace.result, plain)
-    assert all(torch.equal(a, b) for a, b in zip(trace.gradients.values(), expected, strict=True))
+    torch.testing.assert_close(trace.result, plain)
+    torch.testing.assert_close(list(trace.gradients.values()), list(expected))
     assert all(row["equal"] for row in trace.check())
 
 
