@@ -31,7 +31,8 @@ def test_a_hanging_process_ends_though_nobody_ends_it(tmp_path: Path, monkeypatc
         finally:
             if process.poll() is None:
                 trial.end(process)
-        assert process.returncode == 1 and time.monotonic() - began >= limit + 1
+        # 1, or that of SIGSEGV: faulthandler reads the frames of threads that run on, such as one that imports torch
+        assert process.returncode and time.monotonic() - began >= limit + 1
         if trial._phase(tmp_path) == "launch":
             break  # else a loaded machine took all of that time to begin
     else:
