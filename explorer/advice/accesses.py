@@ -145,7 +145,7 @@ def strided_scans(whole: Whole) -> Iterator[Verdict]:
             Cost(
                 whole.seconds_of(wasted),
                 "estimated",
-                f"sectors of {SECTOR} bytes of which {each} are used, {whole.bandwidth}",
+                f"sectors of {SECTOR} bytes, {each} of them used, {whole.bandwidth}",
                 wasted,
                 beyond=True,
             ),

@@ -116,10 +116,9 @@ def compiled_apart(function: Any, backend: Any, options: Mapping[str, Any]) -> C
     """
     import torch
 
-    copied = with_copied_code(function)
-    if copied is function and isinstance(function, torch.nn.Module) and not isolates_recompiles():
-        copied = with_copied_code(function.forward)
-    return compiled_afresh(copied, backend, options)
+    if isinstance(function, torch.nn.Module) and not isolates_recompiles():
+        function = function.forward
+    return compiled_afresh(function, backend, options)
 
 
 def with_copied_code(function: Any) -> Any:

@@ -46,7 +46,7 @@ class _Statistic:
     name: str
     values: Any
     least: float
-    elements: int = 0  # of which each call's value is a share; 0 where it is no share
+    elements: int = 0  # how many elements a share is taken of; 0 where the number is no share
 
 
 def compare_draws(eager: Sequence[Any], given: Sequence[Any]) -> Draws | None:

@@ -267,7 +267,8 @@ class Editing:
             raise InputError(not_launched(made.kernel))
         step("trying the edit in a process of its own")
         asked = [(launch.before, launch.keywords) for launch in launches]
-        outcome = tried(Job(text, original, asked, launches[0].changed), self.edit.timeout)
+        changed = launches[0].changed if text.target is not None else ()  # for a prediction, which nothing measured needs
+        outcome = tried(Job(text, original, asked, changed), self.edit.timeout)
         if outcome.price.cost:
             made = self._priced(made, outcome.price, original, launches[0])
         if outcome.status != "ran":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from explorer.errors import InputError
@@ -18,33 +19,27 @@ class Fences:
     def __init__(self, args: Sequence[Any]) -> None:
         self._storages: dict[int, Any] = {}
         self._fences: list[tuple[int, Any, Any]] = []
-        self._number = 0
-        self._count = len(args)
-        self.args = tuple(self._argument(number, argument) for number, argument in enumerate(args, 1))
+        self.args = tuple(map_tensors(partial(self._fenced, number), argument) for number, argument in enumerate(args, 1))
 
-    def _argument(self, number: int, argument: Any) -> Any:
-        self._number = number
-        return map_tensors(self._fenced, argument)
-
-    def _fenced(self, tensor: Any) -> Any:
+    def _fenced(self, number: int, tensor: Any) -> Any:
         import torch
 
         if type(tensor) is not torch.Tensor or tensor.layout != torch.strided or not tensor.untyped_storage().nbytes():
             return tensor
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in self._storages:
-            self._storages[storage.data_ptr()] = self._with_fences(storage, tensor.device)
+            self._storages[storage.data_ptr()] = self._with_fences(number, storage, tensor.device)
         fenced = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         offset = tensor.storage_offset() + WIDTH // tensor.dtype.itemsize
         return fenced.set_(self._storages[storage.data_ptr()], offset, tensor.shape, tensor.stride())
 
-    def _with_fences(self, storage: Any, device: Any) -> Any:
+    def _with_fences(self, number: int, storage: Any, device: Any) -> Any:
         import torch
 
         count = storage.nbytes()
         whole = torch.full((count + 2 * WIDTH,), BYTE, dtype=torch.uint8, device=device)
         whole[WIDTH : WIDTH + count] = torch.empty(0, dtype=torch.uint8, device=device).set_(storage)
-        self._fences.append((self._number, whole[:WIDTH], whole[WIDTH + count :]))
+        self._fences.append((number, whole[:WIDTH], whole[WIDTH + count :]))
         return whole.untyped_storage()
 
     def raise_if_written(self) -> None:
@@ -53,8 +48,8 @@ class Fences:
             for fence, where in ((before, "before"), (behind, "behind")):
                 if changed := int((fence != BYTE).sum()):
                     raise InputError(
-                        f"it writes outside of its tensors: at least {changed} bytes {where} argument {number} of {self._count}. "
-                        "Keep each index below the number of elements"
+                        f"it writes outside of its tensors: at least {changed} bytes {where} argument {number} of "
+                        f"{len(self.args)}. Keep each index below the number of elements"
                     )
 
 

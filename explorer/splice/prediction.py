@@ -93,7 +93,7 @@ class Region:
 def prediction_of(
     text: KernelText, ladder: Ladder, args: Sequence[Any], changed: Sequence[int], original: str
 ) -> Prediction | None:
-    """The predicted time of a launch with these arguments, some of which it changes; None where no SASS can be read.
+    """Predict the time of a launch with these arguments, the `changed` ones written; None where no SASS can be read.
 
     Which arguments are read is that of the `original` source, as Inductor wrote it: an edit that is right reads the same, and may
     address them in any way.

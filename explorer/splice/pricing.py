@@ -26,8 +26,8 @@ def _price_of_kernel(text: KernelText, job: Job) -> Price:
     assert text.target is not None
     override = {text.form: text.form_text} if text.form else {}
     ladder = compile_ladder(text.source, text.name, text.target, text.config, override)
-    before = job.launches[0][0] if job.launches else None
-    prediction = prediction_of(text, ladder, before, job.changed, job.original.source) if before is not None else None
+    before, _ = job.launches[0]
+    prediction = prediction_of(text, ladder, before, job.changed, job.original.source)
     return Price(ladder_cost(ladder), dict(ladder.config), prediction.seconds if prediction is not None else None)
 
 

@@ -291,7 +291,7 @@ def test_of_several_ranks_in_one_log_the_first_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rest", [b"\t" + b"a" * 30_000_000, b"x\n" * 400_000], ids=["a long line", "many short lines"])
 def test_what_a_log_holds_counts_before_it_is_read(rest: bytes, tmp_path: Path) -> None:
-    """A few bytes of gzip can hold one line without end, or many, each of which is noted as damage."""
+    """A few bytes of gzip can hold one line without end, or many lines that are each noted as damage."""
     bomb = tmp_path / "bomb.log.gz"
     head = b'V1123 10:50:00.250000 9739 torch/x.py:12] {"one": {}}\n'
     bomb.write_bytes(gzip.compress(head + rest))
