@@ -5,8 +5,8 @@
     python benchmarks/memory.py --device cuda          on the attached GPU
 
 Each program is traced and runs once more. The allocator's figure for a graph is the bytes of the graph's inputs, and the most
-that was allocated beyond them while the graph ran, as torch's profiler saw it. The graph is given copies of its inputs that nobody
-else holds, so that it frees each where its code deletes it.
+that was allocated beyond them while the graph ran, as torch's profiler saw it. The graph is given copies of its inputs that
+nobody else holds, so that it frees each where its code deletes it. A peak "at least" so large is right if it is not more.
 """
 
 from __future__ import annotations
@@ -240,14 +240,16 @@ def called_with_copies(intervals: list[Interval]) -> Iterator[None]:
 
 
 def copied(inputs: Sequence[Any]) -> list[Any]:
-    """Copy tensors, each with the layout that it has, and as many bytes as it spans."""
+    """Copy tensors with their whole storages, which views of one storage share in the copies too."""
+    storages = {x.untyped_storage().data_ptr(): x.untyped_storage() for x in inputs if isinstance(x, torch.Tensor)}
+    copies = {place: storage.clone() for place, storage in storages.items()}
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        storage = copies[tensor.untyped_storage().data_ptr()]
+        return made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+
     return [copy(value) if isinstance(value, torch.Tensor) else value for value in inputs]
-
-
-def copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a tensor with its strides."""
-    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-    return made.copy_(tensor.detach())
 
 
 # The table ---------------------------------------------------------------------------------------------------------------
@@ -267,7 +269,7 @@ def main() -> None:
         for row in compared(name, make, given.device)
     ]
     outside = [row for row in rows if not row]
-    print(f"\n{len(rows)} graphs, {len(outside)} more than {MOST_OFF:.0%} off")
+    print(f"\n{len(rows)} graphs, {len(outside)} more than {MOST_OFF:.0%} off or outside of the stated range")
 
 
 def compared(name: str, make: Callable[[], Program], device: str) -> Iterator[bool]:
@@ -285,8 +287,10 @@ def compared(name: str, make: Callable[[], Program], device: str) -> Iterator[bo
     for artifact, allocator in zip(graphs, seen, strict=True):
         stated = max(row["live"] for row in trace.memory.timeline(artifact.frame, artifact.graph))
         off = (stated - allocator) / allocator
-        right = abs(off) <= MOST_OFF
-        print(f"| {name} | {artifact.graph} | {stated:,} | {allocator:,} | {off:+.1%} | {'' if right else 'off'} |", flush=True)
+        uncounted = [row["call"] for row in trace.memory.uncounted() if row["artifact"] == artifact.id]
+        right = abs(off) <= MOST_OFF or (bool(uncounted) and off <= 0)
+        note = f"at least, without {', '.join(uncounted)}" if uncounted else "" if right else "off"
+        print(f"| {name} | {artifact.graph} | {stated:,} | {allocator:,} | {off:+.1%} | {note} |", flush=True)
         yield right
 
 

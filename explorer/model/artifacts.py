@@ -550,11 +550,24 @@ class PerfHints(Record):
 
 
 @record
+class CallMemory(Record):
+    """What a library call allocates, measured: `line` of the output code, the most bytes at once, and those of its results."""
+
+    line: int
+    peak: int
+    kept: int
+
+
+@record
 class OutputCode(Record):
-    """The wrapper that Inductor wrote: its file's name, "" for a temporary one; `cached` for what a cache had."""
+    """The wrapper that Inductor wrote: its file's name, "" for a temporary one; `cached` for what a cache had.
+
+    `calls` has the library calls whose memory was measured.
+    """
 
     file: str
     cached: bool | None = None
+    calls: tuple[CallMemory, ...] | None = None
 
 
 # Kernels -----------------------------------------------------------------------------------------------------------------

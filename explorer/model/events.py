@@ -26,6 +26,7 @@ from explorer.model.artifacts import (
     Bisected,
     Bytecode,
     CacheLookup,
+    CallMemory,
     ChangedSetting,
     ChoiceForm,
     CompilationMetrics,
@@ -300,6 +301,13 @@ class OutputCodeText(OutputCode):
     text: str
 
 
+@record
+class LibraryMemory(Record):
+    """What the library calls of the output code allocate, measured."""
+
+    calls: tuple[CallMemory, ...]
+
+
 # Kernels -----------------------------------------------------------------------------------------------------------------
 
 
@@ -496,6 +504,7 @@ EVENTS: Mapping[str, type[Record]] = MappingProxyType(
         "cuda_graph": CudaGraphDecision,
         "perf_hint": GivenHint,
         "output_code": OutputCodeText,
+        "library_memory": LibraryMemory,
         "kernel_lines": KernelLines,
         "kernel": KernelText,
         **dict.fromkeys(FORMS, KernelFormText),

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from explorer.model.events import FxGraphText, OutputCodeText
 from explorer.model.stage import Emit
 from explorer.observe.cache_keys import AutogradKeys, Compared, KeyLog
 from explorer.observe.context import current_compile_id, graph_of
+from explorer.observe.library_memory import measured
 from explorer.observe.other_caches import artifacts_and_profiles, measured_choices, remote_caches, triton_compiles
 from explorer.observe.patch import is_replaced_here, observed
 from explorer.observe.structured import listening
@@ -104,7 +106,9 @@ class CacheWatch:
         name = f"{graph.cache_key}.py"
         if post_grad := getattr(graph, "inductor_post_grad_graph_str", ""):
             self._emit("post_grad", lambda: FxGraphText(text=post_grad, cached=True))
-        self._emit("output_code", lambda: OutputCodeText(text=graph.source_code, file=name, cached=True))
+        text = graph.source_code
+        self._emit("output_code", lambda: OutputCodeText(text=text, file=name, cached=True))
+        self._emit("library_memory", lambda: partial(measured, text))
 
     @contextmanager
     def kernels(self) -> Iterator[None]:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from explorer.model.events import OutputCodeText
 from explorer.model.stage import Emit, Facts, Unmade
 from explorer.observe.fx_copy import graph_facts
+from explorer.observe.library_memory import measured
 from explorer.observe.patch import guard_here, guarded, guarding, replaced
 from explorer.observe.scheduler_ir import Texts
 
+#: The kinds of events of `written_for_debugging`.
+WRITTEN = ("post_grad", "ir_pre_fusion", "ir_post_fusion", "output_code", "library_memory")
+
 
 @contextmanager
-def debug_calls(emit: Emit, listeners: Mapping[str, tuple[str, Callable[..., Facts | Unmade]]]) -> Iterator[None]:
+def debug_calls(emit: Emit, listeners: Mapping[str, Mapping[str, Callable[..., Facts | Unmade]]]) -> Iterator[None]:
     """Answer `V.debug.NAME(...)`, the calls behind TORCH_COMPILE_DEBUG=1, and record what each listener returns.
 
-    `listeners` has for each NAME a kind of event and the function that makes its facts of the call's arguments.
+    `listeners` has for each NAME the kinds of its events, in order, each with what makes its facts of the call's arguments.
     """
     from torch._inductor.debug import DebugContext
 
@@ -27,11 +32,11 @@ def debug_calls(emit: Emit, listeners: Mapping[str, tuple[str, Callable[..., Fac
             theirs = original(self, name)
             if name not in listeners:
                 return theirs
-            kind, facts = listeners[name]
 
             def make_call(theirs: Any) -> Any:
                 def call(*args: Any, **kwargs: Any) -> Any:
-                    emit(kind, lambda: facts(*args))
+                    for kind, facts in listeners[name].items():
+                        emit(kind, partial(facts, *args))
                     return theirs(*args, **kwargs)
 
                 return call
@@ -61,11 +66,11 @@ def written_for_debugging(emit: Emit) -> Iterator[None]:
         texts.forget()
         return record
 
-    listeners: dict[str, tuple[str, Callable[..., Facts | Unmade]]] = {
-        "fx_graph_transformed": ("post_grad", lambda gm, *rest: graph_facts(gm)),
-        "ir_pre_fusion": ("ir_pre_fusion", of_nodes),
-        "ir_post_fusion": ("ir_post_fusion", after_fusion),
-        "output_code": ("output_code", _output_code),
+    listeners: dict[str, dict[str, Callable[..., Facts | Unmade]]] = {
+        "fx_graph_transformed": {"post_grad": lambda gm, *rest: graph_facts(gm)},
+        "ir_pre_fusion": {"ir_pre_fusion": of_nodes},
+        "ir_post_fusion": {"ir_post_fusion": after_fusion},
+        "output_code": {"output_code": _output_code, "library_memory": _library_memory},
     }
     with debug_calls(emit, listeners):
         yield
@@ -75,3 +80,8 @@ def _output_code(path: str, *rest: Any) -> OutputCodeText:
     """Read the file of the wrapper, which also defines the kernels."""
     file = Path(path)  # AOTInductor's C++ is in a temporary file, whose name says nothing
     return OutputCodeText(text=file.read_text(encoding="utf-8"), file=file.name if file.suffix == ".py" else "")
+
+
+def _library_memory(path: str, *rest: Any) -> Unmade:
+    """Measure what the wrapper's library calls allocate, when the recording is first read."""
+    return partial(measured, Path(path).read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from explorer.observe import aot, autotuning, caches, compile_fx, cuda_graphs, d
 from explorer.observe.bytecode import bytecode
 from explorer.observe.compile_calls import compile_calls
 from explorer.observe.context import context
-from explorer.observe.debug_calls import written_for_debugging
+from explorer.observe.debug_calls import WRITTEN, written_for_debugging
 from explorer.observe.dynamo_graph import graph
 from explorer.observe.guards import guards
 from explorer.observe.kernel_lines import kernel_lines
@@ -45,7 +45,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("setting", settings, ("setting",)),
     Probe("process_groups", groups_at_compiles, ("process_groups",)),
     Probe("phase", dynamo.phases, ("phase",)),
-    Probe("cache", caches.lookups, ("cache", "post_grad", "output_code")),
+    Probe("cache", caches.lookups, ("cache", "post_grad", "output_code", "library_memory")),
     Probe("compilation_metrics", metrics.compilation_metrics, ("compilation_metrics",)),
     Probe("bytecode", bytecode, ("source", "bytecode", "dynamo_bytecode", "decompiled")),
     Probe("recompile", partial(dynamo.logged, kind="recompile", name="recompile_reasons"), ("recompile",)),
@@ -61,7 +61,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("fx_graph_runnable", compile_fx.runnable, ("fx_graph_runnable",)),
     Probe("pattern_match", patterns.pattern_matches, ("pattern_match",)),
     Probe("fx_pass", passes.passes, ("fx_pass", "fx_pass_idle")),
-    Probe("output_code", written_for_debugging, ("post_grad", "ir_pre_fusion", "ir_post_fusion", "output_code")),
+    Probe("output_code", written_for_debugging, WRITTEN),
     Probe("autotune", autotuning.algorithm_choices, ("autotune", "autotune_taken", "choice_source")),
     Probe("lowering", lowerings, ("lowering",)),
     Probe("fusion", verdicts, ("fusion",)),

@@ -1,7 +1,7 @@
 """The memory of a compiled graph: each buffer's birth, last use, size and reuse, and what backward keeps. Pure.
 
 The output code says by name what is allocated, freed and reused. The scheduler's IR states each buffer's layout. Sizes are those
-of the layout, without the allocator's rounding. Memory that a library call takes inside is not seen.
+of the layout, without the allocator's rounding. A library call's scratch memory is what the same call took when it was measured.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from explorer.model.artifacts import CompileCall, Fusion, SchedulerGraph
+from explorer.model.artifacts import CallMemory, CompileCall, Fusion, SchedulerGraph
 from explorer.model.integers import evaluated
 from explorer.model.records import typed
 from explorer.model.rows import TensorLayout
@@ -22,10 +22,10 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.questions.missing import explain_place
 from explorer.questions.modules import NOT_COMPUTED
-from explorer.questions.rows import MomentRow, PeakRow, StorageRow, UnreadRow
+from explorer.questions.rows import MomentRow, PeakRow, StorageRow, UncountedRow, UnreadRow
 from explorer.questions.tables import symbols
 from explorer.stages.fx_graph import input_names, node_lines
-from explorer.stages.inductor.output_code import calls_by_function, calls_in
+from explorer.stages.inductor.output_code import calls_by_function, calls_in, library_calls
 
 #: The number of bits in a dtype's name, and the bytes per element for names without one.
 BITS = re.compile(r"(\d+)")
@@ -39,6 +39,13 @@ IN_CPP = (
 )
 #: A message names at most this many storages of unknown size, and counts the others.
 MOST_NAMED = 4
+#: Calls that take no scratch memory on a GPU, as seen on an H100: cuBLAS keeps one workspace for all of them.
+FREE_ON_GPU = ("extern_kernels.mm", "extern_kernels.addmm", "extern_kernels.bmm", "extern_kernels.baddbmm")
+#: The namespace of torch's collectives, which take no memory of torch's allocator except for their results.
+COLLECTIVES = "c10d_functional."
+#: The kind of memory that a library call takes inside.
+SCRATCH = "scratch"
+NOT_MEASURED = "this call was not measured, so the scratch memory that it takes inside is unknown"
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,10 @@ class Layout:
 
 @dataclass
 class Storage:
-    """One piece of memory of a graph: the names that hold it, and its lifetime in the code."""
+    """One piece of memory of a graph: the names that hold it, and its lifetime in the code.
+
+    `measured` is its size where no layout says it, `serves` names the buffers that a call's scratch memory is for.
+    """
 
     names: list[str]
     kind: str
@@ -63,6 +73,8 @@ class Storage:
     last_use: int = 0
     freed: int | None = None
     holders: set[str] = field(default_factory=set)
+    measured: int | None = None
+    serves: Shape = ()
 
     def lives(self, step: int) -> bool:
         """Tell whether it is live after a statement; `_step` counts statements in the order in which they run."""
@@ -89,11 +101,12 @@ class Memory:
         """One row per piece of memory of a graph.
 
         `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output",
-        "saved for backward" or "constant"; `born`, `last_use` and `freed` are lines of the output code, `freed` None for what
-        is returned; `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the
-        FX nodes of the post-grad graph it holds, `lines` the user's lines these come from, "file:line"; of a frame that is all a
-        library's, the line that called it. `inputs` are those of `names` that come from the program, as it calls them:
-        "h.0.attn.weight" for a parameter, "x" for an argument.
+        "saved for backward", "constant", or "scratch" for what a library call takes inside, as the same call took when it was
+        measured; `born`, `last_use` and `freed` are lines of the output code, `freed` None for what is returned; `bytes` is None
+        where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the FX nodes of the post-grad
+        graph it holds, `lines` the user's lines these come from, "file:line"; of a frame that is all a library's, the line that
+        called it. `inputs` are those of `names` that come from the program, as it calls them: "h.0.attn.weight" for a
+        parameter, "x" for an argument.
         """
         rows = (dict(row) for artifact, storages in self._of(frame, graph) for row in self._rows(artifact, storages))
         return Rows(rows, StorageRow.__annotations__)
@@ -146,6 +159,15 @@ class Memory:
             for storage, row in zip(storages, self._rows(artifact, storages), strict=True)
         ]
 
+    def uncounted(self) -> Rows:
+        """One row per library call of unknown scratch memory: `line` of the output code, `call`, and the reason, `why`.
+
+        The graph of such a call takes at least the stated peak. On the CPU calls are measured, except very large ones and
+        those that draw random numbers. On a GPU none is measured; matrix products take no scratch memory there.
+        """
+        rows = (row for artifact, _ in self._graphs for row in _uncounted(artifact))
+        return Rows(rows, UncountedRow.__annotations__)
+
     def unread(self) -> Rows:
         """One row per graph of unknown memory, with the reason as `why`; other methods have no row for it."""
         cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
@@ -172,12 +194,14 @@ class Memory:
                 continue
             rows = self.peak(artifact.frame, artifact.graph)
             peak = sum(row["bytes"] or 0 for row in rows)
-            all_sized = all(row["bytes"] is not None for row in self.table(artifact.frame, artifact.graph))
-            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {'at most' if all_sized else 'at least'}"
+            uncounted = _uncounted(artifact)
+            unsized = [row for row in self.table(artifact.frame, artifact.graph) if row["bytes"] is None]
+            bound = "at least" if unsized or uncounted else "at most"
+            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {bound}"
             where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
             kept = sum(row["bytes"] or 0 for row in self.saved() if row["artifact"] == artifact.id)
-            unsized = [row for row in self.table(artifact.frame, artifact.graph) if row["bytes"] is None]
-            lines.append(head + where + (f"; {readable(kept)} kept for backward" if kept else "") + _left_out(unsized))
+            kept_text = f"; {readable(kept)} kept for backward" if kept else ""
+            lines.append(head + where + kept_text + _left_out(unsized) + _unmeasured(uncounted))
         return "\n".join(lines) or "no output code, so nothing is known of memory"
 
 
@@ -188,6 +212,15 @@ def _left_out(rows: Sequence[Mapping[str, Plain]]) -> str:
     named = ", ".join(f"{row['names'][0]} ({'×'.join(row['size']) or 'no layout'})" for row in rows[:MOST_NAMED])
     more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
     return f"; not counted, since only the run knows the size: {named}{more}"
+
+
+def _unmeasured(rows: Sequence[UncountedRow]) -> str:
+    """Name the calls of unknown scratch memory; "" if there are none."""
+    if not rows:
+        return ""
+    named = ", ".join(f"{row['call']} in line {row['line']}" for row in rows[:MOST_NAMED])
+    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+    return f"; not counted, since it was not measured: the scratch memory of {named}{more}"
 
 
 def readable(size: float) -> str:
@@ -242,7 +275,7 @@ def _kind(storage: Storage, *, saved: bool, returned: bool) -> str:
 
 def _nodes_and_lines(storage: Storage, origins: Mapping[str, tuple[Shape, Shape]]) -> tuple[Shape, Shape]:
     """List the FX nodes that a storage holds, and the user's lines they come from."""
-    held = [origins[name] for name in storage.names if name in origins]
+    held = [origins[name] for name in (*storage.names, *storage.serves) if name in origins]
     nodes, lines = (tuple(dict.fromkeys(one for pair in held for one in pair[n])) for n in (0, 1))
     return nodes, lines
 
@@ -274,6 +307,27 @@ def _peak(moments: Sequence[MomentRow], storages: Sequence[Storage], rows: Seque
     pairs = zip(storages, rows, strict=True)
     live = sorted((row for s, row in pairs if s.lives(top["step"])), key=lambda row: -(row["bytes"] or 0))
     return [{**row, "peak_line": top["line"], "share": (row["bytes"] or 0) / max(1, top["live"])} for row in live]
+
+
+def _measured_calls(artifact: Artifact) -> dict[int, CallMemory]:
+    """What the library calls of a graph allocated when they were measured, by their lines of the output code."""
+    return {call.line: call for call in (typed(CallMemory, one) for one in artifact.data.get("calls", ()))}
+
+
+def _uncounted(artifact: Artifact) -> list[UncountedRow]:
+    """The library calls of a graph whose scratch memory nobody measured."""
+    if artifact.language == "cpp":
+        return []
+    measured = _measured_calls(artifact)
+    on_gpu = "device='cuda" in artifact.text
+    return [
+        UncountedRow(
+            frame=artifact.frame, graph=artifact.graph, artifact=artifact.id, line=line, call=place.name, why=NOT_MEASURED
+        )
+        for place in library_calls(artifact)
+        for line in place.lines
+        if line not in measured and COLLECTIVES not in place.name and not (on_gpu and place.name in FREE_ON_GPU)
+    ]
 
 
 def _returned_names(trace: TraceData, artifact: Artifact) -> tuple[set[str], set[str]]:
@@ -332,7 +386,7 @@ def _called_from(trace: TraceData, frame: str) -> str:
 def _sizes(trace: TraceData, artifact: Artifact, storages: Iterable[Storage]) -> list[int | None]:
     """The bytes of each storage of a graph; None where its layout or the value of a symbol is not known."""
     values = symbol_values(trace, artifact.frame)
-    return [size_in_bytes(storage.layout, values) if storage.layout else None for storage in storages]
+    return [size_in_bytes(storage.layout, values) if storage.layout else storage.measured for storage in storages]
 
 
 def size_in_bytes(layout: Layout, values: Mapping[str, int]) -> int | None:
@@ -386,6 +440,7 @@ class _Code(NamedTuple):
 
     functions: Mapping[str, ast.FunctionDef]
     declared: Mapping[str, Layout]
+    shared: Mapping[str, str]
 
     @staticmethod
     def of(artifact: Artifact) -> _Code:
@@ -393,10 +448,11 @@ class _Code(NamedTuple):
         try:
             tree = parsed(artifact.text)
         except SyntaxError:
-            return _Code({}, {})
+            return _Code({}, {}, {})
         every = list(statements(tree))
         calls_by_function.answer(artifact, calls_in(every))
-        return _Code({node.name: node for node in every if isinstance(node, ast.FunctionDef)}, _declared(every))
+        functions = {node.name: node for node in every if isinstance(node, ast.FunctionDef)}
+        return _Code(functions, _declared(every), _shared(every))
 
 
 @once
@@ -419,10 +475,12 @@ def _storages(trace: TraceData, artifact: Artifact) -> list[Storage]:
     if call is None:
         return []
     results = _results_of_calls(trace, artifact)
-    reader = _Reader({**code.declared, **_layouts(trace, artifact)}, code.functions, results)
+    calls = _measured_calls(artifact)
+    values = symbol_values(trace, artifact.frame)
+    reader = _Reader({**code.declared, **_layouts(trace, artifact)}, code.functions, results, calls, values)
     line, names = _arguments(call)
     for name in names:
-        reader.born(name, "input", line)
+        reader.given(name, line, code.shared.get(name, name))
     reader.read(call.body)
     return reader.storages
 
@@ -451,6 +509,16 @@ def _declared(nodes: Iterable[ast.AST]) -> dict[str, Layout]:
         if isinstance(node, ast.Assign) and _called(node.value) == "rand_strided" and isinstance(node.targets[0], ast.Name):
             layouts[node.targets[0].id] = _layout(node.value)
     return layouts
+
+
+def _shared(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """Map each input that is a view of a storage of several to that storage: `name = torch.as_strided(storage, size, stride)`."""
+    return {
+        node.targets[0].id: next(_names(node.value.args[0]))
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name)
+        if _called(node.value) == "as_strided" and isinstance(node.value.args[0], ast.Name)
+    }
 
 
 def _layouts(trace: TraceData, artifact: Artifact) -> dict[str, Layout]:
@@ -483,6 +551,15 @@ def _takers(functions: Iterable[ast.FunctionDef]) -> dict[str, dict[str, str]]:
     return takers
 
 
+def _written(statement: ast.Assign | ast.Expr) -> Iterator[str]:
+    """The names that a statement binds, and those that its call writes to as `out`."""
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        yield from _names(target)
+    for keyword in statement.value.keywords if isinstance(statement.value, ast.Call) else ():
+        if keyword.arg == "out":
+            yield from _names(keyword.value)
+
+
 def _called(node: ast.AST) -> str:
     """The last part of the name of the function that an expression calls, "" where it calls none."""
     return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
@@ -504,17 +581,31 @@ class _Reader:
         layouts: Mapping[str, Layout],
         functions: Mapping[str, ast.FunctionDef],
         results: Mapping[str, Sequence[Layout | None]],
+        calls: Mapping[int, CallMemory],
+        values: Mapping[str, int],
     ) -> None:
         self.storages: list[Storage] = []
         self._held: dict[str, Storage] = {}
         self._layouts = layouts
         self._functions = functions
         self._results = results
+        self._calls = calls
+        self._values = values
+        self._scratch: Storage | None = None
         self._takers = _takers(functions.values())
         self._parts: dict[str, dict[str, Storage]] = {}
         self._lists: dict[str, list[Storage | None]] = {}
         self._makers: dict[str, str] = {}
         self._step = 0
+
+    def given(self, name: str, line: int, storage: str) -> None:
+        """Begin an input's storage, or hold it once more where an earlier input is a view of the same."""
+        if storage in self._held:
+            self._renamed(name, self._held[storage], line)
+            return
+        self.born(name, "input", line, self._layouts.get(storage))
+        if storage != name:
+            self._held[storage] = self._held[name]
 
     def born(self, name: str, kind: str, line: int, layout: Layout | None = None, made_by: str = "") -> None:
         """Begin a storage with this name."""
@@ -528,6 +619,7 @@ class _Reader:
         """Read statements in order, also inside `with`, `if` and `for`."""
         for statement in statements:
             self._step += 1
+            self._end_scratch(statement.lineno)
             if isinstance(statement, (ast.With, ast.If, ast.For)):
                 self.read(statement.body)
             elif isinstance(statement, ast.Delete):
@@ -540,6 +632,35 @@ class _Reader:
                 self._assigned(statement.targets[0].id, statement)
             elif isinstance(statement, ast.Expr):
                 self._ran(statement)
+            if isinstance(statement, (ast.Assign, ast.Expr)) and statement.lineno in self._calls:
+                self._took(statement, self._calls[statement.lineno])
+
+    def _took(self, statement: ast.Assign | ast.Expr, measured: CallMemory) -> None:
+        """Begin what a library call allocates: results that no layout states, and its scratch memory until the next line."""
+        line, who = statement.lineno, self._maker(statement.value)
+        born = (storage.layout for storage in self.storages if storage.steps[0] == self._step)
+        results = sum(size_in_bytes(layout, self._values) or 0 for layout in born if layout)
+        if measured.kept > results and isinstance(statement, ast.Assign):
+            self._unstated(ast.unparse(statement.targets[0]), line, measured.kept - results, who)
+            results = measured.kept
+        if measured.peak > results:
+            names, size, serves = [f"scratch of line {line}"], measured.peak - results, tuple(_written(statement))
+            self._scratch = Storage(names, SCRATCH, line, None, (self._step, None), who, measured=size, serves=serves)
+            self.storages.append(self._scratch)
+
+    def _unstated(self, name: str, line: int, size: int, who: str) -> None:
+        """Begin the results of a call whose layouts are unknown, as one piece that lives until the last of their names goes."""
+        rest = Storage([name], "temporary", line, None, (self._step, None), who, holders={name}, measured=size)
+        self.storages.append(rest)
+        parts = self._parts.setdefault(name, {})
+        parts.update({taken: rest for taken in self._takers.get(name, {}) if taken not in parts})
+        parts.setdefault(name, rest)
+
+    def _end_scratch(self, line: int) -> None:
+        """End the scratch memory of the call before."""
+        if self._scratch is not None:
+            self._ends(self._scratch, line)
+            self._scratch = None
 
     def _assigned(self, name: str, statement: ast.Assign) -> None:
         value, line = statement.value, statement.lineno

@@ -148,6 +148,17 @@ class MomentRow(TypedDict):
     unsized: int
 
 
+class UncountedRow(TypedDict):
+    """A library call whose scratch memory is not known, and why, a row of `Memory.uncounted`; `line` is of the output code."""
+
+    frame: str
+    graph: str
+    artifact: str
+    line: int
+    call: str
+    why: str
+
+
 class UnreadRow(TypedDict):
     """A graph whose memory is not known, and why, a row of `Memory.unread`."""
 

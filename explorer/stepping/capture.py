@@ -199,7 +199,7 @@ def _inductor_graphs(captured: Captured) -> Iterator[None]:
         if under_way:
             under_way[-1].file = path
 
-    listeners: Any = {"fx_graph_transformed": ("post_grad", passes_done), "output_code": ("output_code", written)}
+    listeners: Any = {"fx_graph_transformed": {"post_grad": passes_done}, "output_code": {"output_code": written}}
     doing: Any = _Doing()
     with (
         observed(compile_fx, "_recursive_joint_graph_passes", joint_passes),

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "compiled_fn": "tests/compilers/test_own.py",
     **dict.fromkeys(("profile", "run_times"), "tests/timing, made when a profile is read in"),
     "symbolic_steps": "tests/stepping/test_symbolic.py, made when asked for",
+    "library_memory": "tests/observe/test_library_memory.py",
     "log_record": "tests/logs/test_read.py, made when a log is read",
     "bisection": "tests/bisecting/test_painted.py, made when a bisection is shown",
     "iree_target": "tests/compilers/test_iree.py",

@@ -17,7 +17,7 @@ import torch
 import explorer
 from explorer.model.records import blank
 from explorer.model.rows import SchedulerNode
-from explorer.model.values import Artifact
+from explorer.model.values import Artifact, plain
 from explorer.questions import memory
 from explorer.questions.memory import element_size, readable
 from explorer.traced import Trace
@@ -347,6 +347,59 @@ return (buf0, buf1, )
     memory = code(body).memory
     assert not untold(repr(memory), "16 B", "at least", "buf1", "u0×4")
     assert [row["unsized"] for row in memory.timeline()] == [0, 1]
+
+
+# What library calls take inside ----------------------------------------------------------------------------------------
+
+SORTED = """
+x, = args
+buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)
+extern_kernels.mm(x, x, out=buf0)
+buf1 = torch.ops.aten.sort.stable(buf0, stable=False)
+del buf0
+buf2 = buf1[0]
+del buf1
+return (buf2, )
+"""
+
+
+def with_calls(trace: Trace, *calls: tuple[int, int, int]) -> Trace:
+    """The trace, with what its library calls allocated: line, the most at once, and the results."""
+    measured = tuple({"line": line, "peak": peak, "kept": kept} for line, peak, kept in calls)
+    return replace(trace, artifacts=(replace(trace.artifacts[0], data=plain({"file": "", "calls": measured})),))
+
+
+def test_scratch_memory_lives_while_its_call_runs() -> None:
+    """It is a row of its own until the next line, and counts at the peak; so do results that no layout states."""
+    memory = with_calls(code(SORTED), (4, 100, 0), (5, 60, 48)).memory
+    assert [(r["names"], r["kind"], r["bytes"], r["born"], r["freed"], r["made_by"]) for r in memory.table()[1:]] == [
+        (("scratch of line 4",), "scratch", 100, 4, 5, "extern_kernels.mm"),
+        (("buf1", "buf2"), "output", 48, 5, None, "torch.ops.aten.sort.stable"),
+        (("scratch of line 5",), "scratch", 12, 5, 6, "torch.ops.aten.sort.stable"),
+    ]
+    assert [(row["line"], row["live"]) for row in memory.timeline()] == [(3, 16), (4, 116), (5, 76), (6, 48)]
+    assert memory.figures().peak == sum(row["bytes"] for row in memory.peak()) == 116
+    assert memory.uncounted() == () and not untold(repr(memory), "116 B at most")
+
+
+def test_calls_that_were_not_measured_are_named_beside_the_peak() -> None:
+    """The peak is then the least; a row has the call's line. On a GPU matrix products take no scratch memory."""
+    rows = with_calls(code(SORTED), (4, 0, 0)).memory.uncounted()
+    assert [(row["line"], row["call"]) for row in rows] == [(5, "torch.ops.aten.sort.stable")]
+    assert [row["line"] for row in code(SORTED).memory.uncounted()] == [4, 5]
+    on_gpu = code(SORTED, "x = rand_strided((2, 2), (2, 1), device='cuda:0', dtype=torch.float32)").memory
+    assert [row["line"] for row in on_gpu.uncounted()] == [5]
+    assert not untold(repr(on_gpu), "at least", "scratch", "torch.ops.aten.sort.stable", "line 5")
+
+
+def test_inputs_that_share_their_memory_are_one_piece() -> None:
+    """Backward is given query, key and value as views of one tensor: its bytes count once, until the last view goes."""
+    body = "q, k, x = args\nk0.run(q)\ndel q\nk1.run(k, x)\ndel k\nreturn (x, )"
+    layouts = "_shared_storage_0 = rand_strided((64, ), (1, ), device='cpu', dtype=torch.float32)\n"
+    layouts += "".join(f"{name} = torch.as_strided(_shared_storage_0, (32, ), (2, ))\n" for name in "qk")
+    layouts += "x = rand_strided((2, ), (1, ), device='cpu', dtype=torch.float32)"
+    rows = code(body, layouts).memory.table()
+    assert [(r["names"], r["bytes"], r["freed"]) for r in rows] == [(("q", "k"), 256, 6), (("x",), 8, None)]
 
 
 # Figures -----------------------------------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from explorer.model.artifacts import Kernel
-from explorer.model.events import OutputCodeText
-from explorer.model.records import typed
-from explorer.model.stage import KernelPlace, Stage, text_artifact
+from explorer.model.events import LibraryMemory, OutputCodeText
+from explorer.model.records import changed, typed
+from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
 from explorer.model.values import BUFFER, LAUNCH, Artifact, Event, Link, once
@@ -20,6 +21,8 @@ from explorer.stages.inductor.library_calls import nodes_of_calls
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import BLANK
 
+#: The kind of event that says what library calls allocate; it comes behind the output code that has them.
+MEMORY = "library_memory"
 #: How a call into a library is known: it makes the buffer that an extern kernel's scheduler node writes.
 EXTERN = "extern kernel"
 #: How the name of a function of a library begins.
@@ -32,6 +35,21 @@ def render(event: Event, id: str) -> Artifact:
     """The wrapper's file; of cpp_wrapper it is Python around C++, of AOTInductor all of it is C++."""
     language = "cpp" if _cpp_wrapper.is_cpp(typed(OutputCodeText, event.data).text) else "python"
     return text_artifact(event, id, "Output code", language)
+
+
+def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
+    """Add what the library calls allocate to the output code that has them."""
+    code: Event | None = None
+    for event in events:
+        if event.kind != MEMORY:
+            if code is not None:
+                yield code
+            code = event
+        elif code is not None and (code.frame, code.graph) == (event.frame, event.graph):
+            calls = typed(LibraryMemory, event.data).calls
+            code = replace(code, data=changed(typed(OutputCodeText, code.data), calls=calls)) if calls else code
+    if code is not None:
+        yield code
 
 
 #: The functions of a wrapper, each with the lines and names of its calls.
@@ -176,6 +194,8 @@ STAGE = Stage(
     title="Output code",
     language="python",
     render=render,
+    gather=gather,
+    consumes=(MEMORY,),
     kinds=kinds,
     kernels=library_calls,
     link=link,

@@ -1,0 +1,251 @@
+"""Measure the scratch memory of library calls on the CPU: each call of the output code runs once more, alone.
+
+Inductor's code does not say what a library allocates inside. The wrapper's statements run on tensors without data, its kernels
+do nothing, and each library call is given real tensors of the same layouts. torch's allocator reports what the call takes.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import Any
+
+from explorer.model.artifacts import CallMemory
+from explorer.model.events import LibraryMemory
+from explorer.model.records import changed
+from explorer.model.syntax import parsed, statements
+from explorer.stages.inductor.cpp_wrapper import is_cpp
+from explorer.stages.inductor.output_code import LIBRARIES
+
+#: The operators that run again: those of torch itself, which do nothing but compute.
+NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "prims")
+#: The most multiplications of a graph's calls together, a second on two cores, and the most bytes that one call is given.
+MAX_WORK, MAX_BYTES = 2e10, 1 << 29
+#: Decompositions take some ten times as many operations as a product of the same sizes.
+DECOMPOSITIONS = ("linalg", "svd", "eig", "qr", "lu", "cholesky", "lstsq")
+#: The name in a wrapper's namespace that each library call is given to.
+MEASURE = "_explorer_measure"
+#: What torch's allocator is not asked for where a wrapper's inputs are made.
+ALLOCATIONS = ("rand_strided", "empty_strided_cpu", "empty_strided")
+CHECKS = ("assert_size_stride", "assert_alignment")
+
+
+def measured(text: str) -> LibraryMemory:
+    """Measure the library calls of output code; none where it does not run on the CPU alone."""
+    if is_cpp(text) or any(device in text for device in ("_cuda(", "'cuda", "_xpu(", "'xpu")):
+        return LibraryMemory(calls=())
+    calls: list[CallMemory] = []
+    # a thread of its own has none of the caller's modes, autocast and profilers
+    thread = Thread(target=lambda: calls.extend(_Measured(text).calls()))
+    thread.start()
+    thread.join()
+    return LibraryMemory(calls=tuple(calls))
+
+
+class _NotMeasured(Exception):
+    """A call that does not run again."""
+
+
+class _Nothing:
+    """A kernel or a check in the place of the wrapper's own, which does nothing."""
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        """Do nothing."""
+
+    run = __call__
+
+
+class _Measured:
+    """The calls of one wrapper. Calls of equal layouts and constants run once."""
+
+    def __init__(self, text: str) -> None:
+        self._tree = parsed(text)
+        self._seen: dict[str, tuple[CallMemory, Any]] = {}
+        self._calls: list[CallMemory] = []
+        self._work = 0.0
+
+    def calls(self) -> list[CallMemory]:
+        """Run the wrapper's statements, and return what each of its library calls allocated."""
+        functions = {node.name: node for node in statements(self._tree) if isinstance(node, ast.FunctionDef)}
+        call, inputs = functions.get("call"), functions.get("get_args") or functions.get("benchmark_compiled_module")
+        if call is None or inputs is None:
+            return []
+        space, names = self._namespace(), dict[str, Any]()
+        for statement in (*_assigned(inputs.body), *_flat(call.body)):
+            _run(_through(statement, MEASURE), space, names)
+        return self._calls
+
+    def _namespace(self) -> dict[str, Any]:
+        """Make what the wrapper's module has: its imports, and kernels that do nothing."""
+        space: dict[str, Any] = {}
+        for statement in self._tree.body:
+            if isinstance(statement, ast.Assign) and "async_compile" in ast.unparse(statement.value):
+                space[ast.unparse(statement.targets[0])] = _Nothing()
+            elif isinstance(statement, (ast.Import, ast.ImportFrom, ast.Assign)):
+                _run(statement, space, space)
+        space.update(dict.fromkeys(ALLOCATIONS, _without_data), **dict.fromkeys(CHECKS, _Nothing()))
+        space[MEASURE] = self._measure
+        return space
+
+    def _measure(self, line: int, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run a library call on real tensors, note what it allocated, and return tensors without data like its results."""
+        from torch.utils._pytree import tree_map
+
+        key = f"{function} {tree_map(_layout, (args, kwargs))}"
+        if key not in self._seen:
+            self._check(function, (args, kwargs))
+            given, named = tree_map(_with_data, (args, kwargs))
+            result, peak, kept = _allocated(partial(function, *given, **named))
+            self._seen[key] = CallMemory(line=line, peak=peak, kept=kept), tree_map(_like, result)
+        measured, result = self._seen[key]
+        self._calls.append(changed(measured, line=line))
+        return tree_map(_like, result)
+
+    def _check(self, function: Any, given: Any) -> None:
+        """Raise _NotMeasured for a call that must not run again, or that takes too long."""
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        namespace = getattr(function, "namespace", "aten")  # extern_kernels has functions of torch's, without one
+        if namespace not in NAMESPACES or _draws(function, *given):
+            raise _NotMeasured
+        tensors = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        work = _work(str(function), [tensor.numel() for tensor in tensors])
+        if self._work + work > MAX_WORK or sum(_span(tensor) * tensor.itemsize for tensor in tensors) > MAX_BYTES:
+            raise _NotMeasured
+        self._work += work
+
+
+def _draws(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Tell whether a call draws random numbers, which would change those that the program draws next."""
+    import torch
+
+    packet = getattr(function, "overloadpacket", None)
+    if packet is None:
+        return False
+    names = [argument.name for argument in function._schema.arguments]
+    if "dropout_p" in names:  # attention, which draws for its dropout alone
+        return bool({**dict(zip(names, args, strict=False)), **kwargs}.get("dropout_p", 0))
+    return any(torch.Tag.nondeterministic_seeded in getattr(packet, name).tags for name in packet.overloads())
+
+
+def _work(name: str, sizes: Iterable[int]) -> float:
+    """Estimate the multiplications of an operator by its tensors' sizes: exact for a product with its result."""
+    largest = sorted(sizes)[-3:]
+    product = math.sqrt(math.prod((*largest, *largest[-1:] * (3 - len(largest)))))
+    return product * (10 if any(word in name for word in DECOMPOSITIONS) else 1)
+
+
+def _allocated(call: Callable[[], Any]) -> tuple[Any, int, int]:
+    """Run a call; return its result, the most bytes that it had allocated at once, and those allocated at its end.
+
+    torch's older profiler hears of each allocation of its thread. Unlike the newer one it writes nothing to the terminal, and a
+    profile of the program's in another thread does not disturb it.
+    """
+    import torch
+    from torch.autograd import _disable_profiler_legacy, _enable_profiler_legacy, profiler_legacy
+
+    _enable_profiler_legacy(profiler_legacy.profile(profile_memory=True).config())
+    try:
+        with torch.no_grad():  # as in the wrapper; a recurrent network keeps more where gradients are on
+            result = call()
+    finally:
+        records = _disable_profiler_legacy()
+    live = peak = 0
+    for record in (record for of_thread in records for record in of_thread if record.kind() == "memory_alloc"):
+        live += record.cpu_memory_usage()
+        peak = max(peak, live)
+    return result, peak, max(live, 0)
+
+
+# Statements --------------------------------------------------------------------------------------------------------------
+
+
+def _flat(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a function that compute, in order."""
+    for statement in body:
+        if isinstance(statement, (ast.With, ast.If, ast.For)):
+            yield from _flat(statement.body)
+        elif isinstance(statement, (ast.Assign, ast.Expr)) and "args" not in _names(statement):
+            yield statement
+
+
+def _assigned(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that make a wrapper's inputs."""
+    return (statement for statement in body if isinstance(statement, ast.Assign))
+
+
+def _names(statement: ast.stmt) -> set[str]:
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+
+
+class _Through(ast.NodeTransformer):
+    """Rewrite `library(a, b)` as `measure(line, library, a, b)`."""
+
+    def __init__(self, measure: str) -> None:
+        self._measure = measure
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        if not ast.unparse(node.func).startswith(LIBRARIES):
+            self.generic_visit(node)
+            return node
+        called = ast.Name(self._measure, ast.Load())
+        return ast.copy_location(ast.Call(called, [ast.Constant(node.lineno), node.func, *node.args], node.keywords), node)
+
+
+def _through(statement: ast.stmt, measure: str) -> ast.stmt:
+    return ast.fix_missing_locations(_Through(measure).visit(statement))  # type: ignore[no-any-return]
+
+
+def _run(statement: ast.stmt, space: dict[str, Any], names: dict[str, Any]) -> None:
+    """Run one statement. What it would have made is missing where it fails, and so are the calls that need that."""
+    with suppress(Exception):
+        exec(compile(ast.Module([statement], []), "<output code>", "exec"), space, names)
+
+
+# Tensors -----------------------------------------------------------------------------------------------------------------
+
+
+def _without_data(size: Any, stride: Any, *others: Any, dtype: Any = None, **ignored: Any) -> Any:
+    """Make a tensor without data, in the place of one that the wrapper allocates."""
+    import torch
+
+    return torch.empty_strided(size, stride, dtype=dtype or others[-1], device="meta")
+
+
+def _like(value: Any) -> Any:
+    """Make a tensor of the same layout without data; return what is no tensor as it is."""
+    import torch
+
+    return _without_data(value.shape, value.stride(), dtype=value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _with_data(value: Any) -> Any:
+    """Make a tensor of the same layout: the identity, which each decomposition takes, or zeros where those are indices."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    tensor = torch.zeros(_span(value), dtype=value.dtype).as_strided(value.shape, value.stride())
+    if (value.is_floating_point() or value.is_complex()) and 0 not in value.stride():
+        (tensor.diagonal(dim1=-2, dim2=-1) if tensor.dim() > 1 else tensor).fill_(1)
+    return tensor
+
+
+def _layout(value: Any) -> Any:
+    """Return what a call's memory depends on of an argument."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    return str((tuple(value.shape), value.stride(), value.dtype))
+
+
+def _span(tensor: Any) -> int:
+    """Count the elements from a tensor's first to its last."""
+    steps: list[int] = [(size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+    return 1 + sum(steps) if tensor.numel() else 0

@@ -1,0 +1,129 @@
+"""The scratch memory of library calls: each call of the output code runs once more, alone, and the allocator is asked."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+import explorer
+from explorer.model.artifacts import OutputCode
+from explorer.model.records import typed
+from explorer.observe import library_memory
+from explorer.observe.library_memory import measured
+
+HEAD = """
+import torch
+from torch._inductor.select_algorithm import extern_kernels
+from torch._inductor.async_compile import AsyncCompile
+aten = torch.ops.aten
+empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu
+reinterpret_tensor = torch._C._dynamo.guards._reinterpret_tensor
+async_compile = AsyncCompile()
+cpp_fused_0 = async_compile.cpp_pybinding(['float*'], '''this is no C++''')
+"""
+
+
+def code(body: str, given: str) -> str:
+    """Output code with this body of `call`, and these inputs."""
+    lines = ["class Runner:", "    def call(self, args):", *(f"        {line}" for line in body.strip().splitlines())]
+    lines += ["def get_args():", *(f"    {line}" for line in given.strip().splitlines())]
+    return HEAD + "\n".join(lines)
+
+
+X = "x = rand_strided((64, 64), (64, 1), device='cpu', dtype=torch.float32)"
+SORTED = code(
+    "buf0 = empty_strided_cpu((64, 64), (64, 1), torch.float32)\ncpp_fused_0(x, buf0)\nbuf1 = aten.sort.default(buf0, 0)", X
+)
+
+
+def test_a_call_takes_its_results_and_its_scratch_memory() -> None:
+    """A sort keeps values and indices, and takes a little more; torch's profiler saw the same when the test ran it."""
+    (call,) = measured(SORTED).calls
+    x = torch.zeros(64, 64)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        torch.sort(x, 0)
+    sizes = [e.nbytes() for e in profiled.profiler.kineto_results.events() if e.name() == "[memory]" and e.nbytes() > 0]
+    assert call.kept == 64 * 64 * (4 + 8)
+    assert call.peak == sum(sizes) > call.kept
+    assert SORTED.splitlines()[call.line - 1].endswith("aten.sort.default(buf0, 0)")
+
+
+def test_results_are_given_on_to_later_calls() -> None:
+    """A part of a call's result, and a view of a buffer, are what the next call is given, with their layouts."""
+    body = """
+buf0 = aten.linalg_qr.default(x)
+buf1 = buf0[0]
+buf2 = empty_strided_cpu((32, 64), (64, 1), torch.float32)
+extern_kernels.mm(reinterpret_tensor(buf1, (32, 64), (64, 1), 0), x, out=buf2)
+buf3 = aten.sort.default(buf2)
+"""
+    calls = measured(code(body, X)).calls
+    assert [call.kept for call in calls] == [2 * 64 * 64 * 4, 0, 32 * 64 * (4 + 8)]
+
+
+def test_equal_calls_run_once() -> None:
+    """Calls of the same operator, layouts and constants are measured together; each has its own line."""
+    body = "buf0 = aten.sort.default(x, 0)\nbuf1 = aten.sort.default(x, 0)\nbuf2 = aten.sort.default(x, 1)"
+    first, second, third = measured(code(body, X)).calls
+    assert (first.peak, first.line + 1) == (second.peak, second.line) and third.line == second.line + 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "buf0 = torch.ops.mylib.launch_missiles.default(x)",
+        "buf0 = torch.ops._c10d_functional.all_reduce.default(x, 'sum', '0')",
+        "buf0 = aten.bernoulli.default(x)",
+        "buf0 = aten._scaled_dot_product_flash_attention_for_cpu.default(x, x, x, 0.1)",
+        "buf0 = aten.sort.default(missing)",
+    ],
+)
+def test_what_must_not_run_again_is_not_measured(body: str) -> None:
+    """A user's operator, a collective, and what draws random numbers do not run; nor does a call whose input is unknown."""
+    before = torch.random.get_rng_state()
+    assert measured(code(body, X)).calls == ()
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_large_call_is_not_measured() -> None:
+    """A product that takes long does not run; a call after it does."""
+    body = "buf0 = aten.mm.default(y, y)\nbuf1 = aten.sort.default(x)"
+    given = f"{X}\ny = rand_strided((16384, 16384), (16384, 1), device='cpu', dtype=torch.float32)"
+    (call,) = measured(code(body, given)).calls
+    assert call.kept == 64 * 64 * (4 + 8)
+
+
+def test_code_of_a_gpu_is_not_measured() -> None:
+    """The allocator of a GPU is another."""
+    assert measured(SORTED.replace("'cpu'", "'cuda:0'")).calls == ()
+
+
+def test_a_profile_of_the_program_goes_on() -> None:
+    """A recording may be read while the program profiles itself: neither disturbs the other."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        calls = measured(SORTED).calls
+        torch.ones(2).sin()
+    assert len(calls) == 1 and any(event.key == "aten::sin" for event in profiled.key_averages())
+
+
+@pytest.mark.compile
+def test_a_trace_counts_what_a_call_took_in_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peak of the graph is the allocator's; the calls are measured when the trace is first read, and not by this thread."""
+    threads: list[bool] = []
+    allocated = library_memory._allocated
+    monkeypatch.setattr(
+        library_memory,
+        "_allocated",
+        lambda call: (threads.append(threading.current_thread() is threading.main_thread()), allocated(call))[1],
+    )
+    x = torch.rand(64, 96)
+    trace = explorer.trace(lambda x: torch.linalg.qr(x)[0] @ x, x, target="cpu")
+    assert threads == []
+    calls = typed(OutputCode, trace.find("output_code")[0].data).calls
+    assert calls and threads and not any(threads) and trace.memory.uncounted() == ()
+    (scratch,) = [row for row in trace.memory.table() if row["kind"] == "scratch"]
+    assert trace.memory.figures().peak == x.nbytes + max(call.peak for call in calls)
+    assert "linalg_qr" in scratch["made_by"] and scratch["lines"] and scratch in trace.memory.table(graph="inference")
