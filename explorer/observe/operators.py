@@ -28,7 +28,7 @@ def operator_call(part: Any) -> OperatorCall | None:
     node = _origin(inner)
     call = OperatorCall(operator="", operations=None, template=is_loops(part), buffer=next(written_names(part), ""))
     if node is None:
-        return call
+        return changed(call, results=_output_layouts(inner))
     called, arguments = str(getattr(node.target, "overloadpacket", node.target)), _bound(node)
     count = _operations(node, called, arguments)
     dtype = _dtype(arguments)
@@ -76,6 +76,23 @@ def _result_layouts(node: Any) -> tuple[TensorLayout, ...]:
     aliases = [stated.alias_info is not None for stated in returns]
     aliases += [False] * (len(values) - len(aliases))
     return tuple(_layout(one, alias) for one, alias in zip(values, aliases, strict=False))
+
+
+def _output_layouts(inner: Any) -> tuple[TensorLayout, ...] | None:
+    """Size, stride and dtype of each output of a call that no FX node stands for, as `aten.sort.stable` for `aten.sort`."""
+    outputs = getattr(inner, "outputs", None)
+    if not isinstance(outputs, (list, tuple)):
+        return None
+    returns = getattr(getattr(inner.op_overload, "_schema", None), "returns", ())
+    aliases = [stated.alias_info is not None for stated in returns]
+    return tuple(_buffer_layout(one, alias) for one, alias in zip(outputs, aliases, strict=False)) or None
+
+
+def _buffer_layout(buffer: Any, alias: bool) -> TensorLayout:
+    if not hasattr(buffer, "get_stride"):
+        return TensorLayout()
+    size, stride = (tuple(map(str, numbers)) for numbers in (buffer.get_size(), buffer.get_stride()))
+    return TensorLayout(size=size, stride=stride, dtype=str(buffer.get_dtype()), alias=alias)
 
 
 def _layout(tensor: Any, alias: bool) -> TensorLayout:

@@ -250,6 +250,10 @@ def several_results(x: Any) -> Any:
     return torch.linalg.qr(x.cos())[0] * 2
 
 
+def another_overload(x: Any) -> Any:
+    return torch.sort(x.repeat(1, 128), 1)[0] * 2  # lowered to aten.sort.stable, which is no node of the graph
+
+
 def most_alive(run: Callable[[], object]) -> int:
     """The most bytes of distinct storages that the local names of the generated `call` hold before any of its lines."""
     seen = [0]
@@ -278,7 +282,9 @@ def most_alive(run: Callable[[], object]) -> int:
 
 @pytest.mark.compile
 @pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex operators")
-@pytest.mark.parametrize("function", [attention, complex_numbers, view_of_a_result, untaken_result, several_results])
+@pytest.mark.parametrize(
+    "function", [attention, complex_numbers, view_of_a_result, untaken_result, several_results, another_overload]
+)
 def test_the_peak_is_that_of_the_storages_that_are_there(function: Callable[[Any], Any]) -> None:
     """The generated wrapper runs, its kernels interpreted: the most bytes alive at a line are those that the table says.
 
