@@ -220,7 +220,7 @@ def _append_collectives(whole: wire.CollectivesInfo, part: wire.CollectivesInfo,
 
 
 def _append_memory(whole: wire.MemoryInfo, part: wire.MemoryInfo, name: str) -> None:
-    for key in ("table", "timeline", "unread"):
+    for key in ("table", "timeline", "unread", "uncounted"):
         rows: Any = part.get(key)
         if rows is not None:
             given: Any = whole

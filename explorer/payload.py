@@ -473,7 +473,12 @@ def _memory(trace: TraceData, cells: Mapping[str, str]) -> wire.MemoryInfo:
         return {}
     memory = memory_of(trace)
     table = [{**row, "lines": [_place(cells, line) for line in row["lines"]]} for row in memory.table()]
-    return {"table": _rows(table), "timeline": _rows(memory.timeline()), "unread": _rows(memory.unread())}
+    return {
+        "table": _rows(table),
+        "timeline": _rows(memory.timeline()),
+        "unread": _rows(memory.unread()),
+        "uncounted": _rows(memory.uncounted()),
+    }
 
 
 def _collectives(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.CollectivesInfo:

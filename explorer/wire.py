@@ -21,7 +21,17 @@ from explorer.model.artifacts import (
 )
 from explorer.model.rows import JudgedValue, Setting
 from explorer.questions.priced_collectives import OverlapRow, PricedRow
-from explorer.questions.rows import BufferRow, Cost, GroupCost, GroupRow, InlinedRow, MomentRow, StorageRow, UnreadRow
+from explorer.questions.rows import (
+    BufferRow,
+    Cost,
+    GroupCost,
+    GroupRow,
+    InlinedRow,
+    MomentRow,
+    StorageRow,
+    UncountedRow,
+    UnreadRow,
+)
 
 Names = list[str]
 #: Facts of which the front end shows whatever there is.
@@ -328,6 +338,7 @@ class MemoryInfo(TypedDict, total=False):
     table: list[StorageRow]
     timeline: list[MomentRow]
     unread: list[UnreadRow]
+    uncounted: list[UncountedRow]
 
 
 class CollectiveInfo(PricedRow):

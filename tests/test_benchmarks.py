@@ -148,3 +148,19 @@ def test_the_counts_of_the_rooms_are_those_of_the_source(tmp_path: Path) -> None
         "signatures with Any, inside torch: 1 of 1, 100.0%; with Any, Plain or object: 1 of 1, 100.0%",
     ):
         assert line in printed.splitlines()
+
+
+def test_the_stated_peak_of_memory_is_the_allocators(cache: str) -> None:
+    """benchmarks/memory.py prints a row per graph, with the peak that a trace states and the one that torch's profiler saw."""
+    script = SCRIPT.with_name("memory.py")
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache}
+    command = [sys.executable, str(script), "--only", "qr", "embedding bag, trained"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, _, *found = rows(done.stdout)
+    assert [row[:2] for row in found] == [
+        ["qr", "inference"],
+        ["embedding bag, trained", "forward"],
+        ["embedding bag, trained", "backward"],
+    ]
+    assert all(stated == allocated for _, _, stated, allocated, *_ in found)

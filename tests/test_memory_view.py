@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from explorer.traced import Trace
+from tests.facts import untold
 from tests.in_tab import load_axe, serious
 
 
@@ -114,6 +115,14 @@ def test_the_chart_has_the_keys_of_a_slider(opened, trained: Trace) -> None:
     for key, point in keys.items():
         tab.keyboard.press(key)
         assert chart.get_attribute("aria-valuenow") == str(point), key
+
+
+def test_calls_of_unknown_scratch_memory_are_named(opened, replayed) -> None:
+    """The peak is then the least, and the sentence says which call is left out, with its line."""
+    trace = replayed("attention-torch2.11-cuda")
+    (call,) = trace.memory.uncounted()
+    text = memory(opened(trace)).inner_text()
+    assert not untold(text, "at least", "scratch memory", call["call"], f"line {call['line']}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -84,7 +84,10 @@ def assert_no_spill(trace: TraceData) -> None:
 
 
 def assert_peak_memory(trace: TraceData, under: float) -> None:
-    """Assert that the peak memory of every graph is under so many bytes, inputs included: see `Trace.memory`."""
+    """Assert that the peak memory of every graph is under so many bytes, inputs included: see `Trace.memory`.
+
+    The scratch memory of the library calls that `trace.memory.uncounted()` names is not counted.
+    """
     __tracebackhide__ = True
     _number(under)
     check(rules.over_peak(_trace(trace), under))

@@ -17,8 +17,8 @@ export class Memory {
     const { memory } = store.payload;
     const graphs = new Map((memory.table ?? []).map((row) => [`${row.frame} ${row.graph}`, row]));
     const about =
-      "Sizes are those of the buffers' layouts, without the allocator's rounding " +
-      "and without what library calls take inside.";
+      "Sizes are those of the buffers' layouts, without the allocator's rounding. " +
+      "Scratch is what a library call takes inside, as the same call took when it was measured.";
     this.element = element(
       "div",
       { class: "panel scrolled", tabindex: 0 },
@@ -30,7 +30,7 @@ export class Memory {
   }
 
   /** @param {MemoryInfo} memory @param {{ frame: string, graph: string }} of */
-  graph({ table = [], timeline = [] }, { frame, graph }) {
+  graph({ table = [], timeline = [], uncounted = [] }, { frame, graph }) {
     /** @param {{ frame: string, graph: string }} row */
     const mine = (row) => row.frame === frame && row.graph === graph;
     const points = timeline.filter(mine);
@@ -71,7 +71,8 @@ export class Memory {
     const parts = [element("h3", {}, `${frame} ${graph}`), storages.element];
     /** @param {number} line */
     const goToSource = (line) => goTo(output < 0 ? line : leading(this.store, output, line, rows));
-    if (points.length) parts.splice(1, 0, new MemoryChart(points, rows, goToSource).element);
+    if (points.length)
+      parts.splice(1, 0, new MemoryChart(points, rows, uncounted.filter(mine), goToSource).element);
     return parts;
   }
 }

@@ -3,7 +3,7 @@
 
 import { baseName, button, bytes, element, listed, plural } from "./dom.js";
 
-/** @import { MomentRow, StorageRow } from "./wire.js" */
+/** @import { MomentRow, StorageRow, UncountedRow } from "./wire.js" */
 
 // So many storages of unknown size are named, the others counted; as in explorer/questions/memory.py.
 const MOST_NAMED = 4;
@@ -14,9 +14,10 @@ export class MemoryChart {
   /**
    * @param {MomentRow[]} points
    * @param {StorageRow[]} rows of the same graph
+   * @param {UncountedRow[]} uncounted its calls of unknown scratch memory
    * @param {(line: number) => void} goTo shows a line of the output code, and where it came from
    */
-  constructor(points, rows, goTo) {
+  constructor(points, rows, uncounted, goTo) {
     this.points = points;
     this.rows = rows;
     this.goTo = goTo;
@@ -27,7 +28,7 @@ export class MemoryChart {
     this.now = element("div", { class: "memory-now" });
     const rowsAt = this.alive.map((alive) => alive.filter((row) => !isInput(row)).length);
     this.now.style.setProperty("--rows", String(Math.min(MOST_LISTED, Math.max(...rowsAt))));
-    const { bound, leftOut } = boundOf(rows);
+    const { bound, leftOut } = boundOf(rows, uncounted);
     const [most, live] = [bytes(highest.allocated), bytes(highest.live)];
     const what = "allocated memory over the lines of the output code";
     /** @type {HTMLElement} */
@@ -200,17 +201,24 @@ function byLine(rows, lineOf) {
 }
 
 /**
- * "at most", or "at least" where storages whose size only the run knows are left out, with the names of
- * those.
+ * "at most", or "at least" where storages whose size only the run knows, or the scratch memory of calls, are
+ * left out, with the names of those.
  *
  * @param {StorageRow[]} rows
+ * @param {UncountedRow[]} uncounted
  */
-function boundOf(rows) {
+function boundOf(rows, uncounted) {
   const left = rows.filter((row) => row.bytes === null);
-  if (!left.length) return { bound: "at most", leftOut: "" };
   const names = left.map((row) => `${row.names[0]} (${row.size.join("×") || "no layout"})`);
-  const leftOut = `; not counted, since only the run knows the size: ${listed(names, MOST_NAMED)}`;
-  return { bound: "at least", leftOut };
+  const calls = uncounted.map(({ call, line }) => `${call} in line ${line}`);
+  const why = {
+    "since only the run knows the size: ": names,
+    "since it was not measured: the scratch memory of ": calls,
+  };
+  const leftOut = Object.entries(why).flatMap(([reason, what]) =>
+    what.length ? [`; not counted, ${reason}${listed(what, MOST_NAMED)}`] : [],
+  );
+  return { bound: leftOut.length ? "at least" : "at most", leftOut: leftOut.join("") };
 }
 
 /** @param {MomentRow} point @param {boolean} isPeak */

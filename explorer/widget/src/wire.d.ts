@@ -451,11 +451,25 @@ export interface UnreadRow {
   why: string;
 }
 
+/**
+ * A library call whose scratch memory is not known, and why, a row of `Memory.uncounted`; `line` is of the
+ * output code.
+ */
+export interface UncountedRow {
+  frame: string;
+  graph: string;
+  artifact: string;
+  line: number;
+  call: string;
+  why: string;
+}
+
 /** What is live in each compiled graph; {} where there is no output code. */
 export interface MemoryInfo {
   table?: StorageRow[];
   timeline?: MomentRow[];
   unread?: UnreadRow[];
+  uncounted?: UncountedRow[];
 }
 
 /**
