@@ -288,8 +288,10 @@ def compared(name: str, make: Callable[[], Program], device: str) -> Iterator[bo
         stated = max(row["live"] for row in trace.memory.timeline(artifact.frame, artifact.graph))
         off = (stated - allocator) / allocator
         uncounted = [row["call"] for row in trace.memory.uncounted() if row["artifact"] == artifact.id]
-        right = abs(off) <= MOST_OFF or (bool(uncounted) and off <= 0)
-        note = f"at least, without {', '.join(uncounted)}" if uncounted else "" if right else "off"
+        rows = trace.memory.table(artifact.frame, artifact.graph)
+        left_out = [*uncounted, *(row["names"][0] for row in rows if row["bytes"] is None)]
+        right = abs(off) <= MOST_OFF or (bool(left_out) and off <= 0)
+        note = f"at least, without {', '.join(left_out)}" if left_out else "" if right else "off"
         print(f"| {name} | {artifact.graph} | {stated:,} | {allocator:,} | {off:+.1%} | {note} |", flush=True)
         yield right
 

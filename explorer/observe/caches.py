@@ -18,7 +18,7 @@ from explorer.model.events import FxGraphText, OutputCodeText
 from explorer.model.stage import Emit
 from explorer.observe.cache_keys import AutogradKeys, Compared, KeyLog
 from explorer.observe.context import current_compile_id, graph_of
-from explorer.observe.library_memory import measured
+from explorer.observe.library_memory import LibraryCalls
 from explorer.observe.other_caches import artifacts_and_profiles, measured_choices, remote_caches, triton_compiles
 from explorer.observe.patch import is_replaced_here, observed
 from explorer.observe.structured import listening
@@ -62,6 +62,7 @@ class CacheWatch:
         self._modules: list[tuple[str, str, Any]] = []
         self._keys = KeyLog()
         self._autograd_keys = AutogradKeys()
+        self._library_calls = LibraryCalls()
 
     @contextmanager
     def graphs(self) -> Iterator[None]:
@@ -108,7 +109,7 @@ class CacheWatch:
             self._emit("post_grad", lambda: FxGraphText(text=post_grad, cached=True))
         text = graph.source_code
         self._emit("output_code", lambda: OutputCodeText(text=text, file=name, cached=True))
-        self._emit("library_memory", lambda: partial(measured, text))
+        self._emit("library_memory", lambda: partial(self._library_calls.measured, text))
 
     @contextmanager
     def kernels(self) -> Iterator[None]:

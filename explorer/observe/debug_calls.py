@@ -11,7 +11,7 @@ from typing import Any
 from explorer.model.events import OutputCodeText
 from explorer.model.stage import Emit, Facts, Unmade
 from explorer.observe.fx_copy import graph_facts
-from explorer.observe.library_memory import measured
+from explorer.observe.library_memory import LibraryCalls
 from explorer.observe.patch import guard_here, guarded, guarding, replaced
 from explorer.observe.scheduler_ir import Texts
 
@@ -55,7 +55,7 @@ def debug_calls(emit: Emit, listeners: Mapping[str, Mapping[str, Callable[..., F
 @contextmanager
 def written_for_debugging(emit: Emit) -> Iterator[None]:
     """Record the graph that is lowered, the scheduler's nodes before and after fusion, and the file that is run."""
-    texts, guard = Texts(), guard_here()
+    texts, guard, library_calls = Texts(), guard_here(), LibraryCalls()
 
     def of_nodes(nodes: Any) -> Unmade:
         with guarding(guard):
@@ -66,11 +66,14 @@ def written_for_debugging(emit: Emit) -> Iterator[None]:
         texts.forget()
         return record
 
+    def memory_of_calls(path: str, *rest: Any) -> Unmade:
+        return partial(library_calls.measured, Path(path).read_text(encoding="utf-8"))
+
     listeners: dict[str, dict[str, Callable[..., Facts | Unmade]]] = {
         "fx_graph_transformed": {"post_grad": lambda gm, *rest: graph_facts(gm)},
         "ir_pre_fusion": {"ir_pre_fusion": of_nodes},
         "ir_post_fusion": {"ir_post_fusion": after_fusion},
-        "output_code": {"output_code": _output_code, "library_memory": _library_memory},
+        "output_code": {"output_code": _output_code, "library_memory": memory_of_calls},
     }
     with debug_calls(emit, listeners):
         yield
@@ -80,8 +83,3 @@ def _output_code(path: str, *rest: Any) -> OutputCodeText:
     """Read the file of the wrapper, which also defines the kernels."""
     file = Path(path)  # AOTInductor's C++ is in a temporary file, whose name says nothing
     return OutputCodeText(text=file.read_text(encoding="utf-8"), file=file.name if file.suffix == ".py" else "")
-
-
-def _library_memory(path: str, *rest: Any) -> Unmade:
-    """Measure what the wrapper's library calls allocate, when the recording is first read."""
-    return partial(measured, Path(path).read_text(encoding="utf-8"))

@@ -11,20 +11,21 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 from explorer.model.artifacts import CallMemory
 from explorer.model.events import LibraryMemory
-from explorer.model.records import changed
 from explorer.model.syntax import parsed, statements
 from explorer.stages.inductor.cpp_wrapper import is_cpp
 from explorer.stages.inductor.output_code import LIBRARIES
 
 #: The operators that run again: those of torch itself, which do nothing but compute.
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "prims")
-#: The most multiplications of a graph's calls together, a second on two cores, and the most bytes that one call is given.
-MAX_WORK, MAX_BYTES = 2e10, 1 << 29
+#: The most multiplications of a recording's calls together, two seconds on two cores, and the most bytes that one call is given.
+MAX_WORK, MAX_BYTES = 4e10, 1 << 29
+#: Operators that allocate more or less by the values that they are given, though their results have always the same sizes.
+BY_VALUES = ("matrix_exp",)
 #: Decompositions take some ten times as many operations as a product of the same sizes.
 DECOMPOSITIONS = ("linalg", "svd", "eig", "qr", "lu", "cholesky", "lstsq")
 #: The name in a wrapper's namespace that each library call is given to.
@@ -34,16 +35,49 @@ ALLOCATIONS = ("rand_strided", "empty_strided_cpu", "empty_strided")
 CHECKS = ("assert_size_stride", "assert_alignment")
 
 
-def measured(text: str) -> LibraryMemory:
-    """Measure the library calls of output code; none where it does not run on the CPU alone."""
-    if is_cpp(text) or any(device in text for device in ("_cuda(", "'cuda", "_xpu(", "'xpu")):
-        return LibraryMemory(calls=())
-    calls: list[CallMemory] = []
-    # a thread of its own has none of the caller's modes, autocast and profilers
-    thread = Thread(target=lambda: calls.extend(_Measured(text).calls()))
-    thread.start()
-    thread.join()
-    return LibraryMemory(calls=tuple(calls))
+class LibraryCalls:
+    """The library calls of a recording: those of equal layouts and constants run once, whichever graph they are of."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int, Any]] = {}
+        self._work = 0.0
+        self._lock = Lock()
+
+    def measured(self, text: str) -> LibraryMemory:
+        """Measure the library calls of output code; none where it does not run on the CPU alone."""
+        if is_cpp(text) or any(device in text for device in ("_cuda(", "'cuda", "_xpu(", "'xpu")):
+            return LibraryMemory(calls=())
+        calls: list[CallMemory] = []
+        with self._lock:
+            # a thread of its own has none of the caller's modes, autocast and profilers
+            thread = Thread(target=lambda: calls.extend(_calls(text, self.measure)))
+            thread.start()
+            thread.join()
+        return LibraryMemory(calls=tuple(calls))
+
+    def measure(self, function: Any, args: Any, kwargs: Any) -> tuple[int, int, Any]:
+        """Run a call on real tensors: the most bytes that it allocated, those of its results, and these without data."""
+        from torch.utils._pytree import tree_map
+
+        key = f"{function} {tree_map(_layout, (args, kwargs))}"
+        if key not in self._seen:
+            self._work += self._affordable(function, (args, kwargs))
+            given, named = tree_map(_with_data, (args, kwargs))
+            result, peak, kept = _allocated(partial(function, *given, **named))
+            self._seen[key] = peak, kept, tree_map(_like, result)
+        return self._seen[key]
+
+    def _affordable(self, function: Any, given: Any) -> float:
+        """Estimate the work of a call; _NotMeasured for one that must not run again, or that takes too long."""
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        tensors = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        work = _work(str(function), [tensor.numel() for tensor in tensors])
+        taken = sum(_span(tensor) * tensor.itemsize for tensor in tensors)
+        if self._work + work > MAX_WORK or taken > MAX_BYTES or _depends_on_values(function) or _draws(function, *given):
+            raise _NotMeasured
+        return work
 
 
 class _NotMeasured(Exception):
@@ -59,65 +93,50 @@ class _Nothing:
     run = __call__
 
 
-class _Measured:
-    """The calls of one wrapper. Calls of equal layouts and constants run once."""
+def _calls(text: str, measure: Callable[[Any, Any, Any], tuple[int, int, Any]]) -> list[CallMemory]:
+    """Run a wrapper's statements, and return what each of its library calls allocated."""
+    from torch.utils._pytree import tree_map
 
-    def __init__(self, text: str) -> None:
-        self._tree = parsed(text)
-        self._seen: dict[str, tuple[CallMemory, Any]] = {}
-        self._calls: list[CallMemory] = []
-        self._work = 0.0
+    calls: list[CallMemory] = []
 
-    def calls(self) -> list[CallMemory]:
-        """Run the wrapper's statements, and return what each of its library calls allocated."""
-        functions = {node.name: node for node in statements(self._tree) if isinstance(node, ast.FunctionDef)}
-        call, inputs = functions.get("call"), functions.get("get_args") or functions.get("benchmark_compiled_module")
-        if call is None or inputs is None:
-            return []
-        space, names = self._namespace(), dict[str, Any]()
-        for statement in (*_assigned(inputs.body), *_flat(call.body)):
-            _run(_through(statement, MEASURE), space, names)
-        return self._calls
-
-    def _namespace(self) -> dict[str, Any]:
-        """Make what the wrapper's module has: its imports, and kernels that do nothing."""
-        space: dict[str, Any] = {}
-        for statement in self._tree.body:
-            if isinstance(statement, ast.Assign) and "async_compile" in ast.unparse(statement.value):
-                space[ast.unparse(statement.targets[0])] = _Nothing()
-            elif isinstance(statement, (ast.Import, ast.ImportFrom, ast.Assign)):
-                _run(statement, space, space)
-        space.update(dict.fromkeys(ALLOCATIONS, _without_data), **dict.fromkeys(CHECKS, _Nothing()))
-        space[MEASURE] = self._measure
-        return space
-
-    def _measure(self, line: int, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run a library call on real tensors, note what it allocated, and return tensors without data like its results."""
-        from torch.utils._pytree import tree_map
-
-        key = f"{function} {tree_map(_layout, (args, kwargs))}"
-        if key not in self._seen:
-            self._check(function, (args, kwargs))
-            given, named = tree_map(_with_data, (args, kwargs))
-            result, peak, kept = _allocated(partial(function, *given, **named))
-            self._seen[key] = CallMemory(line=line, peak=peak, kept=kept), tree_map(_like, result)
-        measured, result = self._seen[key]
-        self._calls.append(changed(measured, line=line))
+    def called(line: int, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(function, "namespace", "aten") not in NAMESPACES:  # extern_kernels has functions of torch's, without one
+            raise _NotMeasured
+        try:
+            peak, kept, result = measure(function, args, kwargs)
+        except _NotMeasured:
+            return function(*args, **kwargs)  # without data: later calls take its results
+        calls.append(CallMemory(line=line, peak=peak, kept=kept))
         return tree_map(_like, result)
 
-    def _check(self, function: Any, given: Any) -> None:
-        """Raise _NotMeasured for a call that must not run again, or that takes too long."""
-        import torch
-        from torch.utils._pytree import tree_leaves
+    tree = parsed(text)
+    functions = {node.name: node for node in statements(tree) if isinstance(node, ast.FunctionDef)}
+    call, inputs = functions.get("call"), functions.get("get_args") or functions.get("benchmark_compiled_module")
+    if call is not None and inputs is not None:
+        space, names = {**_namespace(tree), MEASURE: called}, dict[str, Any]()
+        for statement in (*_assigned(inputs.body), *_flat(call.body)):
+            _run(_through(statement, MEASURE), space, names)
+    return calls
 
-        namespace = getattr(function, "namespace", "aten")  # extern_kernels has functions of torch's, without one
-        if namespace not in NAMESPACES or _draws(function, *given):
-            raise _NotMeasured
-        tensors = [leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor)]
-        work = _work(str(function), [tensor.numel() for tensor in tensors])
-        if self._work + work > MAX_WORK or sum(_span(tensor) * tensor.itemsize for tensor in tensors) > MAX_BYTES:
-            raise _NotMeasured
-        self._work += work
+
+def _namespace(tree: ast.Module) -> dict[str, Any]:
+    """Make what the wrapper's module has: its imports, and kernels that do nothing."""
+    space: dict[str, Any] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and "async_compile" in ast.unparse(statement.value):
+            space[ast.unparse(statement.targets[0])] = _Nothing()
+        elif isinstance(statement, (ast.Import, ast.ImportFrom, ast.Assign)):
+            _run(statement, space, space)
+    space.update(dict.fromkeys(ALLOCATIONS, _without_data), **dict.fromkeys(CHECKS, _Nothing()))
+    return space
+
+
+def _depends_on_values(function: Any) -> bool:
+    """Tell whether what a call allocates depends on the values of its tensors, as the sizes of its results do."""
+    import torch
+
+    tags = getattr(function, "tags", ())
+    return torch.Tag.dynamic_output_shape in tags or any(name in str(function) for name in BY_VALUES)
 
 
 def _draws(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 import explorer
-from explorer.model.artifacts import OutputCode
+from explorer.model.artifacts import CallMemory, OutputCode
 from explorer.model.records import typed
 from explorer.observe import library_memory
-from explorer.observe.library_memory import measured
+from explorer.observe.library_memory import LibraryCalls
 
 HEAD = """
 import torch
@@ -33,6 +34,10 @@ def code(body: str, given: str) -> str:
     return HEAD + "\n".join(lines)
 
 
+def measured(text: str) -> tuple[CallMemory, ...]:
+    return LibraryCalls().measured(text).calls
+
+
 X = "x = rand_strided((64, 64), (64, 1), device='cpu', dtype=torch.float32)"
 SORTED = code(
     "buf0 = empty_strided_cpu((64, 64), (64, 1), torch.float32)\ncpp_fused_0(x, buf0)\nbuf1 = aten.sort.default(buf0, 0)", X
@@ -41,7 +46,7 @@ SORTED = code(
 
 def test_a_call_takes_its_results_and_its_scratch_memory() -> None:
     """A sort keeps values and indices, and takes a little more; torch's profiler saw the same when the test ran it."""
-    (call,) = measured(SORTED).calls
+    (call,) = measured(SORTED)
     x = torch.zeros(64, 64)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         torch.sort(x, 0)
@@ -60,51 +65,70 @@ buf2 = empty_strided_cpu((32, 64), (64, 1), torch.float32)
 extern_kernels.mm(reinterpret_tensor(buf1, (32, 64), (64, 1), 0), x, out=buf2)
 buf3 = aten.sort.default(buf2)
 """
-    calls = measured(code(body, X)).calls
+    calls = measured(code(body, X))
     assert [call.kept for call in calls] == [2 * 64 * 64 * 4, 0, 32 * 64 * (4 + 8)]
 
 
-def test_equal_calls_run_once() -> None:
-    """Calls of the same operator, layouts and constants are measured together; each has its own line."""
+def test_equal_calls_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of the same operator, layouts and constants run once in a recording; each has its own line."""
+    ran: list[Any] = []
+    allocated = library_memory._allocated
+    monkeypatch.setattr(library_memory, "_allocated", lambda call: (ran.append(call), allocated(call))[1])
     body = "buf0 = aten.sort.default(x, 0)\nbuf1 = aten.sort.default(x, 0)\nbuf2 = aten.sort.default(x, 1)"
-    first, second, third = measured(code(body, X)).calls
+    library = LibraryCalls()
+    first, second, third = library.measured(code(body, X)).calls
+    assert library.measured(code(body, X)).calls == (first, second, third) and len(ran) == 2
     assert (first.peak, first.line + 1) == (second.peak, second.line) and third.line == second.line + 1
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        "buf0 = torch.ops.mylib.launch_missiles.default(x)",
         "buf0 = torch.ops._c10d_functional.all_reduce.default(x, 'sum', '0')",
         "buf0 = aten.bernoulli.default(x)",
         "buf0 = aten._scaled_dot_product_flash_attention_for_cpu.default(x, x, x, 0.1)",
         "buf0 = aten.sort.default(missing)",
+        "buf0 = aten.nonzero.default(x)",
     ],
 )
 def test_what_must_not_run_again_is_not_measured(body: str) -> None:
-    """A user's operator, a collective, and what draws random numbers do not run; nor does a call whose input is unknown."""
+    """A collective and what draws random numbers do not run, nor what depends on values or is unknown."""
     before = torch.random.get_rng_state()
-    assert measured(code(body, X)).calls == ()
+    assert measured(code(body, X)) == ()
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+def test_a_users_operator_does_not_run_again() -> None:
+    """It may do more than compute; its results are unknown, and so is a call that takes them."""
+    ran: list[int] = []
+
+    @torch.library.custom_op("explorer_tests::noted", mutates_args=())
+    def noted(x: torch.Tensor) -> torch.Tensor:
+        ran.append(1)
+        return x.clone()
+
+    body = "buf0 = torch.ops.explorer_tests.noted.default(x)\nbuf1 = aten.sort.default(buf0)\nbuf2 = aten.sort.default(x)"
+    (call,) = measured(code(body, X))
+    assert ran == [] and call.kept == 64 * 64 * (4 + 8)
+
+
 def test_a_large_call_is_not_measured() -> None:
-    """A product that takes long does not run; a call after it does."""
-    body = "buf0 = aten.mm.default(y, y)\nbuf1 = aten.sort.default(x)"
+    """A product that takes long does not run; a call after it does, also one that takes a part of its result."""
+    body = "buf0 = aten.mm.default(y, y)\nbuf1 = aten.sort.default(reinterpret_tensor(buf0, (64, 64), (64, 1), 0))"
     given = f"{X}\ny = rand_strided((16384, 16384), (16384, 1), device='cpu', dtype=torch.float32)"
-    (call,) = measured(code(body, given)).calls
+    (call,) = measured(code(body, given))
     assert call.kept == 64 * 64 * (4 + 8)
 
 
 def test_code_of_a_gpu_is_not_measured() -> None:
     """The allocator of a GPU is another."""
-    assert measured(SORTED.replace("'cpu'", "'cuda:0'")).calls == ()
+    assert measured(SORTED.replace("'cpu'", "'cuda:0'")) == ()
 
 
 def test_a_profile_of_the_program_goes_on() -> None:
     """A recording may be read while the program profiles itself: neither disturbs the other."""
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
-        calls = measured(SORTED).calls
+        calls = measured(SORTED)
         torch.ones(2).sin()
     assert len(calls) == 1 and any(event.key == "aten::sin" for event in profiled.key_averages())
 
