@@ -83,7 +83,7 @@ CATCHES_EVERYTHING = {
     "ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
     "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "ladder/triton_worker.py": "a process of its own: what fails is its answer",
-    "observe/library_memory.py": "a statement that does not run alone leaves its call unmeasured, which memory says",
+    "observe/library_memory.py": "a call that does not run alone is not measured; other errors are raised again",
     "observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
     "splice/tuning_process.py": "a process of its own: what fails is its answer",
     "splice/trial_process.py": "a process of its own: what fails is its answer",

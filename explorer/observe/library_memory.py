@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from threading import Lock, Thread
+from threading import RLock, Thread
 from typing import Any
 
 from explorer.model.artifacts import CallMemory
@@ -41,19 +42,14 @@ class LibraryCalls:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int, Any]] = {}
         self._work = 0.0
-        self._lock = Lock()
+        self._lock = RLock()  # a signal may have this thread read another graph meanwhile
 
     def measured(self, text: str) -> LibraryMemory:
         """Measure the library calls of output code; none where it does not run on the CPU alone."""
         if is_cpp(text) or any(device in text for device in ("_cuda(", "'cuda", "_xpu(", "'xpu")):
             return LibraryMemory(calls=())
-        calls: list[CallMemory] = []
         with self._lock:
-            # a thread of its own has none of the caller's modes, autocast and profilers
-            thread = Thread(target=lambda: calls.extend(_calls(text, self.measure)))
-            thread.start()
-            thread.join()
-        return LibraryMemory(calls=tuple(calls))
+            return LibraryMemory(calls=tuple(_in_thread(lambda: _calls(text, self.measure))))
 
     def measure(self, function: Any, args: Any, kwargs: Any) -> tuple[int, int, Any]:
         """Run a call on real tensors: the most bytes that it allocated, those of its results, and these without data."""
@@ -78,6 +74,23 @@ class LibraryCalls:
         if self._work + work > MAX_WORK or taken > MAX_BYTES or _depends_on_values(function) or _draws(function, *given):
             raise _NotMeasured
         return work
+
+
+def _in_thread(measure: Callable[[], list[CallMemory]]) -> list[CallMemory]:
+    """Measure in a thread of its own, which has none of the caller's modes, autocast and profilers; raise its error here."""
+    outcome: Future[list[CallMemory]] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(measure())
+        except Exception as error:  # noqa: BLE001 raised again where the recording is read, which makes a Failure of it
+            outcome.set_exception(error)
+
+    try:
+        Thread(target=run).start()
+    except RuntimeError:  # Python ends, and starts no threads: a recording that is saved then has nothing measured
+        return []
+    return outcome.result()
 
 
 class _NotMeasured(Exception):

@@ -86,7 +86,7 @@ def test_equal_calls_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         "buf0 = torch.ops._c10d_functional.all_reduce.default(x, 'sum', '0')",
         "buf0 = aten.bernoulli.default(x)",
-        "buf0 = aten._scaled_dot_product_flash_attention_for_cpu.default(x, x, x, 0.1)",
+        "buf0 = aten._scaled_dot_product_flash_attention_for_cpu.default(q, q, q, 0.1)",
         "buf0 = aten.sort.default(missing)",
         "buf0 = aten.nonzero.default(x)",
     ],
@@ -94,7 +94,8 @@ def test_equal_calls_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_must_not_run_again_is_not_measured(body: str) -> None:
     """A collective and what draws random numbers do not run, nor what depends on values or is unknown."""
     before = torch.random.get_rng_state()
-    assert measured(code(body, X)) == ()
+    q = "q = rand_strided((1, 2, 64, 64), (8192, 4096, 64, 1), device='cpu', dtype=torch.float32)"
+    assert measured(code(body, f"{X}\n{q}")) == ()
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -118,6 +119,14 @@ def test_a_large_call_is_not_measured() -> None:
     given = f"{X}\ny = rand_strided((16384, 16384), (16384, 1), device='cpu', dtype=torch.float32)"
     (call,) = measured(code(body, given))
     assert call.kept == 64 * 64 * (4 + 8)
+
+
+def test_an_error_of_the_measuring_thread_is_raised_where_the_recording_is_read() -> None:
+    """It becomes a Failure there, and nothing is printed; attention without dropout is measured."""
+    with pytest.raises(SyntaxError):
+        measured("def call(:")
+    q = "q = rand_strided((1, 2, 64, 64), (8192, 4096, 64, 1), device='cpu', dtype=torch.float32)"
+    assert len(measured(code("buf0 = aten._scaled_dot_product_flash_attention_for_cpu.default(q, q, q)", q))) == 1
 
 
 def test_code_of_a_gpu_is_not_measured() -> None:
