@@ -23,8 +23,8 @@ from explorer.stages.inductor.output_code import LIBRARIES
 
 #: The operators that run again: those of torch itself, which do nothing but compute.
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "prims")
-#: The most multiplications of a recording's calls together, two seconds on two cores, and the most bytes that one call is given.
-MAX_WORK, MAX_BYTES = 4e10, 1 << 29
+#: The most multiplications of a recording's calls together, half a second on two cores; the most bytes that one call is given.
+MAX_WORK, MAX_BYTES = 1e10, 1 << 29
 #: Operators that allocate more or less by the values that they are given, though their results have always the same sizes.
 BY_VALUES = ("matrix_exp",)
 #: Decompositions take some ten times as many operations as a product of the same sizes.
