@@ -99,11 +99,16 @@ class GuardPlace(Record):
 
 @record
 class BufferLayout(Record):
-    """A buffer in memory: its dtype, such as "torch.float32", and size and stride in elements, as the compiler writes them."""
+    """A buffer in memory: its dtype, such as "torch.float32", and size and stride in elements, as the compiler writes them.
+
+    `mutates` names the buffer or graph input in whose memory it is, where the node works in place; where that writes through a
+    view, `size` is the view's, and `stride` is ().
+    """
 
     dtype: str
     size: Names
     stride: Names
+    mutates: str | None = None
 
 
 @record

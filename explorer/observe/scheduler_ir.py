@@ -244,11 +244,22 @@ def scheduler_row(node: Any) -> dict[str, Any]:
 
 
 def _layout(buffer: Any) -> BufferLayout | None:
-    """Dtype, size and stride of a buffer; None where it has no single layout."""
+    """Dtype, size and stride of a buffer, and the memory it is in; None where it has no single layout."""
+    from torch._inductor.ir import BaseView, MutationLayoutSHOULDREMOVE, MutationOutput
+
+    memory: str | None = None
     layout: Any = getattr(buffer, "layout", None)
+    if isinstance(buffer, MutationOutput) and len(mutated := buffer.get_mutation_buffers()) == 1:
+        (written,) = mutated
+        memory, layout = written.get_name(), getattr(written, "layout", None)
     if not all(hasattr(layout, name) for name in ("dtype", "size", "stride")):  # such as that of a node without a result
         return None
-    return BufferLayout(dtype=str(layout.dtype), size=tuple(map(str, layout.size)), stride=tuple(map(str, layout.stride)))
+    stride = tuple(map(str, layout.stride))
+    if isinstance(layout, MutationLayoutSHOULDREMOVE):
+        memory = layout.get_buffer().get_name()
+        if isinstance(getattr(layout.target, "data", layout.target), BaseView):
+            stride = ()
+    return BufferLayout(dtype=str(layout.dtype), size=tuple(map(str, layout.size)), stride=stride, mutates=memory)
 
 
 def _sizes(node: Any) -> tuple[Names, ...]:

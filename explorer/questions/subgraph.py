@@ -215,10 +215,60 @@ class LaunchedGraph:
             node = self.nodes.get(buffer)
             is_input = node is not None and node.op == "placeholder" and node.dtype is not None
             return Value(node, node.shape or (), node.stride or ()) if node is not None and is_input else None
-        node, layout = self.nodes.get(writer.node or ""), (writer.layouts or {}).get(buffer)
-        if node is not None and layout is not None and len(writer.writes) == 1 and _same(node, layout.size, layout.dtype):
+        layout = (writer.layouts or {}).get(buffer)
+        node = self._node_of(buffer, writer)
+        known = layout is not None and len(layout.stride) == len(layout.size)
+        if (
+            node is not None
+            and layout is not None
+            and known
+            and len(writer.writes) == 1
+            and _same(node, layout.size, layout.dtype)
+        ):
             return Value(node, layout.size, layout.stride)
-        return self._returned.get(buffer)
+        memory = self.memory_of(buffer)
+        is_last = self._mutations.get(memory, (memory,))[-1] == buffer
+        return self._returned.get(memory) if is_last else None
+
+    def _node_of(self, buffer: str, writer: SchedulerNode) -> FxNode | None:
+        """Return the FX node whose result a scheduler node writes into a buffer; None where that is not known."""
+        memory = self.memory_of(buffer)
+        made_by = self._writers.get(memory)
+        if made_by is None:  # an input of the graph, which has no node of the scheduler's
+            return self._node_in_place(writer)
+        node = self.nodes.get(made_by.node or "")
+        for later in reversed(self._mutations.get(memory, ())):
+            # Inductor names for the memory the node that wrote it last: the node before is what that works on in place. A node
+            # that works on a copy, such as `aten.index_put`, has no node for the copy.
+            if node is None or node.name not in self._writers[later].origins:
+                continue
+            if later == buffer:
+                return node
+            node = self.nodes.get(node.inputs[0]) if _in_place(node) and node.inputs else None
+        return node if buffer == memory else None
+
+    def _node_in_place(self, writer: SchedulerNode) -> FxNode | None:
+        """Return the FX node that a scheduler node computes in place; None where there are several."""
+        nodes = [self.nodes[name] for name in writer.origins if name in self.nodes and _in_place(self.nodes[name])]
+        mutated = {name for node in nodes for name in node.inputs[:1]}
+        last = [node for node in nodes if node.name not in mutated]
+        return last[0] if len(last) == 1 else None
+
+    @cached_property
+    def _mutations(self) -> Mapping[str, Sequence[str]]:
+        """For each buffer the buffers that are in its memory after it, in order."""
+        mutations: dict[str, list[str]] = {}
+        for row in self._rows.values():
+            for buffer in row.writes:
+                if (memory := self.memory_of(buffer)) != buffer:
+                    mutations.setdefault(memory, []).append(buffer)
+        return mutations
+
+    def memory_of(self, buffer: str) -> str:
+        """Name the buffer in whose memory a buffer is: its own name, except for one that is written in place."""
+        writer = self._writers.get(buffer)
+        layout = (writer.layouts or {}).get(buffer) if writer is not None else None
+        return layout.mutates or buffer if layout is not None else buffer
 
     @cached_property
     def _returned(self) -> Mapping[str, Value]:
@@ -243,7 +293,7 @@ class LaunchedGraph:
         `after` the launch memory that two buffers had one after the other has the second. The place is None, and the name "out"
         or "result", for what a library call writes.
         """
-        site = self.sites[number]
+        site, buffer = self.sites[number], self.memory_of(buffer)
         if site.is_library and buffer in (site.keywords.get("out", ""), site.result):
             return None, "out" if site.keywords.get("out") == buffer else "result"
         named = self._parameters.get(site.name, ())
@@ -281,7 +331,8 @@ class LaunchedGraph:
 
     def needed_outside(self, buffer: str, names: Iterable[str]) -> bool:
         """Whether a scheduler node that is not among `names` reads a buffer, or the wrapper returns it."""
-        return bool(self._readers.get(buffer, set()) - set(names)) or buffer in self._returned_variables
+        is_read = bool(self._readers.get(buffer, set()) - set(names))
+        return is_read or self.memory_of(buffer) in self._returned_variables
 
     @cached_property
     def _returned_variables(self) -> frozenset[str]:
@@ -314,6 +365,12 @@ def _same(node: FxNode, size: Sequence[str], dtype: str) -> bool:
     pairs = zip(size, node.shape, strict=True)
     same_type = dtype.removeprefix("torch.") == (node.dtype or "").removeprefix("torch.")
     return same_type and all(one == other or not (one.isdigit() and other.isdigit()) for one, other in pairs)
+
+
+def _in_place(node: FxNode) -> bool:
+    """Tell whether an FX node writes its result into its first argument, as `aten.index_put_` does."""
+    name = node.target.split(".")[-2:][0]
+    return name.endswith("_") and not name.endswith("__")
 
 
 def _output_names(node: FxNode | None) -> tuple[str, ...]:
@@ -372,7 +429,8 @@ class _Region:
         """The buffers that the sites write and others may read, each with its node."""
         ports = []
         for step, (number, rows) in enumerate(zip(self._numbers, self._rows, strict=True)):
-            for buffer in (buffer for row in rows for buffer in row.writes):
+            written = [buffer for row in rows for buffer in row.writes]
+            for buffer in {self._graph.memory_of(buffer): buffer for buffer in written}.values():  # the last in each memory
                 place, value = self._graph.place(number, buffer, after=True), self._graph.value_of(buffer)
                 needed = self._graph.needed_outside(buffer, self._names)
                 if place is None:
