@@ -98,6 +98,29 @@ def of(function: Callable[..., Any], *shapes: tuple[int, ...], dtype: torch.dtyp
     return build
 
 
+def in_place(x: torch.Tensor) -> torch.Tensor:
+    """Rows are added twice to memory that nothing else reads."""
+    rows = x[:5].exp()
+    at = torch.arange(5, device=x.device) // 2
+    return x.sin().index_put((at,), rows, accumulate=True).cos().index_put((at + 1,), rows, accumulate=True).sum(0)
+
+
+def in_a_copy(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows are added to a copy, since the original is read later."""
+    at = torch.arange(5, device=x.device) // 2
+    y = x.sin()
+    return y.index_put((at,), x[:5], accumulate=True), y.scatter_add(0, at[:, None].expand(5, 4), x[:5]) * y
+
+
+def in_a_view(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parts of a tensor are written through views of it."""
+    y = x.sin()
+    y[1:3] = 0
+    y[:, ::2] += 1
+    y[:4].t().copy_(x[4:] * 2)
+    return y.cos(), y
+
+
 #: Programs without a fault.
 RIGHT: dict[str, Callable[[], Built]] = {
     "block": of(Block, (8, 16)),
@@ -112,6 +135,9 @@ RIGHT: dict[str, Callable[[], Built]] = {
     "embedding": of(lambda w: functional.embedding(torch.arange(8, device=w.device) % 5, w).exp().logsumexp(0), (5, 16)),
     "cumulative": of(lambda x: x.cumsum(0) / (x.abs().cumsum(0) + 1), (32, 8)),
     "indices": of(lambda x: x.gather(1, x.argsort(1)).diff(dim=1).clamp(-1, 1), (8, 16)),
+    "in place": of(in_place, (8, 4)),
+    "in place of a copy": of(in_a_copy, (8, 4)),
+    "in place of a view": of(in_a_view, (8, 4)),
 }
 #: The program in which faults are planted.
 PLANTED = of(lambda x, y: ((functional.gelu(x) @ y).sin().softmax(-1) * 0.5, functional.silu(x)), (8, 16), (16, 16))
@@ -125,6 +151,20 @@ def in_lowering() -> Iterator[None]:
 
     wrong = lowering.make_pointwise(lambda x: ops.mul(ops.sin(x), ops.constant(1.001, torch.float32)))
     with mock.patch.dict(lowering.lowerings, {aten.sin.default: wrong}):
+        yield
+
+
+@contextmanager
+def in_lowering_in_place() -> Iterator[None]:
+    """Rows are put in place of others where they are to be added."""
+    from torch._inductor import lowering
+
+    right = lowering.lowerings[aten.index_put_.default]
+
+    def wrong(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+        return right(x, indices, values, False)
+
+    with mock.patch.dict(lowering.lowerings, {aten.index_put_.default: wrong}):
         yield
 
 
@@ -207,9 +247,16 @@ def in_text(trace: Any, before: str, after: str) -> Iterator[str]:
 
 def found_at(level: str, target: str, build: Callable[[], Built] = PLANTED, train: bool = False) -> tuple[str, Any]:
     """Plant a fault at a level: "found" or what is wrong, and the bisection."""
-    contexts = {"lowering": in_lowering, "decomposition": in_decomposition, "pass": in_pass, "pattern": in_pattern}
+    contexts = {
+        "lowering": in_lowering,
+        "lowering in place": in_lowering_in_place,
+        "decomposition": in_decomposition,
+        "pass": in_pass,
+        "pattern": in_pattern,
+    }
     names = {
         "lowering": ("lowerings", "sin"),
+        "lowering in place": ("lowerings", "index_put"),
         "decomposition": ("decomposition", "aten.gelu.default"),
         "pass": ("post_grad_passes", "post_grad_custom_post_pass"),
         "pattern": ("patterns", "sine_as_tangent"),
@@ -218,7 +265,7 @@ def found_at(level: str, target: str, build: Callable[[], Built] = PLANTED, trai
     with contexts[level]():
         result = explorer.trace(function, *arguments, train=train, target=target).bisect()
     named = (result.cause.kind, result.cause.name) if result.cause else ("", "")
-    is_found = named[0] == names[level][0] and names[level][1] in named[1] and (result.first is not None) == (level == "lowering")
+    is_found = named[0] == names[level][0] and names[level][1] in named[1] and (result.first is not None) == ("lowering" in level)
     return "found" if is_found else "missed", result
 
 
@@ -247,6 +294,7 @@ def steps(target: str) -> Iterator[tuple[str, str, Callable[[], tuple[str, Any]]
     """(level, name, what runs it) of each program."""
     for level in ("lowering", "decomposition", "pass", "pattern"):
         yield level, "planted", lambda level=level: found_at(level, target)  # type: ignore[misc]
+    yield "lowering in place", "planted", lambda: found_at("lowering in place", target, of(in_place, (8, 4)))
     yield "lowering", "planted, trained", lambda: found_at("lowering", target, train=True)
     layers = 12 if target in ("cpu", "cuda") else 1
     for train in (False, True):
@@ -262,7 +310,7 @@ def main() -> int:
     """Run the programs and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", help="cpu, cuda, or a GPU such as h100")
-    levels = ("lowering", "decomposition", "pass", "pattern", "text", "right")
+    levels = ("lowering", "lowering in place", "decomposition", "pass", "pattern", "text", "right")
     parser.add_argument("--only", nargs="+", default=levels, choices=levels)
     parser.add_argument("--match", default="", help="only programs whose name has this word")
     options = parser.parse_args()

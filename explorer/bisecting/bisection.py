@@ -151,13 +151,16 @@ def bisected(trace: TraceData, live: Live, limit: float | None, cause: bool) -> 
         first = _off_launch(trace, [output for output in outputs if output.part is off.part and output.number == off.number])
         if not cause:
             return Bisection(rows, first, trace=trace)
-        reason = _below(first, live, limit)
+        computed = dict.fromkeys(node for output in outputs if output.row.equal is False for node in output.part.nodes)
+        reason = _below(first, tuple(computed), live, limit)
         is_one = reason.kind and not reason.candidates
         return Bisection(rows, _narrowed(trace, first, reason.name) if is_one else first, cause=reason, trace=trace)
     step("checking the whole result")
     check = live.check(limit)
-    wrong = any(map(_values_differ, check))
-    return Bisection(rows, check=check, cause=_above(trace, live, limit) if wrong and cause else None, trace=trace)
+    if not (cause and any(map(_values_differ, check))):
+        return Bisection(rows, check=check, trace=trace)
+    all_judged = all(output.row.equal is not None for output in outputs)
+    return Bisection(rows, check=check, cause=_above(trace, live, limit, all_judged=all_judged), trace=trace)
 
 
 def _row(trace: TraceData, output: JudgedOutput) -> dict[str, Plain]:
@@ -288,9 +291,8 @@ def _user_lines(graph: LaunchedGraph, nodes: Sequence[str]) -> tuple[tuple[str, 
 # What brings it about ----------------------------------------------------------------------------------------------------
 
 
-def _below(first: OffLaunch, live: Live, limit: float | None) -> Cause:
-    """Search the lowerings of the nodes that a launch computes."""
-
+def _below(first: OffLaunch, computed: Sequence[str], live: Live, limit: float | None) -> Cause:
+    """Search the lowerings of the nodes that the launches compute that are off: several may be wrong, and the first is found."""
     nodes = {str(row["node"]) for row in first.outputs}
 
     def right() -> bool | None:
@@ -299,15 +301,17 @@ def _below(first: OffLaunch, live: Live, limit: float | None) -> Cause:
     if (again := _judged(right)) is not False:
         note = "traced again the result is right: the fault is in the code of this trace alone, or comes and goes"
         return Cause("", tried=1, note=note if again else AGAIN_UNTOLD)
-    cause = cause_among(("lowerings",), right, first.subgraph.nodes)
+    cause = cause_among(("lowerings",), right, computed)
     if cause.kind or cause.untold:
         return cause
     note = "no lowering alone brings it about: the fault is in how the kernel is scheduled, fused or written"
     return Cause("", tried=cause.tried, note=note)
 
 
-def _above(trace: TraceData, live: Live, limit: float | None) -> Cause:
-    """Search the passes and decompositions, and the patterns where a pass is the cause."""
+def _above(trace: TraceData, live: Live, limit: float | None, *, all_judged: bool) -> Cause:
+    """Search the passes and decompositions, and the patterns where a pass is the cause; the lowerings first, where a kernel
+    may be off that was not judged.
+    """
 
     def right() -> bool | None:
         return _whole_right(live.trace_again(), limit)
@@ -318,7 +322,9 @@ def _above(trace: TraceData, live: Live, limit: float | None) -> Cause:
     if (again := _judged(right)) is not False:
         note = "traced again the result is right: the fault comes and goes"
         return Cause("", tried=1, note=note if again else AGAIN_UNTOLD)
-    cause = cause_among(("post_grad_passes", "joint_graph_passes", "pre_grad_passes"), right)
+    # Lowerings come first: without the pass that makes an operator work in place, its faulty lowering is not taken either.
+    lowerings = () if all_judged else ("lowerings",)
+    cause = cause_among((*lowerings, "post_grad_passes", "joint_graph_passes", "pre_grad_passes"), right)
     if not cause.kind:
         return _of_decompositions(trace, live, cause)
     if cause.kind.endswith("_passes") and not cause.candidates and (pattern := pattern_among(trace, without)) is not None:

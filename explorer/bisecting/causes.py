@@ -59,7 +59,9 @@ class Cause:
             names = ", ".join(dict.fromkeys(self.candidates))
             why = "without all of them the result is right, and with some of them nothing compiles that could be judged"
             return f"one of the {len(self.candidates)} {WORDS[self.kind]} applications {names} brings it about: {why}{note}"
-        which = f"the {WORDS[self.kind]} {self.name}" if self.kind != "lowerings" else f"the lowering of {self.name}"
+        which = f"the {WORDS[self.kind]} {self.name}"
+        if self.kind == "lowerings":  # without it the operator is called as in eager, and no code is generated for it
+            which = f"the lowering of {self.name}, or the code that is generated from it,"
         return f"{which} brings it about: without it the result is right{note}"
 
 

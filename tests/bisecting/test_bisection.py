@@ -49,6 +49,15 @@ def test_a_wrong_lowering_is_found_with_its_kernel_and_lines(script: ModuleType)
 
 
 @pytest.mark.compile
+def test_a_wrong_lowering_in_place_is_found(script: ModuleType) -> None:
+    """Each launch that writes the same memory is judged by its own node, and the operator that is lowered wrong is named."""
+    kind, result = script.found_at("lowering in place", "h100", script.of(script.in_place, (8, 4)))
+    assert kind == "found", result
+    assert [row["node"] for row in result.rows if row["equal"] is False] == ["index_put", "index_put_1"]
+    assert {"sin", "cos"} <= {row["node"] for row in result.rows if row["equal"]}
+
+
+@pytest.mark.compile
 @pytest.mark.parametrize("level", ["decomposition", "pattern"])
 def test_a_fault_above_the_kernels_is_found(level: str, script: ModuleType) -> None:
     """No kernel is blamed for what a decomposition, a pass or a pattern did; that one is named."""
@@ -77,7 +86,9 @@ def test_a_fault_in_the_text_of_a_kernel_is_found(case: str, script: ModuleType)
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize(("name", "train"), [("block", True), ("split reduction", False), ("bfloat16", False)])
+@pytest.mark.parametrize(("name", "train"), [
+    ("block", True), ("split reduction", False), ("bfloat16", False), ("in place of a copy", False), ("in place of a view", True),
+])  # fmt: skip
 def test_a_program_without_a_fault_is_left_in_peace(name: str, train: bool, script: ModuleType) -> None:
     """Rounding is no fault: not of a backward, of a reduction in two kernels, nor of 16 bits."""
     kind, result = script.silent(script.RIGHT[name], "h100", train)
