@@ -242,14 +242,20 @@ def test_a_hand_written_kernel_shows_the_forms_of_its_launch() -> None:
 
 @pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 def test_an_absent_gpu_of_the_attached_kind_gives_the_same_kernels() -> None:
-    """With the GPU attached too, the trace for it by name has the sources, TTGIR and registers of the real one."""
+    """With the GPU attached too, the trace for it by name has the kernels of the real one, with the registers of its configs.
+
+    Where Inductor times several configs, the real trace has the fastest of this run.
+    """
     name = next((row["target"] for row in explorer.targets() if row["title"] in torch.cuda.get_device_name()), None)
     if name is None:
         pytest.skip("the attached GPU is not among the named ones")
     model, x = Block(), torch.randn(256, 64)
     real, ours = explorer.trace(model, x, target="cuda", train=True), explorer.trace(model, x, target=name, train=True)
     assert [k.name for k in real.kernels] == [k.name for k in ours.kernels]
-    assert [k.resources["registers"] for k in real.kernels] == [k.resources["registers"] for k in ours.kernels]
+    for one, other in zip(real.kernels, ours.kernels, strict=True):
+        timed = next(a.data.config for a in real.find("ttgir") if a.kernel == one.name)
+        config = next(c for c in other.candidates if all(c.get(name) == value for name, value in timed.items() if name != "ms"))
+        assert other.candidate(config).metadata["registers"] == one.resources["registers"]
 
 
 def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
