@@ -3,7 +3,7 @@
     ExplorerError
     ├── InputError      an argument is wrong; the message says what to do       (also a ValueError)
     ├── NoKernelError   a kernel asked for by number is not in the trace        (also an IndexError)
-    ├── BusyError       another recording, or a trace of torch.fx, is under way (also a RuntimeError)
+    ├── BusyError       another recording that changes torch, or a trace of torch.fx, is under way (also a RuntimeError)
     ├── LiveError       asked of a saved trace what only a live process can do  (also a RuntimeError)
     │   └── NoVerbError     what was traced does not have this verb; the message says what to do instead  (also an InputError)
     ├── NotInstalledError  a package that this needs is not installed; the message says how to get it  (also an ImportError)

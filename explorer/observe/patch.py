@@ -103,9 +103,12 @@ class Guard:
 
 
 class _Under(threading.local):
-    """The guard under which this thread puts replacements on."""
+    """The guards under which this thread puts replacements on, the newest last.
 
-    guard: Guard | None = None
+    Each is in a list, which is empty when the guard's block is over.
+    """
+
+    held: tuple[list[Guard], ...] = ()
 
 
 _UNDER = _Under()
@@ -113,17 +116,22 @@ _UNDER = _Under()
 
 @contextmanager
 def guarding(guard: Guard) -> Iterator[Guard]:
-    """Inside the block what this thread replaces is under this guard."""
-    outer, _UNDER.guard = _UNDER.guard, guard
+    """Inside the block what this thread replaces is under this guard.
+
+    The blocks of two asyncio tasks in one thread need not end in reverse, and one that is collected may end in another thread.
+    """
+    here = [guard]
+    _UNDER.held = (*(held for held in _UNDER.held if held), here)
     try:
         yield guard
     finally:
-        _UNDER.guard = outer
+        here.clear()
 
 
 def guard_here() -> Guard:
     """The guard of what this thread replaces now; one for this thread alone, that raises, where there is none."""
-    return _UNDER.guard or Guard()
+    guards = [guard for held in _UNDER.held for guard in held]
+    return guards[-1] if guards else Guard()
 
 
 def compile_lock() -> AbstractContextManager[object]:

@@ -194,8 +194,8 @@ def probe(
     under its own grad mode.
 
     The function is compiled apart, with a cache of its own and with Dynamo's own limits; what was compiled for the program, its
-    settings, the arguments and random numbers are as before. InputError for arguments that cannot be, BusyError inside a
-    recording.
+    settings, the arguments and random numbers are as before. InputError for arguments that cannot be. BusyError during a trace,
+    and during a recording that is fresh or for a GPU you don't have.
     """
     require_installed("torch", "explorer.probe", "full")
     check = _checked(variations) if variations is not None else None

@@ -10,7 +10,7 @@ from os import PathLike
 
 from explorer.absent import target as target_room
 from explorer.compilers import torch_compile as compiling
-from explorer.errors import InputError, require_installed
+from explorer.errors import BusyError, InputError, require_installed
 from explorer.gpus.figures import Target
 from explorer.model.stage import Stage
 from explorer.model.unread import read
@@ -46,7 +46,7 @@ class Recording:
     def failures(self) -> list[Failure]:
         """All that went wrong in the recording itself; empty while it still runs."""
         if self._recorder is None:
-            return []
+            return [*self._trace.failures] if self._trace is not None else []
         events = self._recorder.events
         return [*self._recorder.failures, *read(events, names_of(events)).failures]
 
@@ -85,7 +85,13 @@ def record(
 
     After the block `recording.trace` is the Trace, also where the block ended with an exception, which goes
     through. What was compiled before the block is not compiled again. `target` as for `trace`; a recording leaves
-    the program's own tensors where they are. BusyError inside another recording.
+    the program's own tensors where they are.
+
+    Recordings may overlap, in threads, asyncio tasks and each other's blocks: each has every compile of the process while its
+    block ran. Only one at a time can be for a GPU you don't have, or `fresh`, or a `trace`. A second one waits where another
+    thread has the first. Where waiting cannot help, as in the same thread, the block runs without being recorded: the trace
+    has no artifacts, and a Failure says why, which `recording.trace.raise_for_failures()` raises.
+    A recording that is never closed, as in a generator that nobody reads to its end, ends when it is collected.
 
     Caches are used as without the recording; `Trace.caches` has a row a lookup. Of a graph that a cache had, only the
     stages that the cache keeps are there: with `fresh` caches are written but not read, so that every stage is.
@@ -110,6 +116,9 @@ def record(
             try:
                 result._guards.append(Guard(losses={}))
                 stack.enter_context(shielded(started, result._guards[0], "set up", "take down"))
+            except BusyError as error:
+                lost.append(Failure("record", "set up", str(error), fatal=True))
+                result._recorder = result._so_far = result._trace = None
             except ON_PURPOSE:
                 raise
             except Exception as error:  # noqa: BLE001 what keeps explorer's errors from the program may be what failed

@@ -37,8 +37,42 @@ if TYPE_CHECKING:
     from explorer.absent.launches import Launches
     from explorer.gpus.figures import Target
 
-#: Held while a recording is under way: hooks are process-wide, so two recordings would see each other's compiles.
-_UNDER_WAY = threading.Lock()
+#: The most seconds that a recording waits for another thread's to end: that thread may wait for this one.
+MAX_SECONDS_TO_WAIT = 60.0
+
+
+class _Turn:
+    """Taken by one recording at a time of those that have torch compile otherwise: cold, for an absent GPU, with changes.
+
+    Recordings that only observe share their hooks, and need no turn.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait until no other thread's recording has the turn, then take it. BusyError where waiting is of no use.
+
+        In the thread that has it, as in another asyncio task, waiting would keep that recording from ending.
+        """
+        seconds = 0.0 if self._thread == threading.get_ident() else MAX_SECONDS_TO_WAIT
+        if not self._lock.acquire(timeout=seconds):
+            where = f"in another thread, and did not end in {seconds:g} s" if seconds else "in this thread"
+            raise BusyError(
+                f"another recording is under way {where}, and only one at a time can change how torch compiles, as a trace and a "
+                "recording for a GPU you don't have do: let the other one end before this one starts"
+            )
+        self._thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._thread = None
+            self._lock.release()
+
+
+_TURN = _Turn()
 
 
 #: What no part of torch makes, so that nobody asks for the calls that led to it: a walk up the stack for each is spared.
@@ -217,13 +251,17 @@ def recording(
     they are the program's own affair.
     With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is
     then called whenever a graph has been, and `launches` notes the Triton kernels that are launched outside of the graphs.
-    With `changes` it compiles otherwise than it would. BusyError where another
-    recording is under way, in this thread or another.
+    With `changes` it compiles otherwise than it would.
+
+    Any number of recordings may be under way that only observe, in any threads, and end in any order. Of those that are `cold`,
+    `fresh`, for an `absent` GPU or have `changes`, one waits for another thread's. BusyError where it would wait for its own
+    thread, or did for `MAX_SECONDS_TO_WAIT`.
     """
-    if not _UNDER_WAY.acquire(blocking=False):
-        raise BusyError("another recording is under way in this process; let it end before starting this one")
+    only_observes = not (cold or fresh or absent or changes)
     try:
         with ExitStack() as stack:
+            if not only_observes:
+                stack.enter_context(_TURN.taken())
             guard = stack.enter_context(guarding(recorder.guard))
             probes = (*((probe.name, probe.watch) for probe in PROBES), *_of_compilers(cold), *_probes_of_users(stages))
             stack.enter_context(shielded(own_frames_skipped, guard, "own frames"))
@@ -246,7 +284,6 @@ def recording(
             finally:
                 stack.close()
     finally:
-        _UNDER_WAY.release()
         recorder.failures += recorder.guard.failures(recorder.failures)
         recorder.finish()
 

@@ -16,7 +16,7 @@ from explorer.absent.cluster import Cluster
 from explorer.compilers import backend as backends
 from explorer.compilers import torch_compile as compiling
 from explorer.compilers.compilers import compiler_named
-from explorer.errors import InputError, InterpretError, require_installed
+from explorer.errors import BusyError, InputError, InterpretError, require_installed
 from explorer.gpus.figures import Target
 from explorer.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.live.function import LiveFunction
@@ -80,7 +80,11 @@ def trace(
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
-    Raises InputError for arguments that cannot be, BusyError inside another recording, and NotInstalledError without torch.
+    Raises InputError for arguments that cannot be, and NotInstalledError without torch.
+
+    One trace at a time is made, and none during a recording that is `fresh` or for a GPU you don't have. It waits where another
+    thread makes the other one. Where waiting cannot help, as in the same thread, torch alone compiles `fn`, and a Failure
+    says why nothing was traced.
     """
     require_installed("torch", "explorer.trace", "full")
     compile_settings = (mode, dynamic, fullgraph, backend, options)
@@ -91,6 +95,11 @@ def trace(
         check_request(request, unknown)
         with request.joined():
             return tracing.trace()
+    except BusyError as error:
+        if tracing.live is None or tracing.live.begun:  # torch was busy with something else
+            raise
+        with request.joined():
+            return tracing.trace_without_explorer(error)
     except ON_PURPOSE:
         raise
     except Exception as error:
@@ -202,7 +211,7 @@ class _Tracing:
         return with_unfulfilled(trace, recorder.events, plan.changes)
 
     def trace_without_explorer(self, error: Exception) -> Trace:
-        """Give the result of torch alone, in a trace that says that explorer failed.
+        """Give the result of torch alone, in a trace that says what kept explorer from tracing.
 
         Where the function was called already, it is not called again.
         """
@@ -211,7 +220,8 @@ class _Tracing:
         if not live.begun and live.error is None:
             live.compiled = _compiled_without_explorer(request, live.call.function)
             self._call_without_explorer(live)
-        message = f"explorer itself failed, and nothing was traced: {type(error).__name__}: {error}"
+        why = str(error) if isinstance(error, BusyError) else f"explorer itself failed: {type(error).__name__}: {error}"
+        message = f"nothing was traced: {why}"
         failure = Failure("record", "trace", message, fatal=True)
         live.uncompiled = message
         name = str(getattr(live.call.function, "__name__", type(live.call.function).__name__))  # `name_of` may be what failed

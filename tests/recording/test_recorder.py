@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.observe.patch import Guard
+from explorer.observe.patch import Guard, guard_here
 from explorer.observe.places import CallPaths, in_package
 from explorer.recording import finish
 from explorer.recording import record as record_room
@@ -24,10 +26,13 @@ from explorer.recording import trace as tracing
 from explorer.recording.kernels import KernelRecorder
 from explorer.recording.recorder import Recorder, recording
 from explorer.stages import OTHER_COMPILERS, STAGES
-from tests.facts import says
+from tests.facts import says, untold
 
 #: The stages that a kernel's ladder is made of, and its source.
 PER_KERNEL = {stage.name for stage in STAGES if stage.per_kernel}
+
+#: What a compile changes in torch without explorer too.
+OF_ANY_COMPILE = {"sizes seen"}
 
 
 @pytest.fixture
@@ -209,31 +214,161 @@ def test_render_and_link_that_raise_are_failures() -> None:
 
 
 @pytest.mark.compile
-def test_a_trace_inside_a_recording_is_refused() -> None:
-    """A trace inside a recording gets a clear BusyError, and the recording goes on."""
+def test_a_trace_inside_a_recording_is_made_and_the_recording_goes_on() -> None:
+    """A recording that only observes keeps no trace from being made, in its thread or another, and has the compile too."""
+    traces: list[explorer.Trace] = []
+
+    def trace() -> None:
+        traces.append(explorer.trace(program, torch.randn(4), backend="eager"))
+
     with explorer.record() as outer:
-        with pytest.raises(explorer.BusyError, match=says("recording", "process")):
-            explorer.trace(program, torch.randn(4), backend="eager")
-        torch.compile(program, backend="eager")(torch.randn(4))
-    assert outer.trace.find("dynamo")
+        trace()
+        thread = threading.Thread(target=trace)
+        thread.start()
+        thread.join()
+        torch.compile(two_passes, backend="eager")(torch.randn(4, 4), torch.randn(4, 4))
+    assert len(traces) == 2 and all(t.find("dynamo") and not t.failures for t in traces)
+    assert len(outer.trace.find("dynamo")) == 3 and not outer.failures
 
 
 @pytest.mark.compile
-def test_another_thread_cannot_start_a_recording_meanwhile() -> None:
-    """Two threads that trace at once: the second is refused with BusyError."""
-    outcome: list[object] = []
+def test_nested_recordings_see_what_one_alone_sees() -> None:
+    """Each of two nested recordings has the stages that a recording alone has, and both have the same texts.
 
-    def other() -> None:
-        try:
-            explorer.trace(program, torch.randn(4), backend="eager")
-        except explorer.BusyError as error:
-            outcome.append(error)
+    But for seconds, and names that are counted through the process.
+    """
 
-    with explorer.record():
-        thread = threading.Thread(target=other)
+    def stages(trace: explorer.Trace) -> list[str]:
+        return [artifact.stage for artifact in trace.artifacts]
+
+    def texts(trace: explorer.Trace) -> list[str]:
+        return [artifact.text for artifact in trace.artifacts if artifact.stage not in ("phase", "decompiled")]
+
+    def compile_it() -> None:
+        torch._dynamo.reset()
+        torch.compile(two_passes, backend="aot_eager")(torch.ones(4, 4), torch.ones(4, 4))
+
+    compile_it()
+    with explorer.record() as alone:
+        compile_it()
+    with explorer.record() as outer:
+        with explorer.record() as inner:
+            compile_it()
+    assert stages(alone.trace) == stages(outer.trace) == stages(inner.trace) != []
+    assert texts(outer.trace) == texts(inner.trace)
+    assert not outer.failures and not inner.failures
+
+
+@pytest.mark.compile
+def test_recordings_of_asyncio_tasks_end_in_any_order(state: ModuleType) -> None:
+    """Of two overlapping recordings in one thread the first ends first; each has its compiles, and torch is as before."""
+    first_ended = asyncio.Event()
+    second_began = asyncio.Event()
+    recordings: list[explorer.Recording] = []
+
+    async def first() -> None:
+        with explorer.record() as recorded:
+            await second_began.wait()
+            torch.compile(program, backend="eager")(torch.randn(4))
+        recordings.append(recorded)
+        first_ended.set()
+
+    async def second() -> None:
+        with explorer.record() as recorded:
+            second_began.set()
+            await first_ended.wait()
+            torch.compile(two_passes, backend="eager")(torch.randn(4, 4), torch.randn(4, 4))
+        recordings.append(recorded)
+
+    async def both() -> None:
+        await asyncio.gather(first(), second())
+
+    torch.compile(program, backend="eager")(torch.randn(4))  # torch takes a handler of its own off at the first compile
+    torch._dynamo.reset()
+    before = state.snapshot()
+    asyncio.run(both())
+    assert state.difference(before, state.snapshot()).keys() <= OF_ANY_COMPILE
+    assert [len(recorded.trace.find("dynamo")) for recorded in recordings] == [1, 2]
+    assert not any(recorded.failures for recorded in recordings) and guard_here().losses is None
+
+
+@pytest.mark.compile
+def test_a_recording_that_cannot_be_ends_no_program() -> None:
+    """In a recording for a GPU you don't have another one and a trace run the program and say why they are empty."""
+    x = torch.randn(4)
+    with explorer.record("h100") as outer:
+        with explorer.record("h100") as inner:
+            result = torch.compile(program, backend="eager")(x)
+        trace = explorer.trace(program, x, backend="eager")
+    for empty in (inner.trace, trace):
+        assert not empty.artifacts and [f.fatal for f in empty.failures] == [True]
+        with pytest.raises(explorer.ExplorerError, match=says("recording", "this thread")):
+            empty.raise_for_failures()
+    assert [*inner.failures] == [*inner.trace.failures]
+    assert torch.equal(result, program(x)) and torch.equal(trace.result, program(x))
+    assert outer.trace.find("dynamo") and not outer.failures
+
+
+@pytest.mark.compile
+def test_a_trace_waits_for_one_in_another_thread() -> None:
+    """Two threads that trace at once: the second waits for its turn, and both are whole."""
+    inside, may_end = threading.Event(), threading.Event()
+
+    def slow(a: torch.Tensor) -> torch.Tensor:
+        inside.set()
+        assert may_end.wait(60)
+        return a + 1
+
+    traces: dict[str, explorer.Trace] = {}
+
+    def trace(fn: Callable[..., torch.Tensor]) -> None:
+        traces[fn.__name__] = explorer.trace(fn, torch.randn(4), backend="eager")
+
+    threads = [threading.Thread(target=trace, args=(fn,)) for fn in (torch._dynamo.disable(slow, recursive=False), program)]
+    threads[0].start()
+    assert inside.wait(60)
+    threads[1].start()
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert traces["program"].find("dynamo") and not traces["program"].failures
+
+
+@pytest.mark.compile
+def test_a_trace_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a recording waits for the thread that would trace, the trace gives up and says why nothing was traced."""
+    monkeypatch.setattr("explorer.recording.recorder.MAX_SECONDS_TO_WAIT", 0.01)
+    traces: list[explorer.Trace] = []
+    x = torch.randn(4)
+    with explorer.record("h100"):
+        thread = threading.Thread(target=lambda: traces.append(explorer.trace(program, x, backend="eager")))
         thread.start()
         thread.join()
-    assert len(outcome) == 1
+    assert torch.equal(traces[0].result, program(x))
+    assert not untold(traces[0].failures[0].message, "nothing was traced", "another thread", "0.01 s")
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("target", ["auto", "h100"])
+def test_a_recording_that_was_never_closed_ends_when_it_is_collected(state: ModuleType, target: str) -> None:
+    """torch is as before, the trace is there, and the next recording is made."""
+
+    def left() -> Iterator[explorer.Recording]:
+        with explorer.record(target) as recorded:
+            torch.compile(program, backend="eager")(torch.randn(4))
+            yield recorded
+
+    torch.compile(program, backend="eager")(torch.randn(4))  # torch takes a handler of its own off at the first compile
+    torch._dynamo.reset()
+    before = state.snapshot()
+    blocks = left()
+    recorded = next(blocks)
+    del blocks
+    gc.collect()
+    assert state.difference(before, state.snapshot()).keys() <= OF_ANY_COMPILE and recorded.trace.find("dynamo")
+    with explorer.record(target) as another:
+        pass
+    assert not another.failures
 
 
 @pytest.mark.compile
