@@ -8,6 +8,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -286,10 +287,12 @@ def test_recordings_of_asyncio_tasks_end_in_any_order(state: ModuleType) -> None
     torch.compile(program, backend="eager")(torch.randn(4))  # torch takes a handler of its own off at the first compile
     torch._dynamo.reset()
     before = state.snapshot()
-    asyncio.run(both())
+    with ThreadPoolExecutor(1) as thread:  # in this one a loop may run already, that of a browser test before
+        thread.submit(lambda: asyncio.run(both())).result()
+        assert thread.submit(lambda: guard_here().losses).result() is None
     assert state.difference(before, state.snapshot()).keys() <= OF_ANY_COMPILE
     assert [len(recorded.trace.find("dynamo")) for recorded in recordings] == [1, 2]
-    assert not any(recorded.failures for recorded in recordings) and guard_here().losses is None
+    assert not any(recorded.failures for recorded in recordings)
 
 
 @pytest.mark.compile
