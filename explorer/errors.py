@@ -40,7 +40,7 @@ class NoKernelError(ExplorerError, IndexError):
 
 
 class BusyError(ExplorerError, RuntimeError):
-    """A recording, or a trace of torch.fx, is under way: neither can be mixed with what was asked for."""
+    """A recording that changes torch, or a trace of torch.fx, is under way: neither can be mixed with what was asked for."""
 
 
 class LiveError(ExplorerError, RuntimeError):
