@@ -209,18 +209,22 @@ def _left_out(rows: Sequence[Mapping[str, Plain]]) -> str:
     """Name the storages of unknown size; "" if there are none."""
     if not rows:
         return ""
-    named = ", ".join(f"{row['names'][0]} ({'×'.join(row['size']) or 'no layout'})" for row in rows[:MOST_NAMED])
-    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
-    return f"; not counted, since only the run knows the size: {named}{more}"
+    names = [f"{row['names'][0]} ({'×'.join(row['size']) or 'no layout'})" for row in rows]
+    return f"; not counted, since only the run knows the size: {_first_of(names)}"
 
 
 def _unmeasured(rows: Sequence[UncountedRow]) -> str:
     """Name the calls of unknown scratch memory; "" if there are none."""
     if not rows:
         return ""
-    named = ", ".join(f"{row['call']} in line {row['line']}" for row in rows[:MOST_NAMED])
-    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
-    return f"; not counted, since it was not measured: the scratch memory of {named}{more}"
+    names = [f"{row['call']} in line {row['line']}" for row in rows]
+    return f"; not counted, since it was not measured: the scratch memory of {_first_of(names)}"
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Join the first names, and count the others."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def readable(size: float) -> str:

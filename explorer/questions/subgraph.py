@@ -15,7 +15,7 @@ from functools import cached_property
 
 from explorer.model.artifacts import Kernel, SchedulerGraph
 from explorer.model.records import typed
-from explorer.model.rows import FxNode, SchedulerNode
+from explorer.model.rows import BufferLayout, FxNode, SchedulerNode
 from explorer.model.syntax import parsed, parsed_expression
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, once
@@ -215,16 +215,10 @@ class LaunchedGraph:
             node = self.nodes.get(buffer)
             is_input = node is not None and node.op == "placeholder" and node.dtype is not None
             return Value(node, node.shape or (), node.stride or ()) if node is not None and is_input else None
-        layout = (writer.layouts or {}).get(buffer)
-        node = self._node_of(buffer, writer)
-        known = layout is not None and len(layout.stride) == len(layout.size)
-        if (
-            node is not None
-            and layout is not None
-            and known
-            and len(writer.writes) == 1
-            and _same(node, layout.size, layout.dtype)
-        ):
+        node, layout = self._node_of(buffer, writer), self._layout_of(buffer)
+        if layout is not None and len(layout.stride) != len(layout.size):  # a view of the memory, which lies elsewhere in it
+            layout = None
+        if node is not None and layout is not None and len(writer.writes) == 1 and _same(node, layout.size, layout.dtype):
             return Value(node, layout.size, layout.stride)
         memory = self.memory_of(buffer)
         is_last = self._mutations.get(memory, (memory,))[-1] == buffer
@@ -266,9 +260,13 @@ class LaunchedGraph:
 
     def memory_of(self, buffer: str) -> str:
         """Name the buffer in whose memory a buffer is: its own name, except for one that is written in place."""
-        writer = self._writers.get(buffer)
-        layout = (writer.layouts or {}).get(buffer) if writer is not None else None
+        layout = self._layout_of(buffer)
         return layout.mutates or buffer if layout is not None else buffer
+
+    def _layout_of(self, buffer: str) -> BufferLayout | None:
+        """Return the layout that the scheduler states for a buffer."""
+        writer = self._writers.get(buffer)
+        return (writer.layouts or {}).get(buffer) if writer is not None else None
 
     @cached_property
     def _returned(self) -> Mapping[str, Value]:
@@ -278,8 +276,7 @@ class LaunchedGraph:
         values: dict[str, Value] = {}
         for expression, name in zip(expressions, names, strict=False) if len(expressions) == len(names) else ():
             node, view, variable = self.nodes.get(name), viewed(expression), variable_of(expression)
-            writer = self._writers.get(variable)
-            layout = (writer.layouts or {}).get(variable) if writer else None
+            layout = self._layout_of(variable)
             if node is None or layout is None or node.op == "placeholder":
                 continue
             sizes, strides = view[1:] if view else (layout.size, layout.stride)
