@@ -12,14 +12,15 @@ from pathlib import Path
 
 from explorer.errors import FileError
 from explorer.logs.quoted_source import QuotedSources
-from explorer.logs.readable_graph import graph_of_text
-from explorer.logs.recorded import UNREADABLE, Recorded
+from explorer.logs.recorded import Recorded
 from explorer.logs.scheduler_text import nodes_of_text
 from explorer.model.events import FxGraphText, OutputCodeText, Text
 from explorer.model.records import Record
+from explorer.model.syntax import UNREADABLE
 from explorer.model.values import Event, Failure
 from explorer.process import regular_files
 from explorer.stages.inductor.definitions import nodes_in_comments
+from explorer.stages.readable_graph import graph_of_text
 
 _FOLDER = re.compile(r"^model__(?P<frame>\d+)_(?P<graph>inference|forward|backward)_(?P<number>\d+)(?:\.\d+)?$")
 #: What each file is read as, in the compiler's order: the kind of its event, "" for the graph that Inductor is handed.

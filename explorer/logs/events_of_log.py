@@ -14,12 +14,11 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from explorer.logs.quoted_source import QuotedSources
-from explorer.logs.readable_graph import graph_of_text
-from explorer.logs.recorded import UNREADABLE
 from explorer.logs.torch_trace import Log, LogRecord
 from explorer.model.artifacts import CacheLookup, CompileCall, KernelLines
 from explorer.model.events import Frame, FxGraphText, GraphBreakText, GuardTree, LogRecordText, OutputCodeText, PhaseMark, Text
 from explorer.model.rows import Place
+from explorer.model.syntax import UNREADABLE
 from explorer.model.values import Event, Failure, Plain
 from explorer.observe.caches import LOOKUPS, graph_lookup
 from explorer.observe.metrics import RECORDS as METRICS
@@ -27,6 +26,7 @@ from explorer.observe.metrics import metrics_of
 from explorer.observe.places import in_package
 from explorer.observe.symbols import created_symbol, guarded_symbol, unbacked_symbol
 from explorer.stages.inductor.definitions import nodes_in_comments
+from explorer.stages.readable_graph import graph_of_text
 
 #: What describes inputs, numbers a string or repeats a text that another record has: nothing is lost with it.
 TOLD_ELSEWHERE = frozenset(

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from explorer.model.values import Event, Failure, Plain
 
-#: What reading malformed data raises: values of other types, keys that lack, nesting without end.
-UNREADABLE = (ValueError, SyntaxError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
-
 
 @dataclass(frozen=True, slots=True)
 class Recorded:

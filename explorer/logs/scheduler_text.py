@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from explorer.logs.readable_graph import sizes_of
 from explorer.model.events import SchedulerText
 from explorer.model.rows import SchedulerNode
 from explorer.model.values import text_lines
+from explorer.stages.readable_graph import sizes_of
 
 _HEADER = re.compile(r"^(?P<name>\w+): (?P<kind>\w*(?:Scheduler|Foreach|Fused|Kernel)\w*)\(")
 _DEPENDENCY = re.compile(r"(?:Memory|Star|Weak)Dep\((?:name=)?'([^']+)'")

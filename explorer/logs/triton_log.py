@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from explorer.logs.recorded import UNREADABLE, Recorded
+from explorer.logs.recorded import Recorded
 from explorer.model.artifacts import FORMS
 from explorer.model.events import KernelText, SourceText, event_data
 from explorer.model.rows import Place
+from explorer.model.syntax import UNREADABLE
 from explorer.model.values import Event, Failure, Plain
 
 #: The name of a kernel and its text, by form.

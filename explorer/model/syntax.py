@@ -8,6 +8,8 @@ from contextlib import suppress
 
 #: How often a source is parsed before the error counts.
 ATTEMPTS = 20
+#: What reading malformed data raises: values of other types, keys that lack, nesting without end.
+UNREADABLE = (ValueError, SyntaxError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 
 
 def parsed(source: str) -> ast.Module:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.model.artifacts import CacheLookup
-from explorer.model.events import FxGraphText, OutputCodeText
+from explorer.model.events import OutputCodeText
 from explorer.model.stage import Emit
 from explorer.observe.cache_keys import AutogradKeys, Compared, KeyLog
 from explorer.observe.context import current_compile_id, graph_of
@@ -22,6 +22,7 @@ from explorer.observe.library_memory import LibraryCalls
 from explorer.observe.other_caches import artifacts_and_profiles, measured_choices, remote_caches, triton_compiles
 from explorer.observe.patch import is_replaced_here, observed
 from explorer.observe.structured import listening
+from explorer.stages.readable_graph import graph_of_text
 
 #: The structured records of a lookup: the cache, and what came of it.
 LOOKUPS = {
@@ -106,7 +107,7 @@ class CacheWatch:
         """Record the texts in a cached graph: the post-grad graph and the output code."""
         name = f"{graph.cache_key}.py"
         if post_grad := getattr(graph, "inductor_post_grad_graph_str", ""):
-            self._emit("post_grad", lambda: FxGraphText(text=post_grad, cached=True))
+            self._emit("post_grad", lambda: partial(graph_of_text, post_grad, cached=True))
         text = graph.source_code
         self._emit("output_code", lambda: OutputCodeText(text=text, file=name, cached=True))
         self._emit("library_memory", lambda: partial(self._library_calls.measured, text))

@@ -14,6 +14,7 @@ import torch
 import explorer
 from explorer.observe.caches import graph_lookup, kernel_lookups
 from explorer.observe.versions import passes_before_cache
+from explorer.stages.inductor.output_code import EXTERN
 from tests.facts import untold
 
 
@@ -45,9 +46,16 @@ def states(trace: explorer.Trace) -> list[tuple[str, str, str]]:
     return sorted((row["cache"], row["graph"], row["state"]) for row in trace.caches)
 
 
+def links_of_calls(trace: explorer.Trace) -> set[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """The graph of each library call that is linked, its line of the output code, and its node's of the post-grad graph."""
+    return {(link.source.rpartition(":")[2], link.source_lines, link.target_lines) for link in trace.links if link.how == EXTERN}
+
+
 @pytest.mark.compile
 def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path) -> None:
-    """A miss is a row with key and reason. A hit is a row that names what it hid; the texts that the cache keeps are there."""
+    """A miss is a row with key and reason. A hit is a row that names what it hid; the texts that the cache keeps are there, and
+    library calls are linked to the nodes of the graph that it keeps.
+    """
     with explorer.record() as first:
         call(train=True)
     with explorer.record() as second:
@@ -61,6 +69,7 @@ def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path)
     for stage, graph in (("output_code", "forward"), ("output_code", "backward"), ("post_grad", "backward")):
         assert second.trace.find(stage, graph=graph)[0].text == first.trace.find(stage, graph=graph)[0].text
     assert "mm" in second.trace.text("joint")
+    assert links_of_calls(second.trace) and links_of_calls(second.trace) <= links_of_calls(first.trace)
     left_out = {stage for row in second.trace.caches for stage in row["not_seen"]}
     run_anyway = {"pre_grad"} if passes_before_cache() else set()
     assert left_out == {"pre_grad", "pattern_match", "fx_pass", "ir_pre_fusion", "fusion", "ir_post_fusion"} - run_anyway

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from explorer.logs.readable_graph import graph_of_text
+from explorer.stages.readable_graph import graph_of_text
 from tests.each import each
 
 #: What a text states of a node. It does not state modules, decompositions and autograd's numbers.

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from explorer.logs.recorded import UNREADABLE
 from explorer.model.events import FxGraphText
 from explorer.model.rows import FxNode
-from explorer.model.syntax import parsed
+from explorer.model.syntax import UNREADABLE, parsed
 from explorer.model.values import text_lines
 
 _COMMENT = re.compile(r"^# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?)(?:, code: (?P<code>.*))?$")
