@@ -26,7 +26,6 @@ import explorer
 from explorer.errors import ExplorerError, FileError
 from explorer.files import trace_file as files
 from explorer.payload import payload
-from explorer.timing import perfetto
 from explorer.traced import Trace, loads
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -114,7 +113,6 @@ def verbs(trace: Trace, original: Trace) -> Iterator[tuple[str, Callable[[], obj
     yield "save", lambda: files.loads(files.dumps(trace))
     yield "compare", lambda: (repr(explorer.compare(trace, original)), repr(explorer.compare(original, trace)))
     yield "diagram", lambda: trace.diagram()
-    yield "to_perfetto", lambda: list(perfetto.events(trace))
     yield "tabular", lambda: [(a.edges, a.tabular, repr(a), a._repr_html_()) for a in trace.artifacts]
 
 

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from explorer.model.records import FieldError, Record, keys_of, record, typed
+from explorer.model.records import Record, keys_of, record, typed
 from explorer.model.rows import (
     CallTime,
     Choice,
@@ -431,10 +430,6 @@ class SchedulerGraph(Record):
     path: str | None = None
 
 
-#: Ranges of numbers, "3-66,70", and one of the numbers; a text of more digits is no number of a node.
-RANGES, NUMBER = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*", re.ASCII), re.compile(r"\d+")
-
-
 @record
 class Fusion(Record):
     """What the scheduler considered in one graph, what it fused, and why it refused; see `observe/scheduler_log.py`.
@@ -459,29 +454,6 @@ class Fusion(Record):
     made: tuple[MadeBuffer, ...]
     paths: tuple[tuple[Call, ...], ...]
     about: tuple[tuple[int, tuple[int, ...]], ...] | None = None
-
-    def __post_init__(self) -> None:
-        """Hold each number to what it is a place in: a file may be altered. FieldError for one that is no place."""
-        nodes = len(self.names) + len(self.groups)
-        for number, group in enumerate(self.groups, len(self.names)):
-            _placed("groups", group.of, number)
-        for row in self.pairs:
-            if not RANGES.fullmatch(row.partners):
-                raise FieldError(f"ranges such as 3-66,70 expected, not {row.partners!r}", "pairs")
-            _placed("pairs", (row.first, *map(int, NUMBER.findall(row.partners))), nodes)
-            _placed("pairs", (row.rule,), len(self.rules))
-            _placed("pairs", (row.arguments,), len(self.args))
-        for _, of in (*self.kernels, *(self.about or ())):
-            _placed("kernels", of, len(self.names))
-        _placed("final", (row.number for row in self.final), nodes)
-        _placed("made", (row.path for row in self.made), len(self.paths))
-
-
-def _placed(field: str, numbers: Iterable[int], count: int) -> None:
-    """FieldError for a number that is no place among so many."""
-    for number in numbers:
-        if not 0 <= number < count:
-            raise FieldError(f"a number below {count} expected, not {number}", field)
 
 
 @record

@@ -95,8 +95,7 @@ def _launches(trace: TraceData, artifact: Artifact) -> int:
 def _user_lines(trace: TraceData, artifact: Artifact, lines: Iterable[int]) -> tuple[UserLine, ...]:
     """The lines of the program that some lines of a text come from."""
     found = origins(trace, artifact.id, lines)
-    sources = trace.find("source")
-    return tuple(sorted(_user_line(a, line) for a in sources for line in found.get(a.id, ()) if line <= len(a.lines)))
+    return tuple(sorted(_user_line(a, line) for a in trace.find("source") for line in found.get(a.id, ())))
 
 
 def _user_line(source: Artifact, line: int) -> UserLine:
