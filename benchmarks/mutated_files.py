@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import gzip
 import hashlib
 import json
+import math
+import operator
 import random
 import resource
 import sys
@@ -26,6 +29,7 @@ import explorer
 from explorer.errors import ExplorerError, FileError
 from explorer.files import trace_file as files
 from explorer.payload import payload
+from explorer.timing import perfetto
 from explorer.traced import Trace, loads
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,9 +39,18 @@ from children import Step
 #: The most time and memory that a file may take.
 SECONDS, MEGABYTES = 5, 1000
 DATA = Path(__file__).parent.parent / "tests" / "data"
-PROGRAMS = ("mlp_train-torch2.11-cuda", "toy_example-torch2.13-cpu", "recompile-torch2.13-cpu", "attention-torch2.13-cpu")
+PROGRAMS = (
+    "mlp_train-torch2.11-cuda",
+    "toy_example-torch2.13-cpu",
+    "recompile-torch2.13-cpu",
+    "attention-torch2.13-cpu",
+    "views/layers-torch2.13-h100",
+)
 #: What is put in the place of a value.
-VALUES = (None, 0, -1, 10**9, 3.5, True, "", "x", "é\ud800", [], {}, [[]], {"a": [1, "b"]})
+VALUES: tuple[Any, ...] = (
+    *(None, 0, -1, 10**9, 10**40, 3.5, 1e308, math.nan, -math.inf, True, [], {}, [[]], {"a": [1, "b"]}),
+    *("", "x", "é\ud800", "-1", "3-", "0-999999999", "9" * 5000, "s0 + 1"),
+)
 TABLES = (
     *("frames", "kernels", "functions", "guards", "graph_breaks", "recompiles", "symbols", "passes", "idle_passes", "matches"),
     *("assumptions", "choices", "decompositions", "timings"),
@@ -50,13 +63,36 @@ def traces() -> list[Trace]:
 
 
 def mutants(trace: Trace, count: int, rng: random.Random) -> Iterator[bytes]:
-    """Yield files of the trace with one to three values changed, half of them in the data of a text; their checksums fit."""
+    """Yield files of the trace with their checksums made to fit: half with one field changed, half with one to three places.
+
+    Of the fields each has the same chance, however many rows have it, and gets a value of its own type where there is one.
+    """
     whole = json.loads(gzip.decompress(files.dumps(trace)))
+    fields = list(one_of_each_field(whole["trace"]))
     for _ in range(count):
         changed = copy.deepcopy(whole)
-        for _ in range(rng.choice((1, 1, 1, 3))):
-            mutate(_root(changed["trace"], rng), rng)
+        if rng.random() < 0.5:
+            *above, last = rng.choice(fields)
+            holder = functools.reduce(operator.getitem, above, changed["trace"])
+            alike = [value for value in VALUES if type(value) is type(holder[last])]
+            holder[last] = copy.deepcopy(rng.choice(alike or VALUES))
+        else:
+            for _ in range(rng.choice((1, 1, 1, 3))):
+                mutate(_root(changed["trace"], rng), rng)
         yield packed(changed)
+
+
+def one_of_each_field(value: Any, keys: tuple[Any, ...] = (), seen: dict[Any, None] | None = None) -> Iterator[tuple[Any, ...]]:
+    """Yield where the first row with each field is. The rows of a list are alike, and artifacts are where their stage is one."""
+    seen = {} if seen is None else seen
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        alike = each.get("stage", "") if isinstance(each, dict) else ""
+        kind = (*keys, key) if isinstance(value, dict) else (*keys, "each", alike)
+        if kind not in seen:
+            seen[kind] = None
+            yield (key,)
+        for rest in one_of_each_field(each, kind, seen):
+            yield (key, *rest)
 
 
 def packed(whole: dict[str, Any]) -> bytes:
@@ -112,6 +148,8 @@ def verbs(trace: Trace, original: Trace) -> Iterator[tuple[str, Callable[[], obj
     yield "payload", lambda: json.dumps(payload(trace))
     yield "save", lambda: files.loads(files.dumps(trace))
     yield "compare", lambda: (repr(explorer.compare(trace, original)), repr(explorer.compare(original, trace)))
+    yield "perfetto", lambda: list(perfetto.events(trace))
+    yield "advise", lambda: repr(trace.advise())
     yield "diagram", lambda: trace.diagram()
     yield "tabular", lambda: [(a.edges, a.tabular, repr(a), a._repr_html_()) for a in trace.artifacts]
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from explorer.model.records import Record, keys_of, record, typed
+from explorer.model.records import FieldError, Record, keys_of, record, typed
 from explorer.model.rows import (
     CallTime,
     Choice,
@@ -454,6 +454,54 @@ class Fusion(Record):
     made: tuple[MadeBuffer, ...]
     paths: tuple[tuple[Call, ...], ...]
     about: tuple[tuple[int, tuple[int, ...]], ...] | None = None
+
+    def _check(self) -> None:
+        """Hold each number of a node, and each place in a table of the record, to what there is."""
+        nodes = len(self.names) + len(self.groups)
+        for number, group in enumerate(self.groups, len(self.names)):
+            _check_places(group.of, number, "groups")
+        for row in self.pairs:
+            _check_places((row.first,), nodes, "pairs")
+            _check_places((row.rule,), len(self.rules), "pairs")
+            _check_places((row.arguments,), len(self.args), "pairs")
+            _check_places((row.rounds.bit_length(),), len(self.rounds) + 1, "pairs")
+            for low, high in spans(row.partners):
+                _check_places((low, high), nodes, "pairs")
+            if self.rules[row.rule].said == CYCLE and self.args[row.arguments]:
+                _check_places((whole(text) for text in self.args[row.arguments][0].split()), nodes, "args")
+        for _, members in (*self.kernels, *(self.about or ())):
+            _check_places(members, nodes, "kernels")
+        for final in self.final:
+            template = () if final.template is None else (final.template,)
+            _check_places((final.number, *template, *(final.prologue or ()), *(final.epilogue or ())), nodes, "final")
+        _check_places((row.path for row in self.made), len(self.paths), "made")
+
+
+#: What the scheduler says of two nodes one of which must run between the other and a node fused with it.
+CYCLE = "will create cycle"
+
+#: Numbers as (first, last) of those that follow each other.
+Spans = tuple[tuple[int, int], ...]
+
+
+def spans(text: str) -> Spans:
+    """((3, 5), (7, 7)) for "3-5,7"; FieldError for another text."""
+    pairs = (part.partition("-") for part in text.split(","))
+    return tuple((whole(first), whole(last if dash else first)) for first, dash, last in pairs)
+
+
+def whole(text: str) -> int:
+    """The whole number of a text; FieldError for another one, and for more digits than any number of a node has."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise FieldError(f"the number of a node expected, not {text[:20]!r}")
+    return int(text)
+
+
+def _check_places(numbers: Iterable[int], count: int, field: str) -> None:
+    """FieldError for a number that is no place among `count`."""
+    for number in numbers:
+        if not 0 <= number < count:
+            raise FieldError(f"a number from 0 to {count - 1} expected, not {str(number)[:20]}", field)
 
 
 @record

@@ -86,6 +86,9 @@ class Record(Frozen):
         pairs = ((key, getattr(self, name), optional) for name, key, optional in self._layout)
         return {key: value for key, value, optional in pairs if value is not None or not optional}
 
+    def _check(self) -> None:
+        """Raise FieldError for what fits the types of the fields, and yet cannot be; called for a record of a mapping."""
+
     @classmethod
     def _may_lack(cls, key: object) -> bool:
         return any(optional for _, own, optional in cls._layout if own == key)
@@ -120,6 +123,7 @@ def typed(kind: type[R], value: Mapping[str, Plain]) -> R:
         raise _unfit(kind.__name__, value)
     made = object.__new__(kind)
     kind._set_fields(made, **_read_fields(kind, _fields_by_key(kind), value))
+    made._check()
     return made
 
 
@@ -368,9 +372,12 @@ def _number(value: Any) -> float:
     if isinstance(value, float):
         raise FieldError(f"a finite number expected, not {value}")
     try:
-        return _whole(value)
+        whole = _whole(value)
     except FieldError:
         raise _unfit("float", value) from None
+    if not -sys.float_info.max <= whole <= sys.float_info.max:  # it could not be added to a float
+        raise FieldError("a number expected that a float can hold")
+    return whole
 
 
 def _truth(value: Any) -> bool:

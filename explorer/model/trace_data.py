@@ -110,7 +110,7 @@ def _same_file(whole: str, given: str) -> bool:
 
 def _frame_order(frame: str) -> tuple[int, ...]:
     """Frames by number, the compiles of one frame in order."""
-    return tuple(int(part) if part.isdigit() else -1 for part in frame.split("/"))
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else -1 for part in frame.split("/"))
 
 
 def merged(links: Iterable[Link]) -> tuple[Link, ...]:

@@ -400,9 +400,13 @@ def record_from_json(kind: type[Value], value: Mapping[str, Any]) -> Value:
         content = getattr(record, each.name)
         if not isinstance(content, _TYPES[str(each.type)]) or (isinstance(content, bool) and each.type != "bool"):
             raise TypeError(f"the field {each.name} of {kind.__name__} is {each.type}, not {type(content).__name__}")
+        if isinstance(content, (int, float)) and not isinstance(content, bool) and not abs(content) <= MAX_SECONDS:
+            raise ValueError(f"the field {each.name} of {kind.__name__} is no time that a compile can take")
     return record
 
 
+#: The most seconds that a record may say, 300 years: with more, nanoseconds are no finite number.
+MAX_SECONDS = 1e10
 #: What may be in a field of a record, by its annotation.
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),

@@ -420,7 +420,7 @@ def _digests(nodes: Iterable[Mapping[str, Plain]], saved: Mapping[str, str]) -> 
         else:
             inputs = [digests.get(str(other), "") for other in node.get("inputs", ())]
             what = (_family(str(node.get("target", ""))), _numbers(node), *inputs)
-            digests[name] = hashlib.sha256("\0".join(what).encode()).hexdigest()[:16]
+            digests[name] = hashlib.sha256("\0".join(what).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return digests
 
 

@@ -100,7 +100,7 @@ def _user_lines(trace: TraceData, artifact: Artifact, lines: Iterable[int]) -> t
 
 def _user_line(source: Artifact, line: int) -> UserLine:
     data = typed(Source, source.data)
-    return UserLine(data.file, data.first_line + line - 1, source.lines[line - 1].strip())
+    return UserLine(data.file, data.first_line + line - 1, source.lines[line - 1].strip() if line <= len(source.lines) else "")
 
 
 def lines_made_of(trace: TraceData, user_line: UserLine, kernel: CompiledKernel) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from explorer.errors import FileError
 from explorer.model.trace_data import TraceData
-from explorer.model.values import jsonable
+from explorer.model.values import MAX_SECONDS, jsonable
 from explorer.questions.costs import call_rows, is_call, kernel_rows
 from explorer.questions.fusion import fusion_of
 from explorer.questions.group_costs import group_costs
@@ -58,6 +59,8 @@ def events(trace: TraceData) -> Iterator[Event]:
 
 def _in_nanoseconds(event: Event) -> Event:
     """The event with its begin and its end each at a whole nanosecond, so that what touches does not overlap."""
+    if not all(abs(event.get(key, 0.0)) <= MAX_SECONDS * MICRO for key in ("ts", "dur")):
+        raise FileError(f"{event['name']!r} has a time that no compile can have: the file of the trace was altered")
     begin = round(event["ts"] * 1e3)
     if "dur" not in event:
         return {**event, "ts": begin / 1e3}

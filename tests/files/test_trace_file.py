@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gzip
 import hashlib
 import json
+import math
+import operator
 import os
 import pickle
 import random
@@ -393,6 +396,51 @@ def test_altered_files_are_refused_or_safe(module_at: Callable[[Path], ModuleTyp
     found = [script.raw_errors(data, trace) for data in script.mutants(trace, 40, rng)]
     assert [errors for errors in found if errors] == []
     assert None in found and [] in found
+
+
+def with_value(trace: Trace, value: object, *keys: object) -> bytes:
+    """The file of a trace with another value in a place of its JSON, and a checksum that fits."""
+    whole = json.loads(gzip.decompress(files.dumps(trace)))
+    *above, last = keys
+    functools.reduce(operator.getitem, above, whole["trace"])[last] = value
+    text = json.dumps(whole["trace"], sort_keys=True, separators=(",", ":"))
+    whole["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    return gzip.compress(json.dumps(whole).encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "keys"),
+    [
+        *((text, ("pairs", 0, -1)) for text in ("", "x", "3-", "-1", "0-999999999", "9" * 5000, "١")),
+        *((number, ("pairs", 0, place)) for number in (-1, 10**40) for place in (0, 2, 3)),
+        (1 << 200, ("pairs", 0, 5)),
+        *(([], (name,)) for name in ("names", "rules", "args", "paths")),
+        *((number, ("made", 0, "path")) for number in (-1, 10**9)),
+        *((number, ("final", 0, "number")) for number in (-1, 10**9)),
+        ([0, 10**9], ("groups", 0, "of")),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_number_of_no_node_in_the_verdicts_is_refused(
+    replayed: Callable[[str], Trace], value: object, keys: tuple[object, ...]
+) -> None:
+    """A file whose verdicts name a node of the scheduler, or a row of their tables, that is not there is a FileError."""
+    trace = replayed("views/layers-torch2.13-h100")
+    number = trace.artifacts.index(trace.find("fusion")[0])
+    with pytest.raises(FileError, match=says(trace.artifacts[number].id)):
+        loads(with_value(trace, value, "artifacts", number, "data", *keys))
+
+
+@pytest.mark.parametrize("field", ["time", "seconds"])
+@pytest.mark.parametrize("value", [math.nan, -math.inf, 1e308, 10**400])
+def test_a_time_that_cannot_be_is_refused(replayed: Callable[[str], Trace], tmp_path: Path, field: str, value: float) -> None:
+    """A file with a time that no compile can have is a FileError when it is loaded, or when it is written for Perfetto."""
+    trace = replayed("mlp_train-torch2.13-cpu")
+    number = trace.artifacts.index(trace.find("fx_pass")[0])
+    with pytest.raises(FileError):
+        loads(with_value(trace, value, "artifacts", number, field))
+    with pytest.raises(FileError):
+        loads(with_value(trace, value, "artifacts", number, "data", "seconds")).to_perfetto(tmp_path / "trace.json")
 
 
 def test_a_table_of_a_file_holds_text_that_utf8_can_hold(replayed: Callable[[str], Trace]) -> None:

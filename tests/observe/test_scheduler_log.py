@@ -28,7 +28,7 @@ class Node:
 
 def test_a_thousand_nodes_are_one_row_a_node_not_one_a_pair() -> None:
     """64,000 refusals in each of three rounds are kept in 1,000 rows from which every pair can be read again."""
-    from explorer.stages.inductor.verdicts import spans
+    from explorer.model.artifacts import spans
 
     log = Log(None)
     nodes = [Node(f"op{n}", n) for n in range(1_000)]

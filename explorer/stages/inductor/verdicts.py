@@ -6,17 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from explorer.model.artifacts import Fusion
+from explorer.model.artifacts import CYCLE, Fusion, Spans, spans
 from explorer.model.rows import Names, Rule, Setting
 from explorer.stages.inductor.reasons import asked_by, sentence, why_made, words
 
-#: What the scheduler says of two nodes one of which must run between the other and a node fused with it.
-CYCLE = "will create cycle"
 #: A group of more nodes is named by its first and last in a sentence.
 MOST_NAMED = 6
-
-#: Numbers as (first, last) of those that follow each other.
-Spans = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -158,9 +153,3 @@ class Verdicts:
             file, line, function = asked_by(path)
             why = why_made(row, path, self.settings)
             yield {"buffer": row.buffer, "lowering": row.lowering, "why": why, "where": f"{file}:{line} {function}"}
-
-
-def spans(text: str) -> Spans:
-    """((3, 5), (7, 7)) for "3-5,7"."""
-    pairs = (part.partition("-") for part in text.split(","))
-    return tuple((int(first), int(last or first)) for first, _, last in pairs)
