@@ -475,6 +475,8 @@ class Fusion(Record):
             template = () if final.template is None else (final.template,)
             _check_places((final.number, *template, *(final.prologue or ()), *(final.epilogue or ())), nodes, "final")
         _check_places((row.path for row in self.made), len(self.paths), "made")
+        if any(len(row) < 3 for row in self.scores):
+            raise FieldError("a round and two nodes expected", "scores")
 
 
 #: What the scheduler says of two nodes one of which must run between the other and a node fused with it.
