@@ -305,6 +305,7 @@ def trace(options: argparse.Namespace) -> int:
 def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | None) -> int:
     """Record the program and write what was recorded; `answers` is where JSON is asked for. Return the exit status."""
     from explorer import record
+    from explorer.recording.compile_failures import with_error_of_rank
 
     outcome = Outcome()
     with ends_on_sigterm() as ending:
@@ -315,6 +316,7 @@ def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | No
         ):
             ending.run(program.run, lambda: _leave(recording, ending, options))
         own_rank, traced = rank(os.environ), _ended(read(recording.trace), ending)
+        traced = with_error_of_rank(traced, outcome.error, os.environ)
         written = _write(traced, [path_of_rank(path, own_rank) for path in options.output])
     advice = _advice(traced, vars(sys.modules["__main__"]), program.name)
     broken = _broken_rules(traced, options.fail_on)
@@ -848,6 +850,7 @@ class Outcome:
 
     def __init__(self) -> None:
         self.status = 0
+        self.error: BaseException | None = None
 
     def __enter__(self) -> Outcome:
         return self
@@ -856,6 +859,7 @@ class Outcome:
         if isinstance(error, SystemExit):
             self.status = exit_status(error)
         elif error is not None:
+            self.error = error
             self.status = INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
             for one in chain(error):
                 one.__traceback__ = without_own_frames(one.__traceback__)

@@ -143,6 +143,15 @@ def place_of(frame: FrameType | None) -> Mapping[str, Plain] | None:
     }
 
 
+def line_of_error(error: BaseException) -> str:
+    """The innermost line of the program in an error's traceback, as "file:line  code"; "" if none."""
+    lines = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if not _is_no_program(frame)]
+    if not lines:
+        return ""
+    file, line = lines[-1][0].f_code.co_filename, lines[-1][1]
+    return f"{file}:{line}  {linecache.getline(file, line).strip()}"
+
+
 def _is_no_program(frame: FrameType) -> bool:
     name = str(frame.f_globals.get("__name__", ""))
     return name.partition(".")[0] in _NO_PROGRAM or not Path(frame.f_code.co_filename).is_file()  # what torch makes has none
@@ -152,4 +161,4 @@ def _line(frame: FrameType) -> str:
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
 
 
-__all__ = ["GRACE", "Ending", "ends_on_sigterm", "place_of"]
+__all__ = ["GRACE", "Ending", "ends_on_sigterm", "line_of_error", "place_of"]

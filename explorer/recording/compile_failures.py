@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from explorer.compilers import torch_compile as compiling
 from explorer.model.values import Event, Failure
-from explorer.process.ranks import count_started_processes, how_to_record_other_processes
+from explorer.process.ranks import count_started_processes, how_to_record_other_processes, rank_and_world
+from explorer.process.sigterm import line_of_error
 from explorer.recording.recorder import Recorder
 from explorer.stages.dynamo.graph_break import facts
 from explorer.stages.dynamo.recompile import reasons
+from explorer.traced import Trace
 
 #: The step of a Failure for a function that Dynamo leaves to Python as a whole.
 SKIPPED_FRAME = "skipped frame"
@@ -69,6 +72,21 @@ def _limit_failure(event: Event, what: str, swallowed: bool, events: Sequence[Ev
 def guard_without_source(text: str) -> str:
     """Cut off the code and the stack that Dynamo writes behind a failed guard."""
     return text.partition("\n")[0].partition("  # ")[0].strip()
+
+
+def with_error_of_rank(trace: Trace, error: BaseException | None, environment: Mapping[str, str]) -> Trace:
+    """The trace of a rank whose program raised an error, with a Failure that has the error's line.
+
+    Whoever reads the files of a job has not seen what each rank printed. A compile that failed is a Failure already.
+    """
+    if not isinstance(error, Exception) or rank_and_world(environment) is None:
+        return trace
+    said = str(error).partition("\n")[0]
+    if any(failure.stage == "compile" and said in failure.message for failure in trace.failures):
+        return trace
+    line = line_of_error(error)
+    message = f"the program ended with {type(error).__name__}: {said}" + (f", at {line}" if line else "")
+    return replace(trace, failures=(*trace.failures, Failure("run", type(error).__name__, message, fatal=True)))
 
 
 # Functions that were not compiled ---------------------------------------------------------------------------------------

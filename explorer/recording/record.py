@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from explorer.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.process.progress import progress
 from explorer.process.ranks import count_started_processes
 from explorer.recording.arguments import absent_target, check_stages
-from explorer.recording.compile_failures import note_failures
+from explorer.recording.compile_failures import note_failures, with_error_of_rank
 from explorer.recording.finish import finished
 from explorer.recording.kernels import recording_kernels
 from explorer.recording.recorder import Recorder, recording
@@ -127,6 +128,8 @@ def record(
     except Exception as error:
         if absent_gpus:
             _advise(error, result._guards[0])
+        if result._trace is not None:
+            result._trace = with_error_of_rank(result._trace, error, os.environ)
         raise
     finally:
         if result._trace is None:  # whatever failed in explorer, the program ran, and there is a trace that says so

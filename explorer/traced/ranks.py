@@ -61,7 +61,9 @@ class Ranks(Mapping[int, Trace]):
         self._kept: dict[int, Trace] = {}
         self.unreadable: dict[int, str] = {}
         self._runs: dict[int, RankRuns] = {}
+        self._has_groups = False
         parts, self._worlds = self._read_all()
+        self._has_collectives = any(own.collectives for own in parts.values())
         self._ranks = {rank: _Rank(len(own.compiles), own.failed, own.ended_at) for rank, own in parts.items()}
         self._compared = compared(parts, lambda rank, item: place_in(self[rank], item))
 
@@ -77,6 +79,7 @@ class Ranks(Mapping[int, Trace]):
             parts[rank] = parts_of(trace, seen)
             if (runs := runs_of_rank(trace)) is not None:
                 self._runs[rank] = runs
+            self._has_groups |= bool(trace.meta.get("process_groups"))
             if isinstance(world := trace.meta.get("world"), int):
                 worlds.add(world)
             if len(self._readers) <= 2:
@@ -117,6 +120,14 @@ class Ranks(Mapping[int, Trace]):
     def absent(self) -> tuple[int, ...]:
         """The ranks of the job that have no file: not asked for, or killed before they wrote one."""
         return tuple(rank for rank in range(self.world) if rank not in self._readers)
+
+    @property
+    def exchanges_unseen(self) -> bool:
+        """Whether the job has process groups and no compiled graph has a collective, as with DDP and FSDP2.
+
+        Both exchange between the graphs, by hooks that explorer does not record. So nothing is compared of that.
+        """
+        return self._has_groups and not self._has_collectives
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -214,6 +225,7 @@ class Ranks(Mapping[int, Trace]):
             "ranks": list(self),
             "world": self.world,
             "absent": self.absent,
+            "exchanges_unseen": self.exchanges_unseen,
             "unreadable": {str(rank): why for rank, why in self.unreadable.items()},
             "failed": {str(rank): own.failed for rank, own in self._ranks.items() if own.failed},
             "groups": self.groups,
@@ -236,6 +248,8 @@ class Ranks(Mapping[int, Trace]):
         lines += _of_failures({rank: own.failed for rank, own in self._ranks.items() if own.failed})
         lines += _of_first(self.first, len(self.divergences)) if several else ["fewer than two ranks have a graph to compare"]
         lines += _of_missing(self.missing)
+        if self.exchanges_unseen:
+            lines.append("exchanges were not seen: no compiled graph has a collective; DDP and FSDP2 exchange between the graphs")
         if self.by_rank:
             lines.append(f"{len(self.by_rank)} places differ by a number that is n × rank, counted as equal: .by_rank")
         lines += [_of_ended(rank, own.ended_at) for rank, own in self._ranks.items() if own.ended_at]
@@ -252,9 +266,9 @@ class Ranks(Mapping[int, Trace]):
 
 
 def _of_failures(failed: Mapping[int, str]) -> list[str]:
-    """Say on which ranks an error stopped a compile."""
+    """Say on which ranks an error stopped a compile or the program."""
     ranks = {why: tuple(rank for rank in failed if failed[rank] == why) for why in failed.values()}
-    return [f"a compile failed: rank {_list(those)}: {why[:_WIDTH]}" for why, those in ranks.items()]
+    return [f"a compile or the program failed: rank {_list(those)}: {why[:_WIDTH]}" for why, those in ranks.items()]
 
 
 def _of_first(first: Mapping[str, Plain] | None, number: int) -> list[str]:
@@ -359,11 +373,17 @@ def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: 
     is the most memory in bytes that one trace may take; give more for a large file that you trust.
     """
     readers = folder.ranks_at(trace_file.checked(path))
-    if len(readers) > 1 or (readers and not Path(path).is_dir()):
+    if len(readers) > 1 or (readers and not Path(path).is_dir()) or _lacks_others(path, limit):
         if target is not None:
             raise InputError(f"{path} has several ranks: target= compiles the kernels of one log, so load that rank's file")
         return Ranks(readers, str(path), limit)
     return load_trace(folder.trace_in(path) or path, limit=limit, target=target)
+
+
+def _lacks_others(path: str | PathLike[str], limit: float) -> bool:
+    """Whether a folder's only trace is that of one rank of several: `Ranks` names those without a file."""
+    only = folder.trace_in(path)
+    return only is not None and bool(folder.ranks_at(path)) and (trace_file.load(only, limit=limit).meta.get("world") or 1) > 1
 
 
 def load_ranks(path: str | PathLike[str], *, limit: float = trace_file.LIMIT) -> Ranks:

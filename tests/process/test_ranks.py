@@ -82,6 +82,27 @@ def test_ranks_that_are_not_asked_for_run_unrecorded(
 
 
 @pytest.mark.compile
+@pytest.mark.parametrize("rank", ["1", ""])
+def test_the_error_of_a_rank_is_in_its_failures(program: Path, monkeypatch: pytest.MonkeyPatch, rank: str) -> None:
+    """With its line, by the command and by `record`; a single process has shown it to whoever started it."""
+    program.write_text(f"{program.read_text()}raise KeyError('no such batch')")
+    if rank:
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        monkeypatch.setenv("RANK", rank)
+    assert cli.main(["trace", "program.py", "-o", "out.json.gz"]) == 1
+    (file,) = program.parent.glob("out*.json.gz")
+    with pytest.raises(KeyError), explorer.record() as recording:
+        raise KeyError("no such batch")
+    for trace, line in (
+        (explorer.load(file), "raise KeyError('no such batch')"),
+        (recording.trace, 'raise KeyError("no such batch")'),
+    ):
+        failures = [failure for failure in trace.failures if failure.stage == "run"]
+        assert len(failures) == bool(rank)
+        assert not any(untold(f.message, "KeyError", line) for f in failures)
+
+
+@pytest.mark.compile
 def test_a_recording_saves_each_rank_into_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`save` of a folder makes the folder, and names the file after the rank; one process has the plain name."""
     with explorer.record() as recording:

@@ -225,6 +225,22 @@ def test_a_folder_with_one_trace_is_that_trace(small: explorer.Trace, tmp_path: 
     assert explorer.load(tmp_path) == explorer.load(tmp_path / name)
 
 
+def test_the_rank_without_a_file_is_named_in_a_job_of_two(small: explorer.Trace, tmp_path: Path) -> None:
+    """Where one rank of two left a file, what is loaded is ranks, which name the other."""
+    replace(small, meta={**small.meta, "world": 2, "rank": 1}).save(tmp_path)
+    ranks = explorer.load(tmp_path)
+    assert list(ranks) == [1] and ranks.absent == (0,) and ranks.world == 2
+    assert in_a_line(ranks, "no file", "rank 0")
+
+
+@pytest.mark.parametrize("has_groups", [True, False])
+def test_exchanges_that_were_not_seen_are_said(small: explorer.Trace, tmp_path: Path, has_groups: bool) -> None:
+    """With process groups and no collective in a graph, as with DDP and FSDP2, it is said that none was seen."""
+    groups = {"process_groups": {"0": (0, 1)}} if has_groups else {}
+    ranks = ranks_of(tmp_path, [replace(small, meta={**small.meta, **groups})] * 2)
+    assert ranks.exchanges_unseen == has_groups == in_a_line(ranks, "exchanges", "DDP", "FSDP2")
+
+
 def test_each_rank_of_a_cluster_has_its_file(small: explorer.Trace, tmp_path: Path) -> None:
     """Two ranks traced in one process are saved into one folder, and loaded as ranks."""
     for rank in (0, 1):
