@@ -11,7 +11,7 @@ from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.memory import readable
 from explorer.questions.tables import graph_breaks
 from explorer.testing import rules
-from explorer.testing.facts import Facts, FusedNodes, break_key, facts_of, nodes_by_key
+from explorer.testing.facts import Facts, FusedNodes, break_key, dtypes_by_key, facts_of, nodes_by_key, operator_of
 from explorer.testing.findings import Finding, not_judged
 from explorer.testing.fused import why_apart, why_in_several_graphs
 from explorer.testing.rules import Node, lines_of, listed
@@ -30,6 +30,8 @@ def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
     yield from _counted("kernels", "kernels", before.kernel_count, now.kernel_count, "t.kernels.table()")
     yield from _fusions(before, now, trace)
     yield from _calls(before, now, trace)
+    yield from _operators(before, now, trace)
+    yield from _dtypes(before, now, trace)
     yield from _spills(before, now, trace)
     yield from _peak(before, now, trace)
     yield from _failures(before, now, trace)
@@ -63,13 +65,9 @@ def matched_keys(before: Iterable[str], now: Iterable[str]) -> dict[str, str]:
     by_operator: dict[str, list[str]] = {}
     for key in new:
         if key not in same:
-            by_operator.setdefault(_operator(key), []).append(key)
-    rest = {key: left.pop(0) for key in old if key not in same and (left := by_operator.get(_operator(key)))}
+            by_operator.setdefault(operator_of(key), []).append(key)
+    rest = {key: left.pop(0) for key in old if key not in same and (left := by_operator.get(operator_of(key)))}
     return {**{key: key for key in same}, **rest}
-
-
-def _operator(key: str) -> str:
-    return key.partition(" of `")[0].partition(" #")[0]
 
 
 def _keys(facts: Facts) -> Iterator[str]:
@@ -131,7 +129,7 @@ def _graph_of(trace: TraceData, row: Node) -> Graph | None:
 
 def short(keys: Iterable[str]) -> str:
     """Nodes for people, by their operators: "mul, sum"."""
-    return listed(_operator(key).removeprefix("backward: ").removeprefix("aten.").partition(".")[0] for key in keys)
+    return listed(operator_of(key).removeprefix("backward: ").removeprefix("aten.").partition(".")[0] for key in keys)
 
 
 def _lines(trace: TraceData, keys: Iterable[str]) -> tuple[str, ...]:
@@ -144,10 +142,10 @@ def _lines(trace: TraceData, keys: Iterable[str]) -> tuple[str, ...]:
 
 def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
     """Yield the operators that are called more often than they were, and less often."""
-    old, new = (Counter(map(_operator, facts.calls)) for facts in (before, now))
+    old, new = (Counter(map(operator_of, facts.calls)) for facts in (before, now))
     nodes = nodes_by_key(trace)
     for operator, more in (new - old).items():
-        keys = [key for key in now.calls if _operator(key) == operator]
+        keys = [key for key in now.calls if operator_of(key) == operator]
         fresh = [key for key in keys if key not in before.calls][-more:] or keys[-more:]
         row = nodes[fresh[0]]
         actual = f"a new call: {operator} is {rules.called_by(row)}{f', {more} times more' if more > 1 else ''}"
@@ -156,6 +154,45 @@ def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
         yield Finding("fallback", expected, actual, _lines(trace, fresh), rules.why_called(row), look)
     for operator, fewer in (old - new).items():
         yield Finding("fallback", f"{old[operator]} calls of {operator}", f"{fewer} fewer", is_gain=True)
+
+
+def _operators(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield the operators that kernels compute more often than before, without those of kernels that are new as a whole."""
+    back = {new: old for old, new in matched_keys(_keys(before), _keys(now)).items()}
+    grown = [kernel for kernel in now.kernels if any(key in back for key in kernel.computes)]
+    new = dict.fromkeys(key for kernel in grown for key in kernel.computes if key not in back)
+    for operator, more in Counter(map(operator_of, new)).items():
+        keys = [key for key in new if operator_of(key) == operator]
+        kernels = rules.listed(kernel.kernel for kernel in grown if set(keys) & set(kernel.computes))
+        count = len({key for key in _keys(before) if operator_of(key) == operator})
+        actual = f"{more} more, in {kernels}"
+        yield Finding("operators", f"{count or 'no'} {operator}", actual, _lines(trace, keys), look="t.lowerings")
+
+
+def _dtypes(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
+    """Yield each dtype that results of operators have now and had not before, with these operators."""
+    if before.dtypes is None or now.dtypes is None:  # stored by a version that did not look at them
+        return
+    changed: dict[tuple[str, str], list[str]] = {}
+    old, new = _counts_by_operator(before.dtypes), _counts_by_operator(now.dtypes)
+    for operator in [name for name in new if name in old]:
+        more = new[operator] - old[operator]
+        if old[operator].total() != new[operator].total():  # how many there are is told apart
+            more = Counter({dtype: count for dtype, count in more.items() if dtype not in old[operator]})
+        for dtype in more:
+            changed.setdefault((rules.listed(old[operator]), dtype), []).append(operator)
+    for (earlier, dtype), operators in changed.items():
+        keys = [key for key, own in dtypes_by_key(trace).items() if operator_of(key) in operators and own == dtype]
+        actual = f"{rules.listed(operators)} in {dtype}"
+        yield Finding("dtypes", f"{rules.listed(operators)} in {earlier}", actual, _lines(trace, keys), look="t.lowerings")
+
+
+def _counts_by_operator(dtypes: Mapping[str, int]) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = {}
+    for what, count in sorted(dtypes.items()):
+        operator, _, dtype = what.rpartition(" ")
+        counts.setdefault(operator, Counter())[dtype] = count
+    return counts
 
 
 def _spills(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:

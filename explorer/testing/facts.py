@@ -40,7 +40,8 @@ class FusedNodes:
 class Facts:
     """What was compiled: graphs, graph breaks, recompiles, kernels, calls, the peak memory of a graph in bytes, failures.
 
-    `kernel_count` counts kernels as `assert_kernels` does; `kernels` has one of them a loop nest.
+    `kernel_count` counts kernels as `assert_kernels` does; `kernels` has one of them a loop nest. `dtypes` counts nodes by
+    operator and the dtype of the result, as "aten.mm.default float32"; None in files that older versions stored.
     """
 
     target: str
@@ -52,6 +53,7 @@ class Facts:
     peak_bytes: int | None
     failures: tuple[str, ...]
     kernel_count: int
+    dtypes: Mapping[str, int] | None = None
 
     @property
     def kernel_names(self) -> tuple[str, ...]:
@@ -73,6 +75,7 @@ class Facts:
             "calls": list(self.calls),
             "peak_bytes": self.peak_bytes,
             "failures": list(self.failures),
+            **({} if self.dtypes is None else {"dtypes": dict(self.dtypes)}),
         }
 
     @staticmethod
@@ -89,8 +92,9 @@ class Facts:
                 None if value["peak_bytes"] is None else int(value["peak_bytes"]),
                 tuple(map(str, value["failures"])),
                 int(value["kernel_count"]),
+                {str(what): int(count) for what, count in value["dtypes"].items()} if "dtypes" in value else None,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FileError(f"{where} holds no expectations of explorer's: {type(error).__name__}: {error}") from None
 
 
@@ -109,6 +113,7 @@ def facts_of(trace: TraceData) -> Facts:
         max(peaks.values()) if peaks and not unknown else None,
         tuple(sorted(f"{f.stage}, {f.what}" for f in trace.failures)),
         len(kernels_of(trace)),
+        dict(sorted(Counter(f"{operator_of(key)} {dtype}" for key, dtype in dtypes_by_key(trace).items()).items())),
     )
 
 
@@ -130,6 +135,18 @@ def nodes_by_key(trace: TraceData) -> dict[str, Node]:
             seen[key] += 1
             nodes[key if seen[key] == 1 else f"{key} #{seen[key]}"] = row
     return nodes
+
+
+def dtypes_by_key(trace: TraceData) -> dict[str, str]:
+    """Map the key of each FX node that something computes to the dtype of its result, where it is one tensor."""
+    nodes = ((a.frame, a.graph, node) for a in trace.artifacts for node in a.nodes if node.get("dtype"))
+    dtypes = {(frame, graph, node["name"]): str(node["dtype"]) for frame, graph, node in nodes}
+    return {key: dtypes[place] for place, key in keys_by_place(trace).items() if place in dtypes}
+
+
+def operator_of(key: str) -> str:
+    """The operator in a node's key, with the graph where that is not the forward one."""
+    return key.partition(" of `")[0].partition(" #")[0]
 
 
 def _key(row: Node) -> str:
@@ -170,4 +187,4 @@ def _calls(trace: TraceData) -> Iterator[str]:
         yield keys[row["frame"], row["graph"], row["node"]]
 
 
-__all__ = ["Facts", "FusedNodes", "break_key", "facts_of", "keys_by_place", "nodes_by_key"]
+__all__ = ["Facts", "FusedNodes", "break_key", "dtypes_by_key", "facts_of", "keys_by_place", "nodes_by_key", "operator_of"]

@@ -418,6 +418,7 @@ def with_value(trace: Trace, value: object, *keys: object) -> bytes:
         *((number, ("made", 0, "path")) for number in (-1, 10**9)),
         *((number, ("final", 0, "number")) for number in (-1, 10**9)),
         ([0, 10**9], ("groups", 0, "of")),
+        ([0, 1], ("scores", 0)),
     ],
     ids=lambda value: str(value)[:20],
 )

@@ -211,3 +211,36 @@ def test_each_test_has_a_file_of_its_own() -> None:
     names = [file_of(Path("t/test_a.py"), name).name for name in ("f", "f[a/b]", "f[a-b]", "f[a:b]", "C.f", "f" * 300)]
     assert len(set(names)) == len(names) and all("/" not in name and len(name) < 160 for name in names)
     assert file_of(Path("t/test_a.py"), "f", "second") == Path("t/__explorer__/test_a.f.second.json")
+
+
+def test_another_dtype_is_found(recorded: Callable[[str], Trace]) -> None:
+    """Where the result of an operator had another dtype, both are said with the operator and its line."""
+    trace = recorded("views/layers-torch2.13-h100")
+    facts = facts_of(trace)
+    assert facts.dtypes is not None
+    count = facts.dtypes["aten.rsqrt.default float32"]
+    other = {**facts.dtypes, "aten.rsqrt.default float64": count}
+    del other["aten.rsqrt.default float32"]
+    (finding,) = changes(replace(facts, dtypes=other), trace)
+    assert finding.rule == "dtypes" and not finding.is_gain and finding.lines
+    assert not untold(str(finding), "aten.rsqrt.default", "float32", "float64")
+
+
+def test_facts_stored_without_dtypes_are_read(recorded: Callable[[str], Trace]) -> None:
+    """A file of an older version says nothing of dtypes, and the rest is compared."""
+    trace = recorded("views/layers-torch2.13-h100")
+    entry = facts_of(trace).to_json()
+    del entry["dtypes"]
+    assert list(changes(Facts.from_json(entry, "here"), trace)) == []
+
+
+def test_an_operator_that_is_new_inside_a_kernel_is_found(recorded: Callable[[str], Trace]) -> None:
+    """A kernel that was there and computes an operator more is a finding, with the operator, the kernel and its line."""
+    trace = recorded("views/layers-torch2.13-h100")
+    facts = facts_of(trace)
+    rsqrt = {key for kernel in facts.kernels for key in kernel.computes if "rsqrt" in key}
+    fewer = tuple(replace(k, computes=tuple(key for key in k.computes if key not in rsqrt)) for k in facts.kernels)
+    found = [finding for finding in changes(replace(facts, kernels=fewer), trace) if finding.rule == "operators"]
+    assert len(found) == 1 and found[0].lines and not found[0].is_gain
+    kernel = next(kernel.kernel for kernel in facts.kernels if rsqrt & set(kernel.computes))
+    assert not untold(str(found[0]), "no aten.rsqrt.default", kernel)
