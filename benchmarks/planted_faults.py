@@ -4,7 +4,7 @@
 
 Three kinds, each printed as it comes and in a total:
 
-- lowering: an operator is lowered to something else (`wrong_lowerings.py`), for each target;
+- lowering: an operator is lowered to something else (`wrong_lowerings.py`, `wrong_operators.py`), for each target;
 - right: programs that are lowered as they should be, which a check must call equal;
 - text: one thing in the text of a generated kernel is changed (a constant, a sign, an operator, an index, a mask, the length
   of a sum), and the kernel is interpreted. A change that alters no bit is no fault; nor is one after which the numbers are
@@ -34,9 +34,13 @@ from explorer.observe.tensors import same_bits
 
 sys.path.insert(0, str(Path(__file__).parent))
 import children
+import wrong_lowerings
+import wrong_operators
 from children import Step, part
-from wrong_lowerings import FAULTS, RIGHT, planted
+from wrong_lowerings import planted
 
+FAULTS = wrong_lowerings.FAULTS | wrong_operators.OPERATORS
+RIGHT = wrong_lowerings.RIGHT | wrong_operators.RIGHT_OPERATORS
 #: Into how many items the faults in one program's texts are divided.
 SHARES = 4
 #: The kinds of rows that a check must not give.
