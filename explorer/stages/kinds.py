@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from explorer.model.values import Artifact
 from explorer.stages.triton.instructions import is_instruction
-from explorer.stages.triton.origins import CONSTANT as IMMEDIATE
 
 Kinds = list[str]
 Rules = tuple[tuple[str, re.Pattern[str]], ...]
@@ -108,7 +107,6 @@ MLIR = rules(
     locations=r"^#loc|^\s*#loc",
     layouts=r"^#\w+ =",
     signature=r"^\s*(module|tt\.func|llvm\.func)\b",
-    constants=r"= arith\.constant\b",
     loop_control=r"^\s*(scf\.yield|tt\.return|tt\.reduce\.return|tt\.scan\.return|cf\.|\^bb)|\bscf\.(for|if|while)\b",
 )
 #: The end of a kernel in PTX and AMDGCN.
@@ -172,14 +170,14 @@ def _cpp(lines: Sequence[str]) -> Kinds:
 
 
 def mlir_kinds(artifact: Artifact) -> Kinds:
-    """Operations compute, but those of constants, loops and braces."""
+    """Operations compute, but those of loops and braces."""
     return by_rules(artifact.lines, MLIR)
 
 
 def instruction_kinds(artifact: Artifact) -> Kinds:
-    """PTX and AMDGCN: instructions but the return and moves of a number; directives, labels and comments are none."""
+    """PTX and AMDGCN: instructions compute, but the return; directives, labels and comments are none."""
     return [_instruction(line) if is_instruction(line) else "directives" for line in artifact.lines]
 
 
 def _instruction(line: str) -> str:
-    return SETUP if _RETURN.match(line) else CONSTANT if IMMEDIATE.match(line) else ""
+    return SETUP if _RETURN.match(line) else ""

@@ -102,10 +102,9 @@ def test_a_kernel_log_of_tritonparse_has_each_form_linked_to_its_source() -> Non
     assert [kernel.name for kernel in trace.kernels] == ["add_kernel", "triton_poi_fused_add_0"]
     (source,) = trace.find("source")
     number = next(n for n, line in enumerate(source.lines, 1) if line.strip() == "c = a + b")
-    reached = {row["stage"]: row for row in trace.follow(source.id, number)}
-    assert {"ttir", "ttgir", "llir", "ptx"} <= reached.keys()
-    ptx = next(a for a in trace.artifacts if a.id == reached["ptx"]["artifact"])
-    assert any("add" in ptx.lines[n - 1] for n in reached["ptx"]["lines"])
+    rows = trace.follow(source.id, number)
+    assert {"ttir", "ttgir", "llir", "ptx"} <= {row["stage"] for row in rows}
+    assert any("add" in trace.artifact(row["artifact"]).lines[n - 1] for row in rows.where(stage="ptx") for n in row["lines"])
 
 
 #: A training step of a feed-forward block with its embedding and head: library calls, kernels that are fused, a graph break.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import takewhile
 from posixpath import basename
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from explorer.model.artifacts import KernelForm
 from explorer.model.events import KernelFormText
@@ -16,7 +16,20 @@ from explorer.model.records import typed
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once, text_lines
+from explorer.stages.inductor.kernel import owners
 from explorer.stages.triton.instructions import is_instruction
+from explorer.stages.triton.numbers import (
+    Number,
+    assembly_numbers,
+    distinct,
+    expanded,
+    llvm_numbers,
+    mlir_constants,
+    mlir_number,
+    mlir_numbers,
+    ptx_constants,
+    python_numbers,
+)
 from explorer.stages.triton.packed import misplaced
 
 #: Where a line comes from: (file, line) innermost first, followed by what it was inlined into.
@@ -91,11 +104,106 @@ def own_lines(
             yield number, line
 
 
+def form_of(artifact: Artifact, trace: TraceData, *stages: str) -> Artifact | None:
+    """The first of these stages' artifacts of the same kernel."""
+    forms = (a for stage in stages for a in trace.find(stage, artifact.frame, artifact.graph) if a.kernel == artifact.kernel)
+    return next(forms, None)
+
+
+#: How a constant's lines are known, and the lines of an operation whose location is missing or another line's.
+READ_BY, IN_MLIR, IN_LLIR = "constant: what reads it", "its number in triton's IR", "its number in llir"
+#: How a second line of an operation is known, which computes another FX node than the first.
+IN_KERNEL = "its number in the kernel"
+_VECTOR = re.compile(r"<\d+ x \w+>")
+#: Lines of a kernel, and how they are known.
+Known = tuple[frozenset[int], str]
+
+
+def link_mlir(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
+    """Link each operation to the kernel's line of its location, and a constant without location to the lines that use it.
+
+    MLIR merges equal constants at the top of a function, and drops their locations.
+    """
+    kernel = kernel_of(artifact, trace)
+    if kernel is not None:
+        own = dict(own_lines(mlir_chains, artifact, kernel))
+        for number, line in own.items():
+            yield Link(artifact.id, (number,), kernel.id, (line,), "mlir loc")
+        literals = Literals(kernel)
+        for number, lines in mlir_constants(artifact.lines, own).items():
+            yield Link(artifact.id, (number,), kernel.id, tuple(sorted(lines)), READ_BY)
+            if others := literals.others(mlir_number(artifact.lines[number - 1]), lines):
+                yield Link(artifact.id, (number,), kernel.id, others, IN_KERNEL)
+
+
+class Literals:
+    """The numbers that stand in one line of a kernel only.
+
+    Compilers merge the operations of two lines, such as two selections, and name one of the lines. The other's number remains.
+    """
+
+    def __init__(self, kernel: Artifact) -> None:
+        lines: dict[Number, set[int]] = {}
+        for number, text in enumerate(kernel.lines, 1):
+            for each in python_numbers(text):
+                lines.setdefault(each, set()).add(number)
+        self._lines = {each: min(places) for each, places in lines.items() if len(places) == 1}
+        self._nodes = owners(kernel)
+
+    def others(self, number: Number | None, lines: Collection[int]) -> tuple[int, ...]:
+        """The number's line, unless it is one of these lines or computes the same FX nodes as one of them."""
+        line = self._lines.get(number, 0) if number and distinct(number) else 0
+        nodes = self.nodes(line)
+        return () if not line or line in lines or (nodes and nodes in map(self.nodes, lines)) else (line,)
+
+    def nodes(self, line: int) -> tuple[str, ...]:
+        """The FX nodes that a line computes."""
+        return self._nodes.get(line, ((), ""))[0]
+
+    def one(self, lines: Collection[int]) -> bool:
+        """Whether the lines are one, or all compute the same FX nodes."""
+        return len(lines) == 1 or (len(lines) > 1 and len({self.nodes(line) or line for line in lines}) == 1)
+
+
 def link_llvm(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Link each operation to the kernel's line that its location names, without the `misplaced` ones."""
-    for each in links(llvm_chains, "llvm !dbg")(artifact, trace):
-        if each.source_lines[0] not in misplaced(artifact):
-            yield each
+    """Link each operation to the kernel's lines that its location and its numbers name."""
+    kernel = kernel_of(artifact, trace)
+    if kernel is not None:
+        for number, ways in llvm_lines(artifact, kernel, trace).items():
+            for lines, how in ways:
+                yield Link(artifact.id, (number,), kernel.id, tuple(sorted(lines)), how)
+
+
+def llvm_lines(llir: Artifact, kernel: Artifact, trace: TraceData) -> dict[int, tuple[Known, ...]]:
+    """Find the lines of the kernel for each operation of LLVM IR, by its location and its numbers.
+
+    LLVM merges operations of several lines and keeps one line; it packs operations and keeps a neighbour's line. If Triton's
+    IR uses a number of the operation on another line only, the operation comes from that line. A library's code may have the
+    same number by chance: then no line is added, and a packed operation loses its line.
+    """
+    stated = {number: line for number, line in own_lines(llvm_chains, llir, kernel) if number not in misplaced(llir)}
+    ways = {line: ((frozenset({line}), "llvm !dbg"),) for line in set(stated.values())}  # few lines for thousands of operations
+    known: dict[int, tuple[Known, ...]] = {number: ways[line] for number, line in stated.items()}
+    mlir = form_of(llir, trace, "ttgir", "ttir")
+    if mlir is None:
+        return known
+    own = dict(own_lines(mlir_chains, mlir, kernel))
+    literals = Literals(kernel)
+    users, libraries = mlir_numbers(mlir.lines, own), expanded(mlir.lines, own)
+    numbers = {n: found for n, text in enumerate(llir.lines, 1) if (found := users.keys() & filter(distinct, llvm_numbers(text)))}
+    strange = {n: {number for number in each if stated.get(n) not in users[number]} for n, each in numbers.items()}
+    in_libraries = {number for n, each in strange.items() if stated.get(n) in libraries for number in each}
+    for n, each in strange.items():
+        if each == numbers[n] and _VECTOR.search(llir.lines[n - 1]):
+            known.pop(n, None)
+        places = [users[number] for number in each - in_libraries if len(users[number]) == 1]
+        if places:
+            known[n] = (*known.get(n, ()), (frozenset().union(*places), IN_MLIR))
+        for number in numbers[n] - (each & in_libraries) if n in known else ():
+            lines = frozenset().union(*(lines for lines, _ in known[n]))
+            if others := literals.others(number, lines):
+                known[n] = (*known[n], (frozenset(others), IN_KERNEL))
+    return known
 
 
 #: How the second line of a fused multiply-add is known.
@@ -116,35 +224,106 @@ _VALUE = re.compile(r"%[\w.$-]+")
 
 
 def assembly_links(how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
-    """The link function of PTX and AMDGCN: by the .loc, and of a fused multiply-add also to the line of its product.
+    """Return the link function of PTX and AMDGCN: by .loc, by the instruction's numbers, and by what reads a constant.
 
-    LLVM puts a product and a sum together when it writes the assembly, and the instruction has the sum's .loc only.
+    LLVM fuses a product and a sum when it writes the assembly, and keeps the sum's .loc: the instruction is linked to the line
+    of its product too. If LLVM moves an instruction to another block, its .loc names line 0: its numbers tell its line.
     """
     by_loc = links(loc_chains, how)
 
     def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
         kernel = kernel_of(artifact, trace)
-        llir = next((a for a in trace.find("llir", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
-        packed = {line for n, line in own_lines(llvm_chains, llir, kernel) if n in misplaced(llir)} if kernel and llir else set()
-        lines: dict[int, int] = {}
+        if kernel is None:
+            return
+        llir = form_of(artifact, trace, "llir")
+        packed = {line for n, line in own_lines(llvm_chains, llir, kernel) if n in misplaced(llir)} if llir else set()
+        lines: dict[int, set[int]] = {}
         for each in by_loc(artifact, trace):
             number, line = each.source_lines[0], each.target_lines[0]
             text = artifact.lines[number - 1]
             if not CONSTANT.match(text) and not (line in packed and _PACKED.match(text)):
-                lines[number] = line
+                lines[number] = {line}
                 yield each
-        if kernel is None or llir is None:
-            return
-        multiplied = {line for number, line in lines.items() if _MULTIPLY.match(artifact.lines[number - 1])}
-        taken_in = {
-            line: factors - multiplied if len(factors) > 1 else factors for line, factors in products(llir, kernel).items()
-        }
-        for number, line in lines.items():
-            factors = taken_in.get(line, set())
-            if len(factors) == 1 and line not in factors and _MULTIPLY_ADD.match(artifact.lines[number - 1]):
-                yield Link(artifact.id, (number,), kernel.id, tuple(factors), PRODUCT)
+        named = number_lines(llir, kernel, trace) if llir else {}
+        for number, places, known in itertools.chain(
+            _of_products(artifact, llir, kernel, lines) if llir else (),
+            _of_numbers(artifact, lines, named),
+            _of_constants(artifact, lines, named),
+        ):
+            lines.setdefault(number, set()).update(places)
+            yield Link(artifact.id, (number,), kernel.id, tuple(sorted(places)), known)
 
     return link
+
+
+#: Lines of an assembly, the lines of the kernel for each, and how they are known.
+Found = Iterator[tuple[int, Collection[int], str]]
+
+
+def _of_products(artifact: Artifact, llir: Artifact, kernel: Artifact, lines: Mapping[int, Collection[int]]) -> Found:
+    """Find each fused multiply-add's line of the product."""
+    multiplied = {line for number, places in lines.items() if _MULTIPLY.match(artifact.lines[number - 1]) for line in places}
+    taken_in = {line: factors - multiplied if len(factors) > 1 else factors for line, factors in products(llir, kernel).items()}
+    for number, (line,) in list(lines.items()):
+        factors = taken_in.get(line, set())
+        if len(factors) == 1 and line not in factors and _MULTIPLY_ADD.match(artifact.lines[number - 1]):
+            yield number, factors, PRODUCT
+
+
+class Named(NamedTuple):
+    """The lines of the kernel for a number: those of all operations of LLVM IR that have it."""
+
+    lines: frozenset[int]
+    alike: bool  # whether each of these operations comes from all of them, or all compute the same FX nodes
+
+
+def number_lines(llir: Artifact, kernel: Artifact, trace: TraceData) -> dict[Number, Named]:
+    """Map each number of LLVM IR to its lines of the kernel. A number is left out if one of its operations has no line."""
+    known = llvm_lines(llir, kernel, trace)
+    lines: dict[Number, set[frozenset[int]]] = {}
+    for number, text in enumerate(llir.lines, 1):
+        for each in llvm_numbers(text):
+            lines.setdefault(each, set()).add(frozenset().union(*(places for places, _ in known.get(number, ()))))
+    literals = Literals(kernel)
+    named = {each: frozenset().union(*places) for each, places in lines.items() if frozenset() not in places}
+    return {each: Named(union, len(lines[each]) == 1 or literals.one(union)) for each, union in named.items()}
+
+
+def lines_of_numbers(numbers: Iterable[Number], named: Mapping[Number, Named], own: Collection[int]) -> set[int]:
+    """Return the lines of the kernel that these numbers of an instruction add to its `own`."""
+    places: set[int] = set()
+    for number in filter(distinct, numbers):
+        lines, alike = named.get(number, Named(frozenset(), False))
+        if alike and (len(lines) > 1 or lines.isdisjoint(own)):
+            places |= lines
+    return places.difference(own)
+
+
+def _of_numbers(artifact: Artifact, lines: Mapping[int, Collection[int]], named: Mapping[Number, Named]) -> Found:
+    """Find the lines of each instruction's numbers."""
+    for number, text in enumerate(artifact.lines, 1):
+        numbers = assembly_numbers(text) if is_instruction(text) and not CONSTANT.match(text) else ()
+        if places := lines_of_numbers(numbers, named, lines.get(number, ())):
+            yield number, places, IN_LLIR
+
+
+def _of_constants(artifact: Artifact, lines: Mapping[int, Collection[int]], named: Mapping[Number, Named]) -> Found:
+    """Find the lines of what reads a constant's register, and has its number in LLVM IR.
+
+    The registers of AMDGCN are the machine's, each used again for other values: there a constant is known by its number.
+    """
+    constants = [number for number, text in enumerate(artifact.lines, 1) if CONSTANT.match(text)]
+    readers = ptx_constants(artifact.lines, constants, lines) if artifact.language == "ptx" else {}
+    for constant in constants:
+        (number, *_) = (*assembly_numbers(artifact.lines[constant - 1]), (0, 0))
+        places, alike = named.get(number, Named(frozenset(), False))
+        read = readers.get(constant, frozenset())
+        if not read and alike and distinct(number):
+            yield constant, places, IN_LLIR
+        elif read and not places:
+            yield constant, read, READ_BY
+        elif both := read & places:
+            yield constant, places if alike else both, READ_BY
 
 
 def products(llir: Artifact, kernel: Artifact) -> dict[int, set[int]]:
@@ -308,5 +487,5 @@ def _common(chains: frozenset[Chain]) -> Chain:
     """The innermost place of chains that begin alike, and the end that all of them have."""
     if len(chains) == 1:
         return next(iter(chains))
-    ends = list(takewhile(lambda places: len(set(places)) == 1, zip(*(chain[:0:-1] for chain in chains), strict=False)))
+    ends = list(itertools.takewhile(lambda places: len(set(places)) == 1, zip(*(chain[:0:-1] for chain in chains), strict=False)))
     return (next(iter(chains))[0], *(places[0] for places in reversed(ends)))

@@ -13,10 +13,10 @@ from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Call, Event, Link, text_lines
 from explorer.stages.inductor.kernel import owners
-from explorer.stages.kinds import CONSTANT
 from explorer.stages.triton import origins
 from explorer.stages.triton.instruction_mix import sass_mix
 from explorer.stages.triton.instructions import SASS_INSTRUCTION
+from explorer.stages.triton.numbers import sass_numbers
 
 #: How an instruction's line of the PTX is known, and the kernel's line that the PTX states there.
 ASSEMBLED, ASSEMBLED_LOC = "ptxas line table", "ptx .loc, by ptxas line table"
@@ -80,19 +80,24 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 
 def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each instruction by ptxas's line table of the PTX, in which each instruction has a line of its own."""
+    """Each instruction by ptxas's line table of the PTX, in which each instruction has a line of its own, and by its numbers."""
     kernel_lines: dict[int, list[int]] = {}
     for link in origins.assembly_links("")(ptx, trace):
         for number in link.source_lines:
             kernel_lines.setdefault(number, []).extend(link.target_lines)
+    llir = origins.form_of(artifact, trace, "llir")
+    named = origins.number_lines(llir, kernel, trace) if llir else {}
     instructions = (n for n, line in enumerate(artifact.lines, 1) if SASS_INSTRUCTION.match(line))
     for number, origin in zip(instructions, typed(KernelForm, artifact.data).ptx_lines or (), strict=True):
         if origin:
             yield Link(artifact.id, (number,), ptx.id, (origin,), ASSEMBLED)
         if origins.CONSTANT.match(artifact.lines[number - 1]):
             continue
-        if lines := kernel_lines.get(origin):
+        lines = kernel_lines.get(origin, [])
+        if lines:
             yield Link(artifact.id, (number,), kernel.id, tuple(sorted(lines)), ASSEMBLED_LOC)
+        if places := origins.lines_of_numbers(sass_numbers(artifact.lines[number - 1]), named, lines):
+            yield Link(artifact.id, (number,), kernel.id, tuple(sorted(places)), origins.IN_LLIR)
 
 
 def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str, int], set[int]]:
@@ -120,7 +125,7 @@ def kinds(artifact: Artifact) -> list[str]:
             kinds_of_lines.append("directives")
             continue
         padding = instruction[1] == "NOP" or (instruction[1] == "BRA" and f"({label})" in line.replace("`", ""))
-        kinds_of_lines.append("padding" if padding else CONSTANT if origins.CONSTANT.match(line) else "")
+        kinds_of_lines.append("padding" if padding else "")
         label = ""
     return kinds_of_lines
 

@@ -20,7 +20,7 @@ STAGE = Stage(
     render=render,
     per_kernel=True,
     kinds=mlir_kinds,
-    link=origins.links(origins.mlir_chains, "mlir loc"),
+    link=origins.link_mlir,
     backend="inductor",
     about="The same with a layout for every block: which thread holds what, what goes through shared memory, what is pipelined.",
 )

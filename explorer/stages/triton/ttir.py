@@ -20,7 +20,7 @@ STAGE = Stage(
     render=render,
     per_kernel=True,
     kinds=mlir_kinds,
-    link=origins.links(origins.mlir_chains, "mlir loc"),
+    link=origins.link_mlir,
     backend="inductor",
     about="Triton's own operations on whole blocks of values, before anything is decided about threads.",
 )

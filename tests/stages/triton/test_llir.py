@@ -54,3 +54,37 @@ def test_a_packed_operation_has_no_line_where_its_lanes_have_several(linked: Lin
 !7 = !DILocation(line: 6, column: 1, scope: !4)"""
     found = linked("llir", llir=text)
     assert {n: found.get(n) for n in (2, 3, 4, 5, 7, 8, 9)} == {2: 3, 3: 4, 4: 5, 5: None, 7: None, 8: None, 9: 6}
+
+
+NUMBERED = """define void @kern() !dbg !4 {
+  %1 = fmul <2 x float> %0, splat (float 0x3FF02FEC60000000), !dbg !6
+  %2 = fmul float %a, 0x3FF02FEC60000000, !dbg !7
+  %3 = fmul float %a, 0x3FF02FEC60000000
+  %4 = fadd float %a, 5.000000e-01
+  %5 = fadd float %a, 0x3FF17C1BE0000000, !dbg !6
+}
+!1 = !DIFile(filename: "kern.py", directory: "")
+!4 = distinct !DISubprogram(name: "kern", scope: !1, file: !1, line: 2)
+!6 = !DILocation(line: 5, column: 1, scope: !4)
+!7 = !DILocation(line: 4, column: 1, scope: !4)"""
+MLIR = """#loc2 = loc("kern.py":4:18)
+#loc3 = loc("kern.py":5:18)
+    %cst = arith.constant dense<1.011700e+00> : tensor<256xf32> loc(unknown)
+    %cst_0 = arith.constant dense<5.000000e-01> : tensor<256xf32> loc(unknown)
+    %2 = arith.mulf %x, %cst : tensor<256xf32> loc(#loc2)
+    %3 = arith.addf %x, %cst_0 : tensor<256xf32> loc(#loc2)"""
+
+
+def test_a_number_of_tritons_ir_tells_the_line_where_the_location_does_not(linked: Linked) -> None:
+    """A packed operation's location is another's, and some have none. One half and numbers that LLVM made tell nothing."""
+    assert linked("llir", llir=NUMBERED, ttgir=MLIR) == {2: 4, 3: 4, 4: 4, 6: 5}
+
+
+def test_a_number_that_a_library_uses_too_tells_nothing(linked: Linked) -> None:
+    """The code of a sine may have the program's number by chance: neither line is then named for a packed operation."""
+    sine = (
+        MLIR
+        + """
+    %4 = math.sin %x : tensor<256xf32> loc(#loc3)"""
+    )
+    assert linked("llir", llir=NUMBERED, ttgir=sine) == {3: 4, 6: 5}

@@ -101,6 +101,20 @@ def test_where_the_product_is_not_known_only_the_sums_line_is_linked(ladder_trac
     assert lines_of_kernel(ladder_trace(llir=asked, ptx=FUSED))[4] == {5}
 
 
-def test_a_number_put_into_a_register_has_no_line(linked: Linked) -> None:
-    """LLVM does so once for all that need it, under whatever .loc stands there."""
-    assert linked("ptx", ptx=FUSED.replace("mul.f32 \t%r3, %r4, %r5;", "mov.b32 \t%r3, 0f3F817F63;")) == {4: 5, 6: 6}
+def test_a_number_put_into_a_register_leads_to_what_reads_it(linked: Linked) -> None:
+    """LLVM puts it there once for all that need it, under whatever .loc stands there; unread, it leads nowhere."""
+    moved = FUSED.replace("mul.f32 \t%r3, %r4, %r5;", "mov.b32 \t%r3, 0f3F817F63;")
+    assert linked("ptx", ptx=moved) == {2: 6, 4: 5, 6: 6}
+    assert linked("ptx", ptx=moved.replace("%r3;", "%r4;")) == {4: 5, 6: 6}
+
+
+def test_an_instruction_of_line_0_is_known_by_its_number(linked: Linked) -> None:
+    """LLVM moves operations to what needs them. Where one line alone has the number in LLVM IR, the instruction is its."""
+    llir = LLIR.replace("fmul float %a, %b", "fmul float %a, 0x3FF02FEC60000000")
+    moved = """	.loc	1 0 5
+	mul.f32 	%r3, %r4, 0f3F817F63;
+	mul.f32 	%r5, %r4, 0f3F817F64;
+	.file	1 "kern.py" """
+    assert linked("ptx", ptx=moved, llir=llir) == {2: 3}
+    twice = llir.replace("%4 = fmul float %d, %e", "%4 = fmul float %d, 0x3FF02FEC60000000")
+    assert linked("ptx", ptx=moved, llir=twice) == {}
