@@ -120,7 +120,8 @@ def launch_events(launches: Launches, ladders: Ladders) -> Compiled:
     events, failures = [Event("source", 0.0, data=caller) for caller in launches.callers.values()], []
     for kernel in launches.kernels:
         kernel_event = _kernel_event(kernel)
-        events += [kernel_event, _source_event(kernel)]
+        source = kernel_source(kernel.function, kernel.source, *kernel.place)
+        events += [kernel_event, Event("source", kernel.time, data=source)]
         try:
             ladder = kernel.ladder()
         except ExplorerError as error:
@@ -151,22 +152,20 @@ def _kernel_event(kernel: Specialized) -> Event:
     return Event("kernel", kernel.time, data=definition)
 
 
-def _source_event(kernel: Specialized) -> Event:
-    """The event of a kernel's source as the program has it, to whose lines the kernel's are linked."""
-    file, first = kernel.place
-    source = SourceText(
-        function=kernel.function.rpartition(".")[2],
-        qualname=kernel.function,
+def kernel_source(function: str, text: str, file: str, first_line: int) -> SourceText:
+    """The source of a kernel that the program launches itself, to whose lines the kernel's are linked."""
+    return SourceText(
+        function=function.rpartition(".")[2],
+        qualname=function,
         file=file,
-        line=first,
+        line=first_line,
         resume=False,
-        text=kernel.source,
-        first_line=first,
+        text=text,
+        first_line=first_line,
         inlined=True,
         compiled=False,
         launches=True,
     )
-    return Event("source", kernel.time, data=source)
 
 
 def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:

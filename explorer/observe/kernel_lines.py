@@ -19,11 +19,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
+from types import CodeType, FunctionType
 from typing import Any
 
 from explorer.model.artifacts import KernelLines
 from explorer.model.rows import Names
 from explorer.model.stage import Emit
+from explorer.observe.context import current_compile_id
+from explorer.observe.functions import emit_inlined
 from explorer.observe.nested import inner_graphs, lowered_path
 from explorer.observe.patch import beside, followed, observed, preceded, replaced
 from explorer.observe.subclasses import subclasses
@@ -418,19 +421,50 @@ def mark_at(lines: list[Any], number: int, node: str) -> None:
 
 @contextmanager
 def _defining(emit: Emit, state: _State) -> Iterator[None]:
-    """Record a kernel's lines and nodes when a backend defines it, and again each time it is used for other nodes."""
+    """Record a kernel's lines and nodes when a backend defines it, and again each time it is used for other nodes.
+
+    Of a Triton kernel that the user wrote the source is recorded: Inductor copies it into the output code.
+    """
     from torch._inductor.codegen import common, cpp, simd, triton  # noqa: F401 the backends are subclasses
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
     from torch._inductor.scheduler import BaseScheduling
 
     def defined(_: Any, src_code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         name = yield
         emit("kernel_lines", lambda: definition(str(name), str(src_code), nodes, state))
 
+    copies: dict[CodeType, str] = {}
+
+    def copied(_: Any, wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> None:
+        for function in jit_functions(kernel):
+            copies.setdefault(function.__code__, current_compile_id())
+
     with ExitStack() as stack:
+        stack.enter_context(followed(PythonWrapperCodegen, "define_user_defined_triton_kernel", copied))
         for kind in subclasses(BaseScheduling):
             if "define_kernel" in vars(kind):
                 stack.enter_context(observed(kind, "define_kernel", defined))
         yield
+    for code, frame in copies.items():  # now, as the functions that call them come first
+        with emit.within(frame):
+            emit_inlined(emit, code)
+
+
+def jit_functions(kernel: Any) -> list[FunctionType]:
+    """The Python function of a Triton kernel, below its autotuner and heuristics, and those that it calls."""
+    from triton.runtime.jit import JITFunction
+
+    found: dict[FunctionType, None] = {}
+    queue = [kernel]
+    while queue:
+        function = queue.pop(0)
+        while not isinstance(function, JITFunction) and hasattr(function, "fn"):
+            function = function.fn
+        if isinstance(function, JITFunction) and function.fn not in found:
+            found[function.fn] = None
+            names = (function.fn.__globals__.get(name) for name in function.fn.__code__.co_names)
+            queue += (value for value in names if isinstance(value, JITFunction))
+    return list(found)
 
 
 def definition(name: str, source: str, nodes: Any, state: _State) -> KernelLines:

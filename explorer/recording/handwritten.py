@@ -17,7 +17,7 @@ from explorer.ladder.triton_pool import Worker
 from explorer.ladder.triton_tools import no_sass
 from explorer.live.kernel import LiveKernel
 from explorer.live.kernel_call import KernelCall
-from explorer.live.ladder_events import events_of, without_sass
+from explorer.live.ladder_events import events_of, kernel_source, without_sass
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
 from explorer.recording.cells import with_cells
@@ -56,7 +56,8 @@ def trace_kernel(
     lowered = written.lowered
     place = {"file": lowered.file, "first_line": lowered.first_line}
     data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
-    events = [Event("kernel", 0.0, data=event_data("kernel", data))]
+    source = kernel_source(lowered.name, written.source, lowered.file, lowered.first_line)
+    events = [Event("source", 0.0, data=source), Event("kernel", 0.0, data=event_data("kernel", data))]
     failures: list[Failure] = []
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
     live = LiveKernel(
@@ -69,7 +70,7 @@ def trace_kernel(
         live.ladder = ladder
         code = ladder.sass() if sass and gpu.vendor == "nvidia" and not no_sass(gpu) else ""
         lines = ptx_lines([ladder])[0] if code else ()
-        events += events_of(ladder, events[0], sass=code, lines=lines, launches=(launch,))
+        events += events_of(ladder, events[-1], sass=code, lines=lines, launches=(launch,))
         failures += without_sass(gpu, events)
     except ExplorerError as error:
         failures.append(Failure("kernel", "ladder", str(error), fatal=True, kernel=lowered.name))

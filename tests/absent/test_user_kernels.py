@@ -331,3 +331,21 @@ def test_without_a_gpu_and_a_target_it_is_said_what_to_write(x: torch.Tensor) ->
     with pytest.raises(RuntimeError, match="active drivers") as caught:
         explorer.trace(plain, x)
     assert any("target='h100'" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("case", ["autotuned", "heuristic"])
+def test_each_line_of_a_kernel_leads_to_itself_in_the_program(x: torch.Tensor, case: str) -> None:
+    """Inductor copies a kernel and the functions that it calls into its output code; from PTX up they lead to the program."""
+    trace = explorer.trace(CASES[case][0], x, target="h100")
+    sources = {a.id: a for a in trace.find("source") if a.data.get("inlined")}
+    for kernel in own(trace).values():
+        led: dict[str, str] = {}
+        for number, line in enumerate(kernel.artifact.lines, 1):
+            for row in trace.follow(kernel.artifact.id, number).where(stage="source"):
+                if row["artifact"] in sources and "the program's own line" in row["route"]:
+                    led[line] = "".join(sources[row["artifact"]].lines[n - 1] for n in row["lines"])
+        assert {line for line in kernel.artifact.lines if "tl.store(" in line or "tl.load(" in line} <= led.keys()
+        assert all(line == there for line, there in led.items())
+        assert ("    return value * value" in led) == ("square" in kernel.name)
+    for row in trace.coverage("ptx"):
+        assert row["share"] > 0.9, row["missing"]

@@ -79,13 +79,14 @@ def trace_add(**changes: Any) -> explorer.Trace:
 def test_a_kernel_goes_from_source_to_sass() -> None:
     """The trace has the source and every stage, linked: the line of the store leads to the store instruction."""
     trace = trace_add()
-    assert [a.stage for a in trace.artifacts] == ["kernel", "ttir", "ttgir", "llir", "ptx", "sass"]
+    assert [a.stage for a in trace.artifacts] == ["source", "kernel", "ttir", "ttgir", "llir", "ptx", "sass"]
     kernel = trace.find("kernel")[0]
     assert kernel.lines[0] == "@triton.jit" and not trace.failures and trace.meta["target"] == "h100"
     store = next(n for n, line in enumerate(kernel.lines, 1) if "tl.store" in line)
     reached = {row["artifact"].split(":")[1]: row["lines"] for row in trace.follow(kernel.id, store)}
     assert any("STG" in trace.find("sass")[0].lines[n - 1] for n in reached["sass"])
     assert any("tt.store" in trace.find("ttir")[0].lines[n - 1] for n in reached["ttir"])
+    assert ["tl.store" in trace.find("source")[0].lines[n - 1] for n in reached["source"]] == [True]
 
 
 @pytest.mark.compile

@@ -22,6 +22,10 @@ from explorer.stages.kinds import SHARED, kernel_kinds
 CODEGEN, VARIABLE, TEMPLATE, HELPER = "codegen", "codegen, by its variable", "template", "codegen, by its call"
 #: How a line's FX node is known where nothing but the kernel's nodes is: there is one alone.
 ONLY = "the kernel's only FX node"
+#: How a line of a kernel that the user wrote is known to be a line of the program.
+OWN = "the program's own line"
+#: What Inductor writes above a kernel that the user wrote.
+CUSTOM = "custom_kernel=True"
 _MADE = re.compile(r"(\w+)(?:\[[^\]]*\])?(?: = |\(|;$)")
 _HELPER = re.compile(r"^def (_triton_helper_fn\w*)\(")
 
@@ -63,19 +67,31 @@ def whole_text(artifact: Artifact) -> Iterator[KernelPlace]:
 
 
 def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Link a kernel that the program launches itself to its lines there, and to the lines that launch it."""
+    """Link a kernel of the program's own to its lines there, and to the lines that launch it outside of torch.compile."""
     data = typed(Kernel, artifact.data)
-    if data.launched_from is None:
-        return
     whole = tuple(range(1, len(artifact.lines) + 1))
     if data.file is not None and data.first_line is not None:
         for number in whole:
             if place := trace.source_line(data.file, data.first_line + number - 1):
-                yield Link(artifact.id, (number,), place[0], (place[1],), "the program's own line")
-    places = {(call.file, call.line) for call in data.launched_from if call}
+                yield Link(artifact.id, (number,), place[0], (place[1],), OWN)
+    elif CUSTOM in artifact.text:
+        yield from _link_copies(artifact, trace)
+    places = {(call.file, call.line) for call in data.launched_from or () if call}
     for file, line in sorted(places):
         if launching := trace.source_line(file, line):
             yield Link(artifact.id, whole, launching[0], (launching[1],), CALLED_FROM)
+
+
+def _link_copies(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
+    """Link the functions that Inductor copied into a kernel of the program's own to their lines there."""
+    text = f"\n{artifact.text}\n"
+    for source in trace.find("source"):
+        start = next((n for n, line in enumerate(source.lines) if line.startswith("def ")), len(source.lines))
+        body = "\n".join(source.lines[start:]).rstrip()
+        if body and text.count(f"\n{body}\n") == 1:
+            first = text[: text.index(f"\n{body}\n")].count("\n") + 1
+            for number in range(body.count("\n") + 1):
+                yield Link(artifact.id, (first + number,), source.id, (start + number + 1,), OWN)
 
 
 def _link_nodes(artifact: Artifact, graph: str, lines: Mapping[str, int]) -> Iterator[Link]:
