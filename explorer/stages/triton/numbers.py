@@ -23,7 +23,7 @@ _MLIR_RESULTS = re.compile(r"^\s*((?:%[\w#:]+(?:, )?)+) = (?:\"?)([\w.]+)")
 _MLIR_VALUE = re.compile(r"%[\w]+")
 #: Operations of MLIR whose code has further numbers, from a library.
 _EXPANDED = re.compile(
-    r"\bmath\.(?!absf|ceil|floor|trunc|fma|r?sqrt)|\btt\.(?:extern_elementwise|precise_|fp_to_fp|call|elementwise_inline_asm|dot)|\barith\.(?:div|rem|ext|trunc)"
+    r"\bmath\.(?!absf|ceil|floor|trunc|fma|r?sqrt)|\btt\.(?:extern_elementwise|precise_|fp_to_fp|call|elementwise_inline_asm|dot)|\barith\.(?:div|rem|ext|trunc)f"
 )
 _PYTHON_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w.])")
 _LLVM_NUMBER = re.compile(

@@ -196,7 +196,7 @@ def llvm_lines(llir: Artifact, kernel: Artifact, trace: TraceData) -> dict[int, 
     for n, each in strange.items():
         if each == numbers[n] and _VECTOR.search(llir.lines[n - 1]):
             known.pop(n, None)
-        places = [users[number] for number in each - in_libraries if len(users[number]) == 1]
+        places = [users[number] for number in each - in_libraries if literals.one(users[number])]
         if places:
             known[n] = (*known.get(n, ()), (frozenset().union(*places), IN_MLIR))
         for number in numbers[n] - (each & in_libraries) if n in known else ():
