@@ -62,6 +62,6 @@ def test_a_fault_below_the_rounding_of_eager_is_told_from_others(script: ModuleT
 
 
 def test_all_faults_of_the_compiler_are_planted_for_both_targets(script: ModuleType) -> None:
-    """50 faults for the CPU and for a GPU that is not attached are the 100 of the total."""
+    """113 faults for the CPU and for a GPU that is not attached are the 226 of the total."""
     options = script.argparse.Namespace(targets="cpu,h100", dtypes="float32", only=["lowering"], match="", part="1/1")
-    assert len(script.items(options)) == 100
+    assert len(script.items(options)) == 226
