@@ -179,7 +179,8 @@ def llvm_lines(llir: Artifact, kernel: Artifact, trace: TraceData) -> dict[int, 
 
     LLVM merges operations of several lines and keeps one line; it packs operations and keeps a neighbour's line. If Triton's
     IR uses a number of the operation on another line only, the operation comes from that line. A library's code may have the
-    same number by chance: then no line is added, and a packed operation loses its line.
+    same number by chance: then no line is added. A packed operation with such a number, or with other lines' numbers only,
+    loses its line.
     """
     stated = {number: line for number, line in own_lines(llvm_chains, llir, kernel) if number not in misplaced(llir)}
     ways = {line: ((frozenset({line}), "llvm !dbg"),) for line in set(stated.values())}  # few lines for thousands of operations
@@ -194,7 +195,7 @@ def llvm_lines(llir: Artifact, kernel: Artifact, trace: TraceData) -> dict[int, 
     strange = {n: {number for number in each if stated.get(n) not in users[number]} for n, each in numbers.items()}
     in_libraries = {number for n, each in strange.items() if stated.get(n) in libraries for number in each}
     for n, each in strange.items():
-        if each == numbers[n] and _VECTOR.search(llir.lines[n - 1]):
+        if (each == numbers[n] or each & in_libraries) and _VECTOR.search(llir.lines[n - 1]):
             known.pop(n, None)
         places = [users[number] for number in each - in_libraries if literals.one(users[number])]
         if places:
@@ -237,14 +238,18 @@ def assembly_links(how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
             return
         llir = form_of(artifact, trace, "llir")
         packed = {line for n, line in own_lines(llvm_chains, llir, kernel) if n in misplaced(llir)} if llir else set()
+        named = number_lines(llir, kernel, trace) if llir else {}
+        doubtful = {number: each.lines for number, each in named.items() if each.incomplete and distinct(number)}
         lines: dict[int, set[int]] = {}
         for each in by_loc(artifact, trace):
             number, line = each.source_lines[0], each.target_lines[0]
             text = artifact.lines[number - 1]
-            if not CONSTANT.match(text) and not (line in packed and _PACKED.match(text)):
-                lines[number] = {line}
-                yield each
-        named = number_lines(llir, kernel, trace) if llir else {}
+            if CONSTANT.match(text) or (line in packed and _PACKED.match(text)):
+                continue
+            if any(line not in doubtful[each] for each in assembly_numbers(text) & doubtful.keys()):
+                continue  # LLVM may have given it another operation's line, as in its IR
+            lines[number] = {line}
+            yield each
         for number, places, known in itertools.chain(
             _of_products(artifact, llir, kernel, lines) if llir else (),
             _of_numbers(artifact, lines, named),
@@ -274,28 +279,37 @@ class Named(NamedTuple):
     """The lines of the kernel for a number: those of all operations of LLVM IR that have it."""
 
     lines: frozenset[int]
+    incomplete: bool  # whether one of these operations has no line
     alike: bool  # whether each of these operations comes from all of them, or all compute the same FX nodes
 
 
+#: A number that LLVM IR does not have.
+UNNAMED = Named(frozenset(), incomplete=True, alike=False)
+
+
 def number_lines(llir: Artifact, kernel: Artifact, trace: TraceData) -> dict[Number, Named]:
-    """Map each number of LLVM IR to its lines of the kernel. A number is left out if one of its operations has no line."""
+    """Map each number of LLVM IR to its lines of the kernel."""
     known = llvm_lines(llir, kernel, trace)
     lines: dict[Number, set[frozenset[int]]] = {}
     for number, text in enumerate(llir.lines, 1):
         for each in llvm_numbers(text):
             lines.setdefault(each, set()).add(frozenset().union(*(places for places, _ in known.get(number, ()))))
     literals = Literals(kernel)
-    named = {each: frozenset().union(*places) for each, places in lines.items() if frozenset() not in places}
-    return {each: Named(union, len(lines[each]) == 1 or literals.one(union)) for each, union in named.items()}
+    named = {}
+    for each, places in lines.items():
+        union: frozenset[int] = frozenset().union(*places)
+        incomplete = frozenset() in places
+        named[each] = Named(union, incomplete, not incomplete and (len(places) == 1 or literals.one(union)))
+    return named
 
 
 def lines_of_numbers(numbers: Iterable[Number], named: Mapping[Number, Named], own: Collection[int]) -> set[int]:
     """Return the lines of the kernel that these numbers of an instruction add to its `own`."""
     places: set[int] = set()
     for number in filter(distinct, numbers):
-        lines, alike = named.get(number, Named(frozenset(), False))
-        if alike and (len(lines) > 1 or lines.isdisjoint(own)):
-            places |= lines
+        each = named.get(number, UNNAMED)
+        if each.alike and (len(each.lines) > 1 or each.lines.isdisjoint(own)):
+            places |= each.lines
     return places.difference(own)
 
 
@@ -316,7 +330,8 @@ def _of_constants(artifact: Artifact, lines: Mapping[int, Collection[int]], name
     readers = ptx_constants(artifact.lines, constants, lines) if artifact.language == "ptx" else {}
     for constant in constants:
         (number, *_) = (*assembly_numbers(artifact.lines[constant - 1]), (0, 0))
-        places, alike = named.get(number, Named(frozenset(), False))
+        lines_of_number, incomplete, alike = named.get(number, UNNAMED)
+        places = frozenset() if incomplete else lines_of_number
         read = readers.get(constant, frozenset())
         if not read and alike and distinct(number):
             yield constant, places, IN_LLIR
