@@ -35,6 +35,11 @@ _PRODUCTS = re.compile(r"_?(mm|bmm|addmm|addbmm|baddbmm|mv|addmv|matmul|(cudnn_)
 _ATTENTION = "aten::_scaled_dot_product_flash_attention_for_cpu"
 #: Operators that may sum all elements if they name no dimensions.
 _WHOLE = re.compile(r"_?(sum|mean|nansum|prod|var|std|norm|dot|vdot|dist)|linalg_vector_norm|.*(backward|loss)")
+#: Operators that Inductor computes as `x - floor(x / y) * y` on the CPU: the error is a share of `x`.
+_REMAINDER = re.compile(r"remainder_?\.")
+#: The error function, and the units of 1.0 by which PyTorch's vectors of the CPU are off: Abramowitz and Stegun's 7.1.26
+#: (`ATen/cpu/vec/vec512/vec512_float.h`) has an absolute error, however small the result is.
+_ERF, ERF_UNITS = re.compile(r"erf_?\."), 4.0
 #: The most numbers in a sum whose error does not grow visibly.
 SHORT = 64
 
@@ -109,9 +114,15 @@ class _VariedRounding:
         if self._seed is None or (_EXACT.match(name) and not narrows):
             return function(*args, **kwargs)
         written = _written(function, args, kwargs)
-        if torch.Tag.pointwise not in function.tags and not narrows:
+        if (torch.Tag.pointwise not in function.tags and not narrows) or _REMAINDER.match(name):
             args, kwargs = self._move_summands(function, args, kwargs, {id(tensor) for tensor in written})
-        return _with_results(function, function(*args, **kwargs), written, lambda tensor: self._move(tensor, 1.0))
+
+        def change(tensor: Any) -> Any:
+            moved = self._move(tensor, 1.0)
+            on_cpu = tensor.device.type == "cpu" and tensor.dtype == torch.float32
+            return moved + ERF_UNITS * torch.finfo(tensor.dtype).eps * self._noise(tensor) if on_cpu and _ERF.match(name) else moved
+
+        return _with_results(function, function(*args, **kwargs), written, change)
 
     def _move_summands(self, function: Any, args: Any, kwargs: Any, written: set[int]) -> tuple[Any, Any]:
         """Move the arguments that the operator sums, by more units for more of them."""

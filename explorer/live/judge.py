@@ -96,12 +96,17 @@ def zeros_of_other_sign(eager: Any, given: Any) -> int:
 
 
 def exactly(eager: Any, given: Any, evidence: Evidence) -> Judgement:
-    """Judge whole numbers and booleans: they are the same, unless a float was rounded to one side or the other."""
+    """Judge whole numbers and booleans: they are eager's, or float64's, or between those that eager could give.
+
+    A float between two whole numbers may be rounded to one or the other.
+    """
     import torch
 
     wrong = eager != given
     if not bool(wrong.any()):
         return Judgement(True, "exact")
+    if evidence.exact is not None:
+        wrong = wrong & (given != evidence.exact)
     if evidence.possible:
         possible = torch.stack([eager, *evidence.possible]).long()
         wrong = wrong & ((given.long() < possible.amin(0)) | (given.long() > possible.amax(0)))

@@ -56,3 +56,19 @@ def test_running_statistics_are_written_while_rounding_varies(make: Callable[[in
         written = plain.get_buffer(name)
         assert not torch.equal(written, make(3).get_buffer(name)), "else nothing was compared"
         assert torch.allclose(varying.get_buffer(name), written, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (torch.erf, 1e-3 * torch.rand(200).clamp_min(0.1)),
+        (lambda x: torch.remainder(x, 1000.0), 1000 + torch.rand(200).clamp_min(0.1)),
+    ],
+    ids=["the error function near 0", "the remainder of a large number"],
+)
+def test_an_operator_whose_error_is_larger_than_its_result_varies_by_that(function: Any, x: torch.Tensor) -> None:
+    """On the CPU Inductor computes both with an error that is no share of a small result."""
+    with varied(1):
+        varying = function(x)
+    relative = (varying - function(x)).abs() / function(x).abs()
+    assert relative.median() > 20 * torch.finfo(torch.float32).eps

@@ -212,13 +212,16 @@ def test_random_values_that_nothing_is_said_of_are_not_called_compared() -> None
 
 
 def test_whole_numbers_are_exact_but_where_rounding_decides() -> None:
-    """An index is what eager's is; a float that is rounded to one side or the other may be either."""
+    """An index is eager's or float64's; a float that is rounded to one side or the other may be either."""
     eager = torch.tensor([30_000, 30_001, 7])
     assert exactly(eager, eager.clone(), Evidence()).equal
     assert not exactly(eager, eager + 1, Evidence()).equal
     either = Evidence(None, [Varied(torch.tensor([30_000, 30_002, 7]), eager)])
     assert exactly(eager, torch.tensor([30_000, 30_002, 7]), either).equal
     assert not exactly(eager, torch.tensor([30_000, 30_002, 8]), either).equal
+    wide = Evidence(torch.tensor([30_000, 30_005, 7]))
+    assert exactly(eager, torch.tensor([30_000, 30_005, 7]), wide).equal, "what float64 gives is right too"
+    assert not exactly(eager, torch.tensor([30_000, 30_003, 7]), wide).equal
 
 
 def test_what_is_only_expected_has_a_bound_by_its_type() -> None:

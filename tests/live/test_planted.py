@@ -15,7 +15,7 @@ SAMPLE = (
     "an input that is changed, nothing returned", "a small gradient", "beside an overflow of eager's",
     "running statistics of an instance norm", "whole numbers, never the largest", "a dropout in training",
 )  # fmt: skip
-RIGHT = ("gelu in bfloat16", "logarithm of what has none")
+RIGHT = ("gelu in bfloat16", "logarithm of what has none", "right: numbers cut off that are rounded, bfloat16")
 
 
 @pytest.fixture
