@@ -119,8 +119,9 @@ class _VariedRounding:
 
         def change(tensor: Any) -> Any:
             moved = self._move(tensor, 1.0)
-            on_cpu = tensor.device.type == "cpu" and tensor.dtype == torch.float32
-            return moved + ERF_UNITS * torch.finfo(tensor.dtype).eps * self._noise(tensor) if on_cpu and _ERF.match(name) else moved
+            if _ERF.match(name) and tensor.device.type == "cpu" and tensor.dtype == torch.float32:
+                return moved + ERF_UNITS * torch.finfo(tensor.dtype).eps * self._noise(tensor)
+            return moved
 
         return _with_results(function, function(*args, **kwargs), written, change)
 

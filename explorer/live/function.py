@@ -23,7 +23,7 @@ from explorer.live.ladders import Ladders
 from explorer.live.other_threads import once_nothing_traces
 from explorer.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
-from explorer.live.timing import median_seconds
+from explorer.live.timing import Seconds, median_seconds
 from explorer.live.tuning import tuned
 from explorer.live.wrapper_editing import WrapperEditing
 from explorer.model.trace_data import TraceData
@@ -318,15 +318,15 @@ class LiveFunction(Live):
 
         return outcome
 
-    def race(self, other: Live, repeats: int) -> tuple[float, float]:
-        """Time this and another compiled function in turn: the median seconds of a call of each."""
+    def race(self, other: Live, repeats: int) -> tuple[Seconds, Seconds]:
+        """Time this and another compiled function in turn: the median seconds of a call of each, and their spread."""
         both = self, _function(other)
         for live in both:
             live._needs_its_device()
         with on_copies(self.call) as one, on_copies(both[1].call) as two:
             calls = [partial(run_call, live._compiled(), call) for live, call in zip(both, (one, two), strict=True)]
             first, second = median_seconds(calls, repeats)
-        return first.clock, second.clock
+        return first, second
 
     # The forms of a kernel -----------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from explorer.live.editing import Edit
 from explorer.live.kernel_call import KernelCall, matched
 from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
 from explorer.live.protocol import Live, TraceAgain, no_verb
+from explorer.live.timing import Seconds
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import Watchers
@@ -149,7 +150,7 @@ class LiveKernel(Live):
             "t.check(expected=…) compares what it writes, also with what t.run() of the other trace gives",
         )
 
-    def race(self, other: Live, repeats: int) -> tuple[float, float]:
+    def race(self, other: Live, repeats: int) -> tuple[Seconds, Seconds]:
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
 

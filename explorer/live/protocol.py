@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 from explorer.errors import NoVerbError
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder
+from explorer.live.timing import Seconds
 from explorer.model.artifacts import OutputCode
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
@@ -136,8 +137,8 @@ class Live(Protocol):
     def compare(self, other: Live) -> Rows:
         """Compare the results of two compiled functions on copies of this one's inputs: rows as `check` has them."""
 
-    def race(self, other: Live, repeats: int) -> tuple[float, float]:
-        """Time two compiled functions in turn: the median seconds of a call of this one, and of the other."""
+    def race(self, other: Live, repeats: int) -> tuple[Seconds, Seconds]:
+        """Time two compiled functions in turn: the median seconds of a call of this one and of the other, with their spread."""
 
     # The forms of a kernel -----------------------------------------------------------------------------------------
 

@@ -51,7 +51,10 @@ def _proof(advice: Advice, verdict: Verdict, changed: WhatIf) -> Proof:
     again = advise(changed.trace)
     gone = all(other.kind != verdict.kind for other in again)
     note = f"result: {changed.note}"
+    if changed.same_code:
+        note = f"{what_if.SAME_CODE}; {note}"
     for row in changed.rows:
         if row["figure"] == "measured_seconds":
-            return Proof("measured_seconds", row["before"], row["after"], gone, note)
+            chance = "; the calls vary by more than the change" if abs(row["change"]) <= row["spread"] else ""
+            return Proof("measured_seconds", row["before"], row["after"], gone, note + chance)
     return Proof("estimated_seconds", advice.seconds, again.seconds, gone, note)

@@ -16,6 +16,7 @@ from explorer.compilers.settings import changed_settings
 from explorer.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
 from explorer.live.protocol import Changes, Live
+from explorer.live.timing import Seconds
 from explorer.model.values import EMPTY, Force, Plain, Rows, Veto
 from explorer.questions.figures import estimated, figures, shown
 from explorer.questions.fusion import Graph
@@ -25,15 +26,19 @@ if TYPE_CHECKING:
 
 #: How often each compiled function is timed.
 REPEATS = 20
+SAME_CODE = "the change alters none of the generated code"
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A second trace and its differences: `rows` has one row a figure, with before, after, the change and a note.
+    """A second trace and its differences: `rows` has one row per figure, with before, after, the change and a note.
 
     `equal` is True where both results were computed and are the same by the judge of `Trace.check`, False where they differ,
     and None where that could not be checked. `note` says which, and `check` has one row an output. For a GPU you don't have,
     the new kernels are interpreted and compared with eager.
+    `same_code` is True if both generated the same code. Then both are timed only if a setting or an option was changed, which
+    may act when the code runs. The row of measured seconds has their `spread`, the distance from the first to the third
+    quartile of the calls: a smaller change may be chance.
     """
 
     before: Trace = field(repr=False)
@@ -42,6 +47,7 @@ class WhatIf:
     equal: bool | None
     note: str
     check: Rows = field(default_factory=Rows, repr=False)
+    same_code: bool = False
 
     def figure(self, name: str) -> Mapping[str, Plain]:
         """One figure by name: before, after, change; InputError for a name that is none."""
@@ -52,10 +58,13 @@ class WhatIf:
 
     def __repr__(self) -> str:
         failures = "".join(f"\nfailure: {f}" for f in self.trace.failures if f not in self.before.failures)
-        return f"{table(self.rows)}\nresult: {self.note}{failures}"
+        return f"{table(self.rows)}\n{self._code()}result: {self.note}{failures}"
 
     def _repr_html_(self) -> str:
-        return f"{self.rows._repr_html_()}<p>result: {html.escape(self.note)}</p>"
+        return f"{self.rows._repr_html_()}<p>{self._code()}result: {html.escape(self.note)}</p>"
+
+    def _code(self) -> str:
+        return f"code: {SAME_CODE}\n" if self.same_code else ""
 
 
 def what_if(
@@ -158,14 +167,33 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
         equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
     live = after.needs_live("comparing")
-    if equal is not None and live.absent is None:
-        one["measured_seconds"], other["measured_seconds"] = _timed(before.needs_live("timing"), live, settings)
-        notes["measured_seconds"] = f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}"
-    rows = Rows(_row(name, one[name], other[name], notes.get(name, "")) for name in one)
-    return WhatIf(before, after, rows, equal, note, check)
+    same_code = _code(before) == _code(after) != []
+    if equal is not None and live.absent is None and (not same_code or settings or _run_options(before) != _run_options(after)):
+        first, second = _timed(before.needs_live("timing"), live, settings)
+        one["measured_seconds"], other["measured_seconds"] = first.clock, second.clock
+        spread = (first.spread + second.spread) / 2
+        within = abs(second.clock - first.clock) <= spread
+        notes["measured_seconds"] = (
+            f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}; "
+            f"spread {shown(first.spread)} before and {shown(second.spread)} after{', so this may be chance' if within else ''}"
+        )
+    rows = Rows(
+        _row(name, one[name], other[name], notes.get(name, ""), spread if name == "measured_seconds" else None) for name in one
+    )
+    return WhatIf(before, after, rows, equal, note, check, same_code)
 
 
-def _timed(before: Live, after: Live, settings: Mapping[str, Plain]) -> tuple[float, float]:
+def _code(trace: Trace) -> list[list[str]]:
+    """The generated code of each graph, without comments: the first one counts the graphs of the process."""
+    return [[line for line in a.lines if not line.lstrip().startswith("# ")] for a in trace.find("output_code")]
+
+
+def _run_options(trace: Trace) -> tuple[Plain, Plain]:
+    """The mode and options, of which some act when the code runs: CUDA graphs, and the configs that are tried."""
+    return trace.meta.get("mode"), trace.meta.get("options")
+
+
+def _timed(before: Live, after: Live, settings: Mapping[str, Plain]) -> tuple[Seconds, Seconds]:
     """Time both: in turn, or where settings differ each under its own."""
     if not settings:
         return before.race(after, REPEATS)
@@ -175,9 +203,9 @@ def _timed(before: Live, after: Live, settings: Mapping[str, Plain]) -> tuple[fl
     return first, second
 
 
-def _row(name: str, one: float | None, other: float | None, note: str) -> dict[str, Plain]:
+def _row(name: str, one: float | None, other: float | None, note: str, spread: float | None) -> dict[str, Plain]:
     change = None if one is None or other is None else other - one
-    return {"figure": name, "before": one, "after": other, "change": change, "note": note}
+    return {"figure": name, "before": one, "after": other, "change": change, "spread": spread, "note": note}
 
 
 def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:

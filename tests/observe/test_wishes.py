@@ -154,4 +154,16 @@ def test_on_the_cpu_the_result_is_compared_and_both_are_timed() -> None:
     assert what.figure("groups")["change"] == 1 and what.figure("estimated_seconds")["before"] is None
     note = what.figure("estimated_seconds")["note"]
     assert not untold(note, "CPU", "measured_seconds") and note in repr(what)
-    assert what.figure("measured_seconds")["after"] > 0
+    measured = what.figure("measured_seconds")
+    assert measured["after"] > 0 and measured["spread"] > 0 and "spread" in measured["note"] and not what.same_code
+
+
+def test_a_change_that_alters_no_code_is_not_timed() -> None:
+    """Two runs of one code take different times by chance; an option may act when the code runs, so it is timed and noted."""
+    trace = explorer.trace(lambda x: (x.sin(), x.cos()), R(64), target="cpu")
+    same = trace.what_if(fusion=())
+    assert same.same_code and same.equal is True and "alters none" in repr(same)
+    with pytest.raises(explorer.InputError):
+        same.figure("measured_seconds")
+    option = trace.what_if(options={"max_fusion_size": 63})
+    assert option.same_code and option.figure("measured_seconds")["after"] > 0
