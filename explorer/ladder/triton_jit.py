@@ -48,14 +48,13 @@ def lower_call(
     """Specialize a kernel on a call's arguments, as triton does at a launch, and lower it for `target`.
 
     If the program has launched an autotuned kernel like this on the attached GPU, the config is the one that triton chose.
-    InputError for an object that is no triton kernel, arguments that do not fit, a source that triton rejects, or a target
-    for which the installed triton has no backend.
+    Where the installed triton has no backend for the target, the TTIR is that of the first named GPU with one.
+    InputError for an object that is no triton kernel, arguments that do not fit, or a source that triton rejects. CompileError
+    where triton has no backend at all.
     """
     function, args = jit_function(kernel), on_meta(tuple(args))
-    if missing := missing_backend(target):
-        able = ", ".join(t.name for t in NAMED if not missing_backend(t))
-        raise InputError(f"{function.__name__} cannot be compiled for {target.name}: {missing}; there are backends for {able}")
-    with triton_driver_of(target):
+    with_backend = next((t for t in (target, *NAMED) if not missing_backend(t)), target)
+    with triton_driver_of(with_backend):
         best, measured = tuning_result(kernel, args, constants) if target.name == "cuda" else (None, ())
         tuned = best is not None and config is None
         chosen, candidates, meta = launch_settings(kernel, args, constants, best if tuned else config)
@@ -65,7 +64,7 @@ def lower_call(
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise InputError(f"{function.__name__} cannot be called with these arguments: {error}") from error
         name = function.__name__
-        ttir = front_end(src, options, target, name)
+        ttir = front_end(src, options, with_backend, name)
     file, first = portable(f'"{function.fn.__code__.co_filename}"').strip('"'), int(function.starting_line_number)
     named = call_arguments(function, args, meta)
     lowered = Lowered(name, target, ttir, options, chosen, candidates, file, first, tuple(function.arg_names))

@@ -98,8 +98,7 @@ class LadderCompiles:
 
     def _without_backend(self) -> Compiled:
         """A Failure for each stage that triton cannot make for this target, if there is a kernel at all."""
-        stages = (*TEXTS[self._target.backend], BINARIES[self._target.backend]) if self._kernels else ()
-        failures = [Failure(stage, "triton", f"there is no {stage}: {self._missing}") for stage in stages]
+        failures = without_backend(self._target) if self._kernels else []
         return Compiled([], failures, Ladders(missing=self._missing))
 
     def __enter__(self) -> LadderCompiles:
@@ -179,6 +178,13 @@ def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:
             "triton raises OutOfResources there, and autotuning takes another config",
             kernel=name,
         )
+
+
+def without_backend(target: Target) -> list[Failure]:
+    """A Failure for each stage below the source if the installed triton has no backend for the target; else none."""
+    missing = missing_backend(target)
+    stages = (*TEXTS[target.backend], BINARIES[target.backend]) if missing else ()
+    return [Failure(stage, "triton", f"there is no {stage}: {missing}") for stage in stages]
 
 
 def without_sass(target: Target, events: Sequence[Event]) -> list[Failure]:

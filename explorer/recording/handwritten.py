@@ -8,16 +8,16 @@ from typing import Any
 
 from explorer.absent.target import attached_gpu
 from explorer.compilers import torch_compile as compiling
-from explorer.errors import ExplorerError, require_installed
+from explorer.errors import CompileError, ExplorerError, require_installed
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder, ladder_from_answer, of_launch
 from explorer.ladder.sass_lines import ptx_lines
 from explorer.ladder.triton_jit import LoweredCall, lower_call
 from explorer.ladder.triton_pool import Worker
-from explorer.ladder.triton_tools import no_sass
+from explorer.ladder.triton_tools import missing_backend, no_sass
 from explorer.live.kernel import LiveKernel
 from explorer.live.kernel_call import KernelCall
-from explorer.live.ladder_events import events_of, kernel_source, without_sass
+from explorer.live.ladder_events import events_of, kernel_source, without_backend, without_sass
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
 from explorer.recording.cells import with_cells
@@ -47,7 +47,8 @@ def trace_kernel(
     it. SASS costs 0.3 s; with sass=False it is made when asked for.
 
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
-    Failure with what the compiler said.
+    Failure with what the compiler said. Where the installed triton has no backend for the GPU, as for Intel's, the Trace has the
+    source, and a Failure for each stage below it.
     """
     for module in ("torch", "triton"):
         require_installed(module, "explorer.trace_kernel", "full")
@@ -73,7 +74,8 @@ def trace_kernel(
         events += events_of(ladder, events[-1], sass=code, lines=lines, launches=(launch,))
         failures += without_sass(gpu, events)
     except ExplorerError as error:
-        failures.append(Failure("kernel", "ladder", str(error), fatal=True, kernel=lowered.name))
+        failed = Failure("kernel", "ladder", str(error), fatal=True, kernel=lowered.name)
+        failures += without_backend(gpu) or [failed]
         live.error = error
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
     return Trace.of(replay(with_cells(events), failures, meta), live)
@@ -85,6 +87,8 @@ def _ladder(written: LoweredCall, failures: list[Failure]) -> Ladder:
     It is compiled in a process of its own first, where a crash of the compiler harms nothing.
     """
     lowered = written.lowered
+    if missing := missing_backend(lowered.target):
+        raise CompileError(missing)
     with Worker() as worker:
         ladder = ladder_from_answer(lowered, worker.ask(lowered.job))
     if written.launch is not None:

@@ -280,16 +280,28 @@ def test_what_needs_the_ladder_says_so_too(plain: explorer.Trace) -> None:
         kernel.text("ptx")
 
 
-def test_a_handwritten_kernel_for_an_intel_gpu_is_refused_with_the_list() -> None:
-    """trace_kernel names the targets for which the installed triton has a backend."""
+@pytest.mark.compile
+def test_a_handwritten_kernel_for_an_intel_gpu_has_its_source() -> None:
+    """trace_kernel gives the source, names why each stage below is missing, and runs the kernel; what triton refuses raises."""
     import triton.language as tl
 
     @triton.jit
     def ones(x, size: tl.constexpr):  # type: ignore[no-untyped-def]
         tl.store(x + tl.arange(0, size), 1.0)
 
-    with pytest.raises(explorer.InputError, match=says("ones", "b580", "no backend", "h100", "mi300x")):
-        explorer.trace_kernel(ones, torch.zeros(8), 8, target="b580")
+    trace = explorer.trace_kernel(ones, torch.zeros(8), 8, target="max1550", grid=(1,))
+    assert [a.stage for a in trace.artifacts] == ["source", "kernel"] and trace.meta["target"] == "max1550"
+    assert [f.stage for f in trace.failures] == list(BELOW) and not any(f.fatal for f in trace.failures)
+    for stage in BELOW:
+        for ask in (trace.kernels[0].text, trace.text):
+            with pytest.raises(explorer.CompileError, match=says(stage, "triton", "no backend", "Intel GPUs")):
+                ask(stage)
+    for ask in (trace.kernels[0].passes, lambda: trace.kernels[0].binary):
+        with pytest.raises(explorer.CompileError, match=says("triton", "no backend", "Intel GPUs")):
+            ask()
+    assert torch.equal(trace.run()["x"], torch.ones(8))
+    with pytest.raises(explorer.InputError, match=says("ones", "size")):
+        explorer.trace_kernel(ones, torch.zeros(8), target="max1550")
 
 
 def test_the_rows_of_intel_gpus_say_how_far_down_they_go() -> None:
