@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,15 @@ from explorer.interpret.estimate import estimate_call
 from explorer.interpret.interpreter import interpreting
 from explorer.ladder.triton_jit import argument_names, function_name, run_on_attached_gpu
 from explorer.live.interpreted import LIMIT, check_limit
+from explorer.model.values import Plain
 from explorer.observe.without_data import NO_DATA, without_data
 from explorer.process.progress import progress
+from explorer.stages.triton.accesses import Unreadable, accesses
+
+#: How the bytes of a hand-written kernel are known.
+BYTES = "the tensors that its TTIR reads and writes, each whole and once: what masks and the grid leave out is counted too"
+#: Why they are not.
+UNMATCHED = "its TTIR has {addresses} arguments that are addresses, and the call {tensors} tensors, so its bytes are not known"
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,36 @@ class KernelCall:
         named = {**dict(zip(argument_names(self.kernel), args, strict=False)), **constants}
         tensors = {name: tensor for key, value in named.items() for name, tensor in parts(key, value)}
         return {key: tensors[key] for key in launch.written if key in tensors}, True
+
+    def tensors(self) -> list[tuple[str, Any]]:
+        """List the tensors among the arguments by name, in the order in which the kernel takes them."""
+        given = {**dict(zip(argument_names(self.kernel), self.args, strict=False)), **self.constants}
+        return [part for name in argument_names(self.kernel) if name in given for part in parts(name, given[name])]
+
+    def bytes_moved(self, ttir: str) -> dict[str, Plain]:
+        """Count the bytes that the launch reads and writes: `read`, `written`, and how they are known, or why they are not.
+
+        A tensor that several arguments share counts once; so does each element that an expanded tensor repeats.
+        """
+        tensors = [tensor for _, tensor in self.tensors()]
+        try:
+            found = accesses(ttir)
+        except Unreadable as error:
+            return {"bytes_known": f"{error}, so its bytes are not known"}
+        if found.addresses != len(tensors):
+            return {"bytes_known": UNMATCHED.format(addresses=found.addresses, tensors=len(tensors))}
+        read, written = (_size(tensors[n] for n in sorted(numbers)) for numbers in (found.read, found.written))
+        return {"read": read, "written": written, "bytes_known": BYTES}
+
+
+def _size(tensors: Iterable[Any]) -> int:
+    """Add up the bytes of different tensors."""
+    sizes: dict[tuple[int, int], int] = {}
+    for tensor in tensors:
+        lengths = (length for length, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
+        place = tensor.untyped_storage()._cdata, tensor.storage_offset()
+        sizes[place] = max(sizes.get(place, 0), math.prod(lengths) * tensor.element_size() if tensor.numel() else 0)
+    return sum(sizes.values())
 
 
 def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:

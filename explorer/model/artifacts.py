@@ -642,7 +642,8 @@ class Kernel(Record):
     """A kernel, and the line of the wrapper on which it begins.
 
     `comment` is what stands above it in the wrapper. Of a kernel that the program launches itself `file` and `first_line` are
-    where it is defined, `launched_from` the places that launch it.
+    where it is defined, `launched_from` the places that launch it. Of one that `trace_kernel` had, `read` and `written` are the
+    bytes of its launch, and `bytes_known` says how they are known, or why they are not.
     """
 
     name: str
@@ -653,6 +654,9 @@ class Kernel(Record):
     file: str | None = None
     first_line: int | None = None
     launched_from: tuple[Place | None, ...] | None = None
+    read: int | None = None
+    written: int | None = None
+    bytes_known: str | None = None
 
 
 @record

@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from explorer.gpus.figures import NAMED, Target
-from explorer.model.rows import Launch
+from explorer.model.artifacts import Kernel
+from explorer.model.records import typed
+from explorer.model.rows import Launch, OperatorCall
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Artifact, Plain, Rows
 from explorer.questions.collectives import is_collective, is_wait
 from explorer.questions.fusion import Graph, fusion_of
 from explorer.questions.kernels import KernelData, first_form, kernels_of
@@ -44,6 +46,8 @@ NO_TIMING = "nothing timed it: Inductor times no kernel written in {language}; t
 NO_TARGET = "no estimate: the bandwidth of {target!r} is not known here"
 EXCHANGED = "no estimate here: a collective takes as long as what connects the GPUs does, see its row of t.collectives"
 WAITED = "a wait moves no bytes: what is left of its collective when it is reached is `exposed` in t.collectives"
+#: The kind of group that is a kernel of the user's own.
+OWN_KIND = "user's kernel"
 ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
 
 
@@ -63,14 +67,16 @@ def kernel_rows(trace: TraceData) -> list[KernelRow]:
     return [_row(kernel, groups.get(place, ())) for kernel, place in places]
 
 
-def _row(kernel: KernelData, groups: Groups) -> KernelRow:
+def _row(kernel: KernelData, by_scheduler: Groups) -> KernelRow:
     a, form = kernel.artifact, first_form(kernel.trace, kernel.artifact)
+    own = typed(Kernel, a.data)
+    groups = [group for _, group in by_scheduler] or _own_group(a)
     taken = form.metadata if form is not None else {}
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
     in_wrapper = form.launches if form is not None else ()
-    launches = _launches(kernel, in_wrapper, groups)
-    unknown = _unknown(groups)
-    read, written = (None if unknown else sum(group[key] for _, group in groups) for key in ("read", "written"))
+    launches = _launches(kernel, in_wrapper, by_scheduler)
+    unknown = _unknown(groups) if groups else own.bytes_known or NO_GROUPS
+    read, written = (None if unknown else sum(group[key] for group in groups) for key in ("read", "written"))
     time = _time(kernel, groups, launches, unknown)
     return {
         "frame": a.frame,
@@ -85,8 +91,8 @@ def _row(kernel: KernelData, groups: Groups) -> KernelRow:
         "spills": sum(spills) if spills else None,
         "read": read,
         "written": written,
-        "bytes_known": unknown or BYTES,
-        "operations": None if unknown else summed(operations(group) for _, group in groups),
+        "bytes_known": unknown or own.bytes_known or BYTES,
+        "operations": None if unknown else summed(operations(group) for group in groups),
         "seconds": time.seconds,
         "launch_seconds": time.launches,
         "limit": time.limit,
@@ -144,19 +150,54 @@ def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
 
 
 def _launches(kernel: KernelData, in_wrapper: Sequence[Launch], groups: Groups) -> int | None:
-    """Count a kernel's launches in one run: from the wrapper, else from the scheduler's list of kernels."""
+    """Count a kernel's launches in one run: from the wrapper, else from the scheduler's list of kernels.
+
+    `trace_kernel` traces one launch.
+    """
     if in_wrapper:
         return sum(1 if row.times is None else row.times for row in in_wrapper)
     graphs = {id(graph): graph for graph, *_ in groups}.values()
-    return sum(1 for graph in graphs for name, _ in graph.verdicts.data.kernels if name == kernel.name) or None
+    listed = sum(1 for graph in graphs for name, _ in graph.verdicts.data.kernels if name == kernel.name)
+    return listed or (1 if typed(Kernel, kernel.artifact.data).bytes_known else None)
 
 
-def _unknown(groups: Groups) -> str:
+def _own_group(kernel: Artifact) -> list[GroupRow]:
+    """Return what a hand-written kernel computes as the scheduler has it of one inside a compiled function; [] without bytes."""
+    own = typed(Kernel, kernel.data)
+    if own.read is None or own.written is None:
+        return []
+    uncounted = OperatorCall(operator=kernel.kernel, operations=None, template=False)
+    return [
+        {
+            "frame": kernel.frame,
+            "graph": kernel.graph,
+            "name": kernel.kernel,
+            "nodes": (),
+            "kind": OWN_KIND,
+            "kernels": (kernel.kernel,),
+            "call": "",
+            "buffers": (),
+            "fx_nodes": (),
+            "read": own.read,
+            "written": own.written,
+            "unsized": (),
+            "calls": (uncounted,),
+            "elementwise": None,
+            "one_block": None,
+            "rows": None,
+            "run": None,
+            "before": (),
+            "after": (),
+            "prologue": (),
+            "epilogue": (),
+        }
+    ]
+
+
+def _unknown(groups: Sequence[GroupRow]) -> str:
     """Say why a kernel's bytes are unknown; "" if its groups' bytes are its own."""
-    if not groups:
-        return NO_GROUPS
-    shared = next((group["kernels"] for _, group in groups if len(group["kernels"]) > 1), ())
-    return TOGETHER.format(names=", ".join(shared)) if shared else unsized([group for _, group in groups])
+    shared = next((group["kernels"] for group in groups if len(group["kernels"]) > 1), ())
+    return TOGETHER.format(names=", ".join(shared)) if shared else unsized(groups)
 
 
 def unsized(groups: Sequence[GroupRow]) -> str:
@@ -200,7 +241,7 @@ def _profiled(trace: TraceData, frame: str, graph: str, name: str) -> _Time | No
     return _Time(seconds_a_run(part), "measured", how_measured(trace, part)) if part is not None else None
 
 
-def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str) -> _Time:
+def _time(kernel: KernelData, groups: Sequence[GroupRow], launches: int | None, unknown: str) -> _Time:
     if profiled := _profiled(kernel.trace, kernel.artifact.frame, kernel.artifact.graph, kernel.name):
         return profiled
     ms = measured_ms(kernel)
@@ -210,7 +251,7 @@ def _time(kernel: KernelData, groups: Groups, launches: int | None, unknown: str
     if target is None or unknown:
         why = unknown if target is not None else ""
         return _Time(None, "", why or no_target(kernel.trace, kernel.language))
-    estimates = [estimate(target, group) for _, group in groups]
+    estimates = [estimate(target, group) for group in groups]
     slowest = max(estimates, key=lambda e: e.seconds)
     return _Time(
         sum(one.seconds for one in estimates),
@@ -503,7 +544,7 @@ def _outside(target: Target, group: GroupRow) -> str:
     """Say how a group differs from those that were compared with measured times; "" if it does not."""
     if group["calls"] is None:
         return NOT_COUNTED
-    if group["kind"] == "user's kernel":
+    if group["kind"] == OWN_KIND:
         return OTHER_KERNEL
     reasons = []
     for call in group["calls"]:

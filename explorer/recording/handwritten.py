@@ -56,13 +56,15 @@ def trace_kernel(
     written = lower_call(kernel, args, constants, grid, gpu, config)
     lowered = written.lowered
     place = {"file": lowered.file, "first_line": lowered.first_line}
-    data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **place}
+    call = KernelCall(kernel, args, constants, grid, config)
+    facts = {**place, **call.bytes_moved(lowered.ttir)}
+    data = {"name": lowered.name, "language": "triton", "text": written.source, "wrapper_line": 0, "comment": "", **facts}
     source = kernel_source(lowered.name, written.source, lowered.file, lowered.first_line)
     events = [Event("source", 0.0, data=source), Event("kernel", 0.0, data=event_data("kernel", data))]
     failures: list[Failure] = []
     launch = {"line": 0, "arguments": dict(written.arguments), "grid": written.grid}
     live = LiveKernel(
-        KernelCall(kernel, args, constants, grid, config),
+        call,
         compile_with=lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other), []),
         absent=None if target in ("auto", "cuda") else gpu,
     )

@@ -99,6 +99,17 @@ def test_the_launch_and_the_resources_of_the_call_are_told() -> None:
 
 
 @pytest.mark.compile
+@pytest.mark.parametrize("gpu", ["h100", "max1550"])
+def test_a_launch_has_bytes_and_an_estimated_time(gpu: str) -> None:
+    """The table of kernels counts what the launch reads and writes, and estimates its time as of a kernel in a function."""
+    x, y, out = (torch.zeros(2**20) for _ in range(3))
+    (row,) = explorer.trace_kernel(add, x, y, out, 2**20, target=gpu, BLOCK=256, sass=False).kernels.table()
+    assert (row["read"], row["written"], row["launches"]) == (2**23, 2**22, 1) and "TTIR" in row["bytes_known"]
+    assert row["timed"] == "estimated" and row["limit"] in ("memory", "L2") and "own" in row["outside"]
+    assert row["seconds"] > (2**23 + 2**22) / (2 * explorer.Target.parse(gpu).bandwidth)
+
+
+@pytest.mark.compile
 @pytest.mark.parametrize(
     ("gpu", "stage", "instruction"),
     [
