@@ -273,10 +273,19 @@ class Kernel:
         return Kernel(name, tuner.fn, chosen, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
 
     def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
-        """The launch grid that Inductor computes from the arguments."""
+        """The launch grid that Inductor computes from the arguments; InputError where it has none for the config.
+
+        The grids of a kernel of the user's own are computed for its configs alone. Warps and stages change no grid.
+        """
         from torch._inductor.runtime.triton_heuristics import GridExpr
 
-        x, y, z = GridExpr.from_meta(dict(self.about), self.config).eval_slow({**self.constants, **arguments})
+        about, sizes = dict(self.about), self.config.kwargs
+        if grids := about.get("precomputed_grids"):
+            alike = [{**one, "config": {k: v for k, v in one["config"].items() if k in sizes}} for one in grids]
+            if not any(sizes.items() >= one["config"].items() for one in alike):
+                raise InputError(f"{self.name} is launched with no grid for {sizes}: its grid is one for each config of its own")
+            about["precomputed_grids"] = alike
+        x, y, z = GridExpr.from_meta(about, self.config).eval_slow({**self.constants, **arguments})
         return int(x), int(y), int(z)
 
     def run(self, *args: Any, stream: Any = None, **rest: Any) -> None:

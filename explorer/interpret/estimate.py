@@ -90,11 +90,15 @@ def _operations(node: ast.AST, arguments: Mapping[str, Any]) -> float:
     """Count operations on blocks; those in loops as often as they run, or once if that is unknown."""
     this_node = float(isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)))
     inside = sum(_operations(child, arguments) for child in ast.iter_child_nodes(node))
-    if isinstance(node, ast.For) and isinstance(node.iter, ast.Call):
-        bounds = [b for a in node.iter.args if (b := value_of(a, arguments)) is not None]
-        if len(bounds) == len(node.iter.args) and bounds:
-            return this_node + inside * len(range(*bounds))
-    return this_node + inside
+    count = loop_count(node, arguments) if isinstance(node, ast.For) else None
+    return this_node + inside * (1 if count is None else count)
+
+
+def loop_count(loop: ast.For, names: Mapping[str, Any]) -> int | None:
+    """How often a loop over a range runs, if that follows from the names known; else None."""
+    given = loop.iter.args if isinstance(loop.iter, ast.Call) else []
+    bounds = [bound for argument in given if (bound := value_of(argument, names)) is not None]
+    return len(range(*bounds)) if bounds and len(bounds) == len(given) else None
 
 
 def speed() -> tuple[float, float]:

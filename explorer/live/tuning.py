@@ -79,8 +79,8 @@ def cost_of(text: KernelText, launch: RecordedLaunch) -> dict[str, Any]:
     assert text.target is not None
     try:
         ladder = compile_ladder(text.source, text.name, text.target, text.config)
+        prediction = prediction_of(text, ladder, launch.before, launch.changed, text.source)
     except (CompileError, InputError) as error:
         return {"error": str(error).partition("\n")[0]}
-    prediction = prediction_of(text, ladder, launch.before, launch.changed, text.source)
     times = {"seconds": prediction.seconds, "limit": prediction.limit} if prediction is not None else {}
     return {**ladder_cost(ladder), **times}

@@ -7,6 +7,7 @@ serves to compare texts of one kernel: benchmarks/predicted_edits.py says how of
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.gpus.figures import Target
+from explorer.interpret.estimate import add_assigned_integers, loop_count
 from explorer.ladder.ladder import Ladder
 from explorer.ladder.triton_tools import no_sass
+from explorer.model.syntax import parsed
 from explorer.model.values import text_lines
 from explorer.splice.kernels import KernelText, interpreted_kernel
 from explorer.stages.triton.instruction_mix import sass_mix
@@ -108,13 +111,15 @@ def prediction_of(
     tensors = {n: a for n, a in enumerate(args) if isinstance(a, torch.Tensor)}
     read = {n for n in tensors if is_loaded(original, kernel.names[n])}
     moved = sum(tensors[n].numel() * tensors[n].element_size() for n in (*read, *changed))
-    return predicted(text.target, ladder, ladder.sass(), grid, text.source, moved)
+    numbers = {**kernel.constants, **dict(zip(kernel.names, args, strict=False))}
+    times = trips(text.source, ladder.config) or own_trips(text.source, numbers)
+    return predicted(text.target, ladder, ladder.sass(), grid, times or 1.0, moved)
 
 
-def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, int], source: str, moved: float) -> Prediction:
-    """Predict a launch of `grid` blocks that moves so many bytes; `source` says how often its loops run."""
+def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, int], times: float, moved: float) -> Prediction:
+    """Predict a launch of `grid` blocks that moves so many bytes, and in which a loop runs so many `times`."""
     blocks = math.prod(grid)
-    regions = regions_of(sass, trips(source, ladder.config))
+    regions = regions_of(sass, times)
     warps = int(ladder.metadata["num_warps"])
     occupancy: Any = ladder.metadata.get("occupancy") or {}
     at_once = max(1, int(occupancy.get("blocks") or 1)) * target.multiprocessors
@@ -138,12 +143,20 @@ def is_loaded(source: str, name: str) -> bool:
     return stores == 0 or uses > stores
 
 
-def trips(source: str, config: Mapping[str, Any]) -> float:
-    """How often the loop of a reduction or of a matrix product runs; 1 where the source does not say."""
+def trips(source: str, config: Mapping[str, Any]) -> float | None:
+    """How often the loop of a reduction or of a matrix product of Inductor's runs; None where the source does not say."""
     sizes = {name: int(number) for name, number in _NUMBER.findall(source)}
     size = sizes.get("r0_numel") or sizes.get("rnumel") or sizes.get("K")
     block = config.get("R0_BLOCK") or config.get("RBLOCK") or config.get("BLOCK_K")
-    return math.ceil(size / int(block)) if size and block else 1.0
+    return math.ceil(size / int(block)) if size and block else None
+
+
+def own_trips(source: str, arguments: Mapping[str, Any]) -> float | None:
+    """How often the longest loop of a kernel of the user's own runs; None where its bounds do not follow from the arguments."""
+    tree, numbers = parsed(source), {name: value for name, value in arguments.items() if isinstance(value, int)}
+    add_assigned_integers(tree, numbers)
+    counts = [count for node in ast.walk(tree) if isinstance(node, ast.For) and (count := loop_count(node, numbers)) is not None]
+    return max(counts, default=None)
 
 
 def regions_of(sass: str, times: float) -> list[Region]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -10,6 +12,8 @@ from explorer.errors import InputError, LiveError
 from tests.facts import says, untold
 from tests.trials import try_in_this_process
 
+triton = pytest.importorskip("triton")
+tl: Any = triton.language
 pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 
@@ -67,3 +71,22 @@ def test_what_has_no_configs_is_refused(kernel: explorer.Kernel) -> None:
     cpp = explorer.trace(program, torch.randn(16, 48)).kernels[0]
     with pytest.raises(LiveError, match=says(cpp.name, "Triton kernel", "k.edit(source=…)")):
         cpp.tune()
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 256}), triton.Config({"BLOCK": 512}, num_warps=8)], key=[])
+@triton.jit
+def tuned_add(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, i < n) + tl.load(y + i, i < n), i < n)
+
+
+def test_configs_of_an_autotuned_kernel_in_a_function_are_compared() -> None:
+    """The grid of a kernel of the program's own is one for each config; one that has none is a row with the reason."""
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> None:
+        tuned_add[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, y, 1000)
+
+    kernel = explorer.trace(program, torch.randn(1000), torch.randn(1000), target="h100").kernels[0]
+    rows = kernel.tune([{"BLOCK": 512, "num_warps": 8}, {"num_warps": 2}, {"BLOCK": 128}]).rows
+    errors = {(row["config"]["BLOCK"], row["config"]["num_warps"]): row["error"] for row in rows}
+    assert errors[512, 8] == errors[256, 2] == "" and not untold(errors[128, 4], "grid", "128")

@@ -7,8 +7,16 @@ import torch
 
 import explorer
 from explorer.splice import prediction
-from explorer.splice.prediction import Prediction, is_loaded
+from explorer.splice.prediction import Prediction, is_loaded, own_trips
 from tests.trials import try_in_this_process
+
+
+def test_the_loop_of_a_kernel_of_the_users_own_is_counted() -> None:
+    """Its bounds follow from arguments and constants; where they do not, nothing is said."""
+    source = "def f(K, m, BK):\n    for k in range(0, tl.cdiv(K, BK)):\n        for j in range(m):\n            pass"
+    assert own_trips(source, {"K": 100, "BK": 32, "m": 3}) == 4
+    assert own_trips(source, {"K": 100, "BK": 32, "m": torch.zeros(1)}) == 4
+    assert own_trips(source, {"K": 100}) is None and own_trips("def f(x):\n    pass", {"x": 1}) is None
 
 
 def test_an_argument_that_only_stores_address_is_not_read() -> None:
