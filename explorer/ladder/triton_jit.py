@@ -18,6 +18,8 @@ from explorer.observe.without_data import on_meta
 
 #: The attribute of explorer's own copies of a kernel: triton compiles these even while launches are interpreted.
 EXPLORER_COPY = "explorer_copy"
+#: What a config has beside the values of constants.
+CONFIG_OPTIONS = ("num_warps", "num_stages")
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,54 @@ def launch_settings(
     return (described(chosen) if chosen is not None else {}), candidates, meta
 
 
+def with_configs(
+    kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], configs: Sequence[Mapping[str, Plain]]
+) -> tuple[Any, dict[str, Any]]:
+    """Return a copy of a kernel that has these configs, and the constants of its call that no config has.
+
+    Values that a config lacks are those of the first. InputError for a value that is none of the kernel's.
+    """
+    import triton
+
+    names = {name for config in configs for name in config}
+    rest = {name: value for name, value in constants.items() if name not in names}
+    tuner = kernel
+    while not hasattr(tuner, "configs") and hasattr(tuner, "fn"):
+        tuner = tuner.fn
+    if hasattr(tuner, "configs"):
+        known = pruned(tuner, args, constants)
+        return _replaced_configs(kernel, [choose(known, config) for config in configs]), rest
+    first = dict(configs[0])
+    options = {name: first.pop(name) for name in CONFIG_OPTIONS if name in first}
+    if strangers := set(names) - set(first) - set(CONFIG_OPTIONS) - set(constants):
+        raise InputError(f"config has no {', '.join(map(repr, sorted(strangers)))}: it has {', '.join(map(repr, configs[0]))}")
+    own = triton.Config(first, **options)
+    return triton.autotune([choose([own], config) for config in configs], key=[])(kernel), rest
+
+
+def _replaced_configs(kernel: Any, configs: list[Any]) -> Any:
+    """Copy the decorators of a kernel, and give its autotuner other configs, which it prunes no more."""
+    copied = copy.copy(kernel)
+    if hasattr(kernel, "configs"):
+        copied.configs, copied.cache = configs, {}
+        copied.early_config_prune = copied.perf_model = None
+    else:
+        copied.fn = _replaced_configs(kernel.fn, configs)
+    return copied
+
+
+def own_config(
+    kernel: Any, constants: Mapping[str, Any], tuned: Mapping[str, Plain], facts: Mapping[str, Plain]
+) -> dict[str, Plain]:
+    """The config of a launch: that of its autotuner, else its constants that are numbers, and the options in `facts`."""
+    if tuned:
+        return dict(tuned)
+    constexprs = {p.name for p in jit_function(kernel).params if p.is_constexpr}
+    numbers = {k: v for k, v in constants.items() if k in constexprs and isinstance(v, int) and not isinstance(v, bool)}
+    options = {k: facts.get(k, constants.get(k)) for k in CONFIG_OPTIONS}
+    return {**numbers, **{k: v for k, v in options.items() if v is not None}}
+
+
 def tuning_result(
     kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]
 ) -> tuple[Mapping[str, Plain] | None, tuple[Mapping[str, Plain], ...]]:
@@ -260,3 +310,11 @@ def grid_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
     if not 1 <= len(sizes) <= 3 or not all(isinstance(n, int) and n > 0 for n in sizes):
         raise InputError(f"grid is one to three positive ints, or a function of the arguments that gives them, not {sizes}")
     return (*sizes, *(1,) * (3 - len(sizes)))
+
+
+def grid_with(
+    kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any, config: Mapping[str, Plain]
+) -> tuple[int, ...]:
+    """The launch grid of a kernel with one of its configs."""
+    settings = launch_settings(kernel, args, constants, config)[2]
+    return grid_of(grid, call_arguments(jit_function(kernel), args, settings))

@@ -13,6 +13,7 @@ from explorer.live.check_rows import written_rows
 from explorer.live.editing import Edit
 from explorer.live.kernel_call import KernelCall, matched
 from explorer.live.ladders import lines_of_ptx, mlir_passes, sass_of
+from explorer.live.launching import Launching
 from explorer.live.protocol import Live, TraceAgain, no_verb
 from explorer.live.timing import Seconds
 from explorer.model.trace_data import TraceData
@@ -29,11 +30,12 @@ from explorer.splice.wrappers import Wrapper
 class LiveKernel(Live):
     """What is live of a hand-written kernel; `ladder` is None and `error` set where its compile failed.
 
-    `compile_with` compiles it with another of its candidates, by number or by values.
+    `compile_with` compiles it with another of its candidates, by number or by values. `launching` edits and tunes it.
     """
 
     call: KernelCall
     compile_with: Callable[[int | Mapping[str, Plain]], Ladder]
+    launching: Launching
     ladder: Ladder | None = None
     error: BaseException | None = None
     absent: Target | None = None
@@ -66,18 +68,44 @@ class LiveKernel(Live):
         )
 
     def run(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Run the kernel on copies of its arguments or of new ones: the tensors that it writes, by name; see `Trace.run`."""
+        """Run the kernel on copies of its arguments or of new ones: the tensors that it writes, by name; see `Trace.run`.
+
+        An edit that stands in its place is run on those of the trace.
+        """
         call = self.call
+        if self.launching.standing is not None:
+            if args or kwargs:
+                raise no_verb(
+                    "an edit is not run on new arguments",
+                    "it was compiled for those of the trace",
+                    "t.run() runs it on these, t.kernels[0].reset() puts the original back",
+                )
+            return self._edited()
         if args or kwargs:
             call = replace(call, args=args or call.args, constants={**call.constants, **kwargs})
         return call.run()[0]
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
-        """Compare what the kernel writes with what is expected: see `Trace.check`."""
+        """Compare what the kernel writes with what is expected: see `Trace.check`.
+
+        An edit that stands in its place is compared with what the kernel itself writes, where nothing is expected.
+        """
+        edited = self.launching.standing is not None
+        if expected is None and edited:
+            return self.launching.check(limit)
         if expected is None:
             raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
-        written, interpreted = self.call.run(limit)
+        written, interpreted = (self._edited(limit), self.absent is not None) if edited else self.call.run(limit)
         return Rows({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
+
+    def _edited(self, limit: float | None = None) -> dict[str, Any]:
+        """The tensors that the edit writes which stands in the place of the kernel, by name."""
+        import torch
+
+        launch, names = self.launching.launch(limit), [name for name, _ in self.call.tensors()]
+        positions = [n for n, value in enumerate(launch.after) if isinstance(value, torch.Tensor)]
+        changed = launch.changed
+        return {name: launch.after[n] for name, n in zip(names, positions, strict=True) if n in changed}
 
     def launches(
         self,
@@ -112,24 +140,29 @@ class LiveKernel(Live):
     # Edits of kernels and of output code ---------------------------------------------------------------------------
 
     def edit(self, edit: Edit) -> Variant:
-        """NoVerbError: there is no compiled function into which an edit could be put."""
-        _not_edited()
+        """Compile another text of the kernel, try it, and put it in place where it writes what the kernel writes."""
+        try:
+            return self.launching.edit(edit)
+        finally:
+            self.watchers.changed()
 
     def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
-        """NoVerbError: there are none."""
-        _not_edited()
+        """The edits of the kernel."""
+        return tuple(self.launching.edits)
 
     def standing(self, artifact: Artifact, file: str) -> Variant | None:
-        """NoVerbError: there is none."""
-        _not_edited()
+        """The edit that stands in the place of the kernel; None where the original does."""
+        return self.launching.standing
 
     def reset(self, artifact: Artifact, file: str) -> bool:
-        """NoVerbError: there is nothing to put back."""
-        _not_edited()
+        """Put the kernel back in the place of an edit; False where it stands there."""
+        was_edited = self.launching.reset()
+        self.watchers.changed()
+        return was_edited
 
     def tune(self, tune: Tune) -> Tuning:
-        """NoVerbError: nothing launches the kernel that could be timed."""
-        _not_edited()
+        """Compare configs of the kernel: see `Kernel.tune`."""
+        return self.launching.tune(tune)
 
     # A second trace ------------------------------------------------------------------------------------------------
 
@@ -208,14 +241,6 @@ class LiveKernel(Live):
     def choice_source(self, source: str) -> Mapping[str, Plain]:
         """NoVerbError: Inductor chose nothing."""
         _no_choices()
-
-
-def _not_edited() -> NoReturn:
-    raise no_verb(
-        "a hand-written kernel is not edited here",
-        "its source is yours, and no compiled function launches it",
-        "change the source and call explorer.trace_kernel again; of a function that launches it, explorer.trace has the kernel",
-    )
 
 
 def _not_timed() -> NoReturn:

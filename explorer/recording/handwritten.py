@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from explorer.absent.target import attached_gpu
 from explorer.compilers import torch_compile as compiling
-from explorer.errors import CompileError, ExplorerError, require_installed
+from explorer.errors import CompileError, ExplorerError, InputError, require_installed
 from explorer.gpus.figures import Target
 from explorer.ladder.ladder import Ladder, ladder_from_answer, of_launch
 from explorer.ladder.sass_lines import ptx_lines
-from explorer.ladder.triton_jit import LoweredCall, lower_call
+from explorer.ladder.triton_jit import (
+    CONFIG_OPTIONS,
+    LoweredCall,
+    argument_names,
+    function_name,
+    grid_with,
+    lower_call,
+    own_config,
+    with_configs,
+)
 from explorer.ladder.triton_pool import Worker
 from explorer.ladder.triton_tools import missing_backend, no_sass
 from explorer.live.kernel import LiveKernel
-from explorer.live.kernel_call import KernelCall
+from explorer.live.kernel_call import KernelCall, copies
 from explorer.live.ladder_events import events_of, kernel_source, without_backend, without_sass
+from explorer.live.launching import Launching
 from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
 from explorer.recording.cells import with_cells
+from explorer.recording.trace import trace
 from explorer.replay import replay
 from explorer.traced import Trace
 
@@ -39,6 +51,8 @@ def trace_kernel(
     `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and
     numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run: that
     `Trace.run` and `Trace.check(expected=…)` do, on copies of the arguments, and interpreted where these are on the CPU.
+    So do `Kernel.edit` and `Kernel.tune`, in a function that launches the kernel, which torch.compile compiles for that.
+    `Kernels.table` has the bytes of the launch, by its TTIR, and an estimated time.
     `grid` is as in a launch; only running needs it. `target` is a GPU by name or a Target, "auto" the attached one. For an
     autotuned kernel `config` chooses a candidate by index or values; None is the first, for the attached GPU the one that
     triton has measured the fastest where the program has launched the kernel so. `Kernel.candidates` has all, and triton's
@@ -67,6 +81,7 @@ def trace_kernel(
         call,
         compile_with=lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other), []),
         absent=None if target in ("auto", "cuda") else gpu,
+        launching=Launching(partial(_in_function, call, target), argument_names(kernel), {}),
     )
     try:
         ladder = _ladder(written, failures)
@@ -79,8 +94,32 @@ def trace_kernel(
         failed = Failure("kernel", "ladder", str(error), fatal=True, kernel=lowered.name)
         failures += without_backend(gpu) or [failed]
         live.error = error
+    compiled = live.ladder.metadata if live.ladder is not None else {}
+    live.launching.own = own_config(kernel, constants, lowered.config, compiled)
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
     return Trace.of(replay(with_cells(events), failures, meta), live)
+
+
+def _in_function(call: KernelCall, target: str | Target, configs: Sequence[Mapping[str, Plain]]) -> Trace:
+    """Trace a function that launches the kernel with the first of some configs: there it can be edited and tuned."""
+    if call.grid is None:
+        raise InputError(f"editing and tuning {function_name(call.kernel)} launch it: give explorer.trace_kernel its grid=")
+    kernel, constants = with_configs(call.kernel, call.args, call.constants, configs)
+    names = tuple(name for name in configs[0] if name not in CONFIG_OPTIONS)
+    sizes = {
+        tuple(config[name] for name in names): grid_with(kernel, call.args, constants, call.grid, config) for config in configs
+    }
+
+    def grid(meta: Mapping[str, Any]) -> tuple[int, ...]:
+        """Dynamo traces this function, and need not find the module of the program's own."""
+        return sizes[tuple(meta[name] for name in names)]
+
+    def launch(*args: Any, **constants: Any) -> None:
+        kernel[grid](*args, **constants)
+
+    copied = copies((*call.args, *constants.values()))  # the trace runs it once
+    args, given = copied[: len(call.args)], copied[len(call.args) :]
+    return trace(launch, *args, kwargs=dict(zip(constants, given, strict=True)), target=target)
 
 
 def _ladder(written: LoweredCall, failures: list[Failure]) -> Ladder:

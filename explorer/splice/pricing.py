@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from explorer.errors import CompileError, InputError
 from explorer.ladder.ladder import compile_ladder
+from explorer.ladder.triton_tools import missing_backend
 from explorer.splice.cost import ladder_cost
 from explorer.splice.definitions import Definition, definitions
 from explorer.splice.job import Job, Price
@@ -24,6 +25,8 @@ def priced(job: Job, compiling: Callable[[str, int], None]) -> Price:
 
 def _price_of_kernel(text: KernelText, job: Job) -> Price:
     assert text.target is not None
+    if missing_backend(text.target) and not text.form:
+        return Price()  # the interpreter runs the source all the same
     override = {text.form: text.form_text} if text.form else {}
     ladder = compile_ladder(text.source, text.name, text.target, text.config, override)
     before, _ = job.launches[0]

@@ -101,7 +101,8 @@ class Kernel(KernelData):
         launched in a process of its own, `timeout` seconds at most; then the whole function is run with it and checked as by
         `Trace.check`, and timed beside the original. Only an edit that is right stays in place, until `reset`; what is wrong
         with any other its `Variant` says. With `check=False` whatever runs is put in place. For a GPU you don't have the
-        edit is interpreted, and compiled down to machine code; a form below the source is compiled only.
+        edit is interpreted, and compiled down to machine code; a form below the source is compiled only. An edit of a
+        hand-written kernel is compared with what the kernel itself writes, in a function that launches it.
 
         LiveError for a loaded trace. InputError for no text or several, for a form that the kernel does not have, and for a
         config or a timeout that is none.
@@ -121,7 +122,8 @@ class Kernel(KernelData):
         each is compiled and launched in another process, `timeout` seconds at most for each, on the
         arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have each is
         compiled to machine code, of which its time is predicted. `k.edit(k.source, config=tuning.best)` puts one in place,
-        `k.candidate(config)` has its texts.
+        `k.candidate(config)` has its texts. Of a hand-written kernel only its candidates and the warps are tried without
+        `configs`: whether it is right with other constants `edit` says.
 
         LiveError for a loaded trace, NoVerbError for a kernel that has no configs.
         """
