@@ -82,8 +82,12 @@ class Launching:
                 configs.append(whole)
         trace = self._trace(configs, tune.kernel.kernel)
         live, kernel, file = _place(trace)
-        tuned = configs if tune.configs is None else [{**self.own, **config} for config in wanted]
-        return replace(live.tune(replace(tune, kernel=kernel, file=file, configs=tuned)), kernel=tune.kernel.kernel)
+        measured = live.absent is None
+        if tune.configs is not None and not measured:
+            configs = [{**self.own, **config} for config in wanted]
+        tuning = live.tune(replace(tune, kernel=kernel, file=file, configs=configs))
+        rows = held_to(tuning.rows, self.own) if measured else tuning.rows
+        return replace(tuning, kernel=tune.kernel.kernel, rows=rows)
 
     @property
     def standing(self) -> Variant | None:
@@ -131,6 +135,19 @@ class Launching:
 
     def _name(self, place: re.Match[str]) -> str:
         return f"{place['name'] or self.names[int(place['number'])]}{place['part']}"
+
+
+def held_to(rows: Rows, own: Mapping[str, Plain]) -> Rows:
+    """Hold the times of configs to that of the kernel's own: on an attached GPU torch chooses the one they were held to."""
+    ratio = next((row["ratio"] for row in rows if row["config"] == own), None)
+    return Rows(
+        {
+            **row,
+            "taken": row["config"] == own,
+            "ratio": row["ratio"] / ratio if ratio and row["ratio"] is not None else None,
+        }
+        for row in rows
+    )
 
 
 def _place(trace: Trace) -> tuple[Live, Artifact, str]:

@@ -224,6 +224,21 @@ def test_an_autotuned_kernel_shows_tritons_own_times() -> None:
     assert "measured" in kernel.trace.find("ptx")[0].data["chosen"]
 
 
+def test_a_hand_written_kernel_is_edited_and_tuned() -> None:
+    """An edit is launched, held to the kernel and timed, and run() runs it; configs are timed, and held to the kernel's own."""
+    x, out = torch.randn(1 << 20, device="cuda"), torch.zeros(1 << 20, device="cuda")
+    launch = {"grid": lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),), "BLOCK": 128, "sass": False}
+    trace = explorer.trace_kernel(double.fn, x, out, x.numel(), **launch)
+    kernel = trace.kernels[0]
+    made = kernel.edit(kernel.source.replace("* 2", "* 2.0"))
+    assert made.in_place and made.timed == "measured" and made.seconds and not made.interpreted, repr(made)
+    assert torch.equal(trace.run()["out"], x * 2) and not out.any() and kernel.reset()
+    assert kernel.edit(kernel.source.replace("* 2", "* 3")).status == "wrong result"
+    tuning = kernel.tune([{"BLOCK": 1024}])
+    assert tuning.measured and {row["config"]["BLOCK"]: row["taken"] for row in tuning.rows} == {128: True, 1024: False}
+    assert all(row["seconds"] > 0 and (row["ratio"] == 1.0) == row["taken"] for row in tuning.rows)
+
+
 def test_a_hand_written_kernel_shows_the_forms_of_its_launch() -> None:
     """The texts, binary and registers of trace_kernel are those of the object that triton launched; nothing runs for it."""
     x, out = torch.randn(1000, device="cuda"), torch.zeros(1000, device="cuda")

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import explorer
+from explorer.live.launching import held_to
+from explorer.model.values import Rows
 from tests.facts import says, untold
 
 triton = pytest.importorskip("triton")
@@ -89,6 +91,17 @@ def test_configs_are_compared(trace: explorer.Trace) -> None:
     given = trace.kernels[0].tune([{"BLOCK": 512}, {"BLOCK": 100}])
     assert [row["config"]["BLOCK"] for row in given.rows] == [512, 100]
     assert given.rows[0]["seconds"] > 0 and not untold(given.rows[1]["error"], "power")
+
+
+def test_times_are_held_to_the_kernels_own_config() -> None:
+    """Torch held them to the config that it chose; a config that could not run has no ratio."""
+    rows = [
+        {"config": {"BLOCK": 2}, "taken": True, "ratio": 1.0},
+        {"config": {"BLOCK": 1}, "taken": False, "ratio": 2.0},
+        {"config": {"BLOCK": 4}, "taken": False, "ratio": None},
+    ]
+    held = held_to(Rows(rows), {"BLOCK": 1})
+    assert [(row["taken"], row["ratio"]) for row in held] == [(False, 0.5), (True, 1.0), (False, None)]
 
 
 def test_an_edit_for_an_intel_gpu_is_interpreted() -> None:
