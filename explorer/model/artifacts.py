@@ -627,7 +627,8 @@ class OutputCode(Record):
 class KernelLines(Record):
     """What a kernel computes line by line: (line counted from 1, FX node), its scheduler nodes, its template's FX nodes.
 
-    `nodes` are all FX nodes that it computes, where nothing says which of its lines do: in a log, or in what a cache had.
+    `nodes` are all FX nodes that it computes, where no probe saw which of its lines do: in a log, or in what a cache had. The
+    `lines` are then read from the texts, with `by_text`, and a line with several nodes computes one of them.
     """
 
     name: str
@@ -635,6 +636,7 @@ class KernelLines(Record):
     operations: Names
     template: Names
     nodes: Names | None = None
+    by_text: bool | None = None
 
 
 @record

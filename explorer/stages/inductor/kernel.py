@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 
 from explorer.model.artifacts import Kernel, KernelLines
-from explorer.model.events import KernelText
+from explorer.model.events import FxGraphText, KernelText, OutputCodeText
 from explorer.model.records import typed
 from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
+from explorer.model.syntax import UNREADABLE
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, DEFINED, ORIGINS, Artifact, Event, Link
+from explorer.stages.inductor.cpp_values import read
+from explorer.stages.inductor.cpp_wrapper import is_cpp
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
@@ -22,19 +26,24 @@ from explorer.stages.kinds import SHARED, kernel_kinds
 CODEGEN, VARIABLE, TEMPLATE, HELPER = "codegen", "codegen, by its variable", "template", "codegen, by its call"
 #: How a line's FX node is known where nothing but the kernel's nodes is: there is one alone.
 ONLY = "the kernel's only FX node"
+#: How a line's FX node is known where only texts are: they allow one; several, all of one line of the program; the line stores
+#: what the node computes.
+BY_TEXT, OF_ONE_LINE = "the only FX node that the texts allow", "one of these FX nodes, all of one line of the program"
+STORES = "it stores this FX node's value"
 #: How a line of a kernel that the user wrote is known to be a line of the program.
 OWN = "the program's own line"
 #: What Inductor writes above a kernel that the user wrote.
 CUSTOM = "custom_kernel=True"
 _MADE = re.compile(r"(\w+)(?:\[[^\]]*\])?(?: = |\(|;$)")
+_STORE = re.compile(r"^\s*(\w+\.store\(|\w*_ptr\d+\[|transpose_mxn)")
 _HELPER = re.compile(r"^def (_triton_helper_fn\w*)\(")
 
 #: The FX nodes of each line, counted from 1, and how that is known.
 Owners = dict[int, tuple[tuple[str, ...], str]]
 
 
-#: The kinds of events that hold the kernels' sources, and which node each of their lines computes.
-WRAPPER, LINES = "output_code", "kernel_lines"
+#: The kinds of events that hold the kernels' sources, which node each of their lines computes, and the graph with the nodes.
+WRAPPER, LINES, GRAPH = "output_code", "kernel_lines", "post_grad"
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -127,15 +136,24 @@ def owners(artifact: Artifact) -> Owners:
         for number, node in definition.lines:
             if number <= len(kinds) and kinds[number - 1] not in SHARED:
                 nodes_by_line.setdefault(number, {})[node] = None
-    owned: Owners = {number: (tuple(names), CODEGEN) for number, names in nodes_by_line.items()}
+    by_text = any(definition.by_text for definition in definitions)
+    owned: Owners = {
+        number: (tuple(names), _by_text_how(artifact.lines[number - 1], len(names)) if by_text else CODEGEN)
+        for number, names in nodes_by_line.items()
+    }
     if templates := tuple(dict.fromkeys(node for definition in definitions for node in definition.template)):
         return {number: (templates, TEMPLATE) for number, kind in enumerate(kinds, 1) if not kind} | owned
     if only := _only_node(definitions):
         return {number: ((only,), ONLY) for number, kind in enumerate(kinds, 1) if not kind}
-    if owned:
+    if owned and not by_text:
         owned |= _by_call(artifact.lines, kinds, owned)
         owned |= _by_variable(artifact.lines, kinds, owned)
     return owned
+
+
+def _by_text_how(line: str, nodes: int) -> str:
+    """How the nodes of a line are known where only texts are."""
+    return OF_ONE_LINE if nodes > 1 else STORES if _STORE.match(line) else BY_TEXT
 
 
 def _only_node(definitions: Sequence[KernelLines]) -> str:
@@ -183,18 +201,35 @@ def _callers(helper: str, lines: Sequence[str], owned: Mapping[int, tuple[tuple[
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     """The recorded kernels, such as those the program launches itself, and those that the output code defines."""
-    yield from (event for event in events if event.kind not in (WRAPPER, LINES))
+    yield from (event for event in events if event.kind not in (WRAPPER, LINES, GRAPH))
     for wrapper in (event for event in events if event.kind == WRAPPER):
-        for kernel in kernel_events(wrapper):
-            yield _with_definitions(kernel, events)
+        kernels = list(kernel_events(wrapper))
+        of_graph = [event for event in events if (event.frame, event.graph) == (wrapper.frame, wrapper.graph)]
+        known = [typed(KernelLines, event.data) for event in of_graph if event.kind == LINES]
+        if not any(lines.lines or lines.operations for lines in known):
+            graphs = [event for event in of_graph if event.kind == GRAPH]
+            known = [*_by_text(wrapper, kernels, graphs, known), *known]
+        for kernel in kernels:
+            name = typed(KernelText, kernel.data).name
+            definitions = tuple(lines for lines in known if lines.name == name)
+            yield replace(kernel, data=replace(typed(KernelText, kernel.data), definitions=definitions or None))
 
 
-def _with_definitions(kernel: Event, events: Sequence[Event]) -> Event:
-    """The kernel with its lines' nodes, recorded once for each group of nodes that it computes."""
-    data = typed(KernelText, kernel.data)
-    of_graph = (e for e in events if e.kind == LINES and (e.frame, e.graph) == (kernel.frame, kernel.graph))
-    definitions = tuple(lines for e in of_graph if (lines := typed(KernelLines, e.data)).name == data.name)
-    return replace(kernel, data=replace(data, definitions=definitions)) if definitions else kernel
+def _by_text(
+    wrapper: Event, kernels: Sequence[Event], graphs: Sequence[Event], known: Sequence[KernelLines]
+) -> Iterator[KernelLines]:
+    """What the texts say of the kernels in C++, where no probe saw them, but what is known of a kernel otherwise is left out."""
+    texts = {data.name: data.text for kernel in kernels if (data := typed(KernelText, kernel.data)).language == "cpp"}
+    text = typed(OutputCodeText, wrapper.data).text
+    if not texts or not graphs or is_cpp(text):
+        return
+    nodes_by_kernel = {lines.name: lines.nodes for lines in known if lines.nodes}
+    with suppress(*UNREADABLE):  # what the texts do not say has no links
+        for found in read(text, texts, typed(FxGraphText, graphs[-1].data).nodes or ()):
+            stated = nodes_by_kernel.get(found.kernel)
+            lines = tuple(pair for pair in found.lines if stated is None or pair[1] in stated)
+            nodes = None if stated else found.nodes or None
+            yield KernelLines(name=found.kernel, lines=lines, operations=(), template=(), nodes=nodes, by_text=True)
 
 
 STAGE = Stage(
@@ -207,7 +242,7 @@ STAGE = Stage(
     gather=gather,
     kinds=kernel_kinds,
     link=link,
-    consumes=(WRAPPER, LINES),
+    consumes=(WRAPPER, LINES, GRAPH),
     backend="inductor",
     opens_at=6,
     about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",

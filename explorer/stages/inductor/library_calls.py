@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _OUT = re.compile(r"\bout=(\w+)")
 _RESULT = re.compile(r"^\s+(\w+) = ")
 #: Operators that give a view of what they are given, or that give it itself.
-_VIEWS = frozenset(
+VIEWS = frozenset(
     (
         "aten.permute",
         "aten.t",
@@ -51,10 +51,10 @@ def nodes_of_calls(
     candidates: dict[str, list[FxNode]] = {}
     for node in outer_nodes(graph):
         if node.op == "call_function" and node.name not in in_kernels:
-            candidates.setdefault(_operator(node.target), []).append(node)
+            candidates.setdefault(operator_of(node.target), []).append(node)
     lines: dict[str, list[int]] = {}
     for line, called in calls:
-        lines.setdefault(_operator(called), []).append(line)
+        lines.setdefault(operator_of(called), []).append(line)
     key_of_call = _keys_of_calls(wrapper, graph)
     for operator, numbers in lines.items():
         keys = {number: key_of_call(number) for number in numbers}
@@ -69,7 +69,7 @@ def _fits(call: Key, node: Key) -> bool:
     return call[0] == node[0] and call[1] in ("", node[1])
 
 
-def _operator(name: str) -> str:
+def operator_of(name: str) -> str:
     """The operator that a call or a node names, without its overload: "extern_kernels.mm" and "aten.mm.default" are "mm"."""
     parts = name.removeprefix("torch.ops.").split(".")
     return parts[1] if len(parts) > 1 and parts[0] in ("extern_kernels", "aten") else ".".join(parts[:2])
@@ -84,7 +84,7 @@ def _inputs_of_nodes(graph: Artifact) -> Mapping[str, frozenset[str]]:
             sources[node.name] = frozenset((node.name,))
             continue
         read[node.name] = frozenset().union(*(sources.get(name, frozenset()) for name in node.inputs))
-        if node.target.rpartition(".")[0] in _VIEWS:
+        if node.target.rpartition(".")[0] in VIEWS:
             sources[node.name] = read[node.name]
     return read
 
