@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from explorer.errors import FileError
@@ -19,7 +18,6 @@ from explorer.model.records import Record
 from explorer.model.syntax import UNREADABLE
 from explorer.model.values import Event, Failure
 from explorer.process import regular_files
-from explorer.stages.inductor.definitions import nodes_in_comments
 from explorer.stages.readable_graph import graph_of_text
 
 _FOLDER = re.compile(r"^model__(?P<frame>\d+)_(?P<graph>inference|forward|backward)_(?P<number>\d+)(?:\.\d+)?$")
@@ -63,9 +61,6 @@ def read(folder: Path, limit: float) -> Recorded:
         for event in _events(path, frame, name["graph"], failures, left):
             left -= len(str(event.data["text"])) * 12
             events.append(event)
-            if event.kind == "output_code":
-                with suppress(SyntaxError):  # the trace's failures say so
-                    events.extend(nodes_in_comments(event))
             if isinstance(event.data, FxGraphText):
                 sources.quote_stacks(frame, event.data.stacks or ())
     if not events:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -25,7 +24,6 @@ from explorer.observe.metrics import RECORDS as METRICS
 from explorer.observe.metrics import metrics_of
 from explorer.observe.places import in_package
 from explorer.observe.symbols import created_symbol, guarded_symbol, unbacked_symbol
-from explorer.stages.inductor.definitions import nodes_in_comments
 from explorer.stages.readable_graph import graph_of_text
 
 #: What describes inputs, numbers a string or repeats a text that another record has: nothing is lost with it.
@@ -54,7 +52,6 @@ class EventsOfLog:
         self.estimated_seconds = 0.0  # what Inductor estimates that the operators of all graphs take
         self._graphs: dict[str, str] = {}  # the graph that Inductor compiles, by frame
         self._post_grad: dict[tuple[str, str], str] = {}  # the last text of each
-        self._with_nodes: set[tuple[str, str]] = set()  # kernels, by frame, whose comment in the wrapper names their nodes
         self._lines: dict[tuple[str, str], list[LogRecord]] = {}  # records of a line alone, by frame and name
         self._without_dynamo = 0
         self._sources = QuotedSources()
@@ -245,10 +242,6 @@ class EventsOfLog:
         name = PureWindowsPath(file).name if "\\" in file else PurePosixPath(file).name
         self._graphs[frame] = graph
         self._emit(record, "output_code", OutputCodeText(text=text, file=name), graph=graph, frame=frame)
-        with suppress(SyntaxError):  # the trace's failures say so
-            in_comments = list(nodes_in_comments(self.events[-1]))
-            self._with_nodes.update((frame, str(each.data["name"])) for each in in_comments)
-            self.events.extend(in_comments)
 
     def kernel_nodes(self, record: LogRecord) -> None:
         """The nodes that each kernel computes, as Inductor's provenance tracking has them; behind a colon is a call's handle."""
@@ -259,7 +252,7 @@ class EventsOfLog:
             if isinstance(nodes, list):
                 nodes_by_kernel.setdefault(re.sub(r":\d+$", "", key), {}).update(dict.fromkeys(map(str, nodes)))
         frame = self._frame(record)
-        for kernel, names in ((k, names) for k, names in nodes_by_kernel.items() if (frame, k) not in self._with_nodes):
+        for kernel, names in nodes_by_kernel.items():
             lines = KernelLines(name=kernel, lines=(), operations=(), template=(), nodes=tuple(names))
             self._emit(record, "kernel_lines", lines, graph=self._graphs.get(frame, "inference"), frame=frame)
 

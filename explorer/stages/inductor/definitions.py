@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from explorer.model.artifacts import KernelLines
 from explorer.model.events import KernelText, OutputCodeText
 from explorer.model.records import typed
 from explorer.model.syntax import parsed
@@ -88,12 +87,9 @@ def _comment_at_call(text: str, kernel: str) -> str:
     return next((line for line in reversed(above) if line.startswith("// ") and "Original ATen" in line), "")
 
 
-def nodes_in_comments(event: Event) -> Iterator[Event]:
-    """The FX nodes that each kernel of a wrapper computes, by the graph fragment above it, where no probe saw them."""
-    for kernel in (typed(KernelText, each.data) for each in kernel_events(event)):
-        if nodes := tuple(dict.fromkeys(_FRAGMENT.findall(kernel.comment))):
-            lines = KernelLines(name=kernel.name, lines=(), operations=(), template=(), nodes=nodes)
-            yield Event("kernel_lines", event.time, event.frame, event.graph, lines)
+def nodes_in_comment(comment: str) -> tuple[str, ...]:
+    """The FX nodes that a kernel computes, by the graph fragment in the comment above it."""
+    return tuple(dict.fromkeys(_FRAGMENT.findall(comment)))
 
 
 def _comment_above(lines: Sequence[str], line: int) -> str:

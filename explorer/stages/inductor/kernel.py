@@ -17,7 +17,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, DEFINED, ORIGINS, Artifact, Event, Link
 from explorer.stages.inductor.cpp_values import read
 from explorer.stages.inductor.cpp_wrapper import is_cpp
-from explorer.stages.inductor.definitions import kernel_events
+from explorer.stages.inductor.definitions import kernel_events, nodes_in_comment
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
@@ -206,30 +206,33 @@ def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
         kernels = list(kernel_events(wrapper))
         of_graph = [event for event in events if (event.frame, event.graph) == (wrapper.frame, wrapper.graph)]
         known = [typed(KernelLines, event.data) for event in of_graph if event.kind == LINES]
-        if not any(lines.lines or lines.operations for lines in known):
-            graphs = [event for event in of_graph if event.kind == GRAPH]
-            known = [*_by_text(wrapper, kernels, graphs, known), *known]
+        if not any(lines.lines or lines.operations for lines in known):  # no probe saw them: in a log, or from a cache
+            graphs = [typed(FxGraphText, event.data) for event in of_graph if event.kind == GRAPH]
+            texts = [typed(KernelText, kernel.data) for kernel in kernels]
+            known = list(_by_text(typed(OutputCodeText, wrapper.data).text, texts, graphs, known))
         for kernel in kernels:
-            name = typed(KernelText, kernel.data).name
-            definitions = tuple(lines for lines in known if lines.name == name)
-            yield replace(kernel, data=replace(typed(KernelText, kernel.data), definitions=definitions or None))
+            data = typed(KernelText, kernel.data)
+            definitions = tuple(lines for lines in known if lines.name == data.name)
+            yield replace(kernel, data=replace(data, definitions=definitions)) if definitions else kernel
 
 
 def _by_text(
-    wrapper: Event, kernels: Sequence[Event], graphs: Sequence[Event], known: Sequence[KernelLines]
+    wrapper: str, kernels: Sequence[KernelText], graphs: Sequence[FxGraphText], known: Sequence[KernelLines]
 ) -> Iterator[KernelLines]:
-    """What the texts say of the kernels in C++, where no probe saw them, but what is known of a kernel otherwise is left out."""
-    texts = {data.name: data.text for kernel in kernels if (data := typed(KernelText, kernel.data)).language == "cpp"}
-    text = typed(OutputCodeText, wrapper.data).text
-    if not texts or not graphs or is_cpp(text):
+    """What the texts say of kernels: the comment above one names its nodes, and else provenance does, where it was kept."""
+    stated: dict[str, tuple[str, ...]] = {lines.name: tuple(lines.nodes) for lines in known if lines.nodes}
+    stated.update((kernel.name, nodes) for kernel in kernels if (nodes := nodes_in_comment(kernel.comment)))
+    for name, nodes in stated.items():
+        yield KernelLines(name=name, lines=(), operations=(), template=(), nodes=nodes)
+    texts = {kernel.name: kernel.text for kernel in kernels if kernel.language == "cpp"}
+    if not texts or not graphs or is_cpp(wrapper):
         return
-    nodes_by_kernel = {lines.name: lines.nodes for lines in known if lines.nodes}
     with suppress(*UNREADABLE):  # what the texts do not say has no links
-        for found in read(text, texts, typed(FxGraphText, graphs[-1].data).nodes or ()):
-            stated = nodes_by_kernel.get(found.kernel)
-            lines = tuple(pair for pair in found.lines if stated is None or pair[1] in stated)
-            nodes = None if stated else found.nodes or None
-            yield KernelLines(name=found.kernel, lines=lines, operations=(), template=(), nodes=nodes, by_text=True)
+        for found in read(wrapper, texts, graphs[-1].nodes or ()):
+            allowed = stated.get(found.kernel)
+            lines = tuple(pair for pair in found.lines if allowed is None or pair[1] in allowed)
+            unstated = None if allowed else found.nodes or None
+            yield KernelLines(name=found.kernel, lines=lines, operations=(), template=(), nodes=unstated, by_text=True)
 
 
 STAGE = Stage(
