@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
 from explorer.model.artifacts import FORMS
 from explorer.model.trace_data import TraceData
+from explorer.questions.tables import table
 from explorer.stages import STAGES, stage_of
 
 #: The forms that only NVIDIA's or only AMD's kernels have.
@@ -65,6 +66,8 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     if stage == "assembly":
         return f"only C++ kernels have it, and {_kernels(languages)}; trace with target='cpu'"
     message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
+    if not message and any(stage in row["not_seen"] for row in table(trace, "cache")):
+        return "the graph came from a cache, which does not keep it; record(fresh=True) compiles the graph again"
     return message or stage_of(trace, stage).why_absent or "the compile did not run this stage, or stages= left it out"
 
 

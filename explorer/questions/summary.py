@@ -69,8 +69,8 @@ def cache_notice(trace: TraceData) -> str:
         return ""
     which = " and ".join(filter(None, frames)) if len(frames) < 4 else f"{len(frames)} frames"
     return (
-        f"{which or 'a graph'} was loaded, not compiled, so not seen: {', '.join(missing)}, and which node a kernel's "
-        "line computes. record(fresh=True) compiles it again and shows all"
+        f"{which or 'a graph'} was loaded, not compiled, so not seen: {', '.join(missing)}; which node a kernel's line computes "
+        "is known only as far as the texts say. record(fresh=True) compiles it again and shows all"
     )
 
 

@@ -15,6 +15,8 @@ from torch import nn
 
 import explorer
 from explorer import InputError, NoKernelError, Trace
+from explorer.model.events import event_data
+from explorer.model.values import Event
 from tests.facts import says, untold
 
 R = torch.randn
@@ -222,3 +224,24 @@ def test_what_dynamo_calls_for_an_absent_gpu_has_code() -> None:
 
     called = Generated().in_place_of(torch.fx.symbolic_trace(nn.ReLU()), lambda x: x)
     assert called.__code__.co_name and called.__code__.co_filename
+
+
+def test_a_stage_that_a_cached_graph_lacks_says_how_to_see_it(recorded: Callable[[str], Any]) -> None:
+    """A hit leaves Inductor's stages out: the error names the cache and what compiles the graph again."""
+    events, failures, meta = recorded("sin_cos-torch2.13-cpu")
+    kept = [event for event in events if event.kind not in ("ir_pre_fusion", "ir_post_fusion", "fusion", "kernel_lines", "cache")]
+    code = next(event for event in kept if event.kind == "output_code")
+    keys = {
+        "cache": "FX graph",
+        "state": "hit",
+        "graph": code.graph,
+        "key": "k",
+        "kernel": "",
+        "reason": "",
+        "seconds_saved": None,
+    }
+    hit = Event("cache", code.time, code.frame, code.graph, event_data("cache", keys))
+    trace = Trace.of_events([*kept, hit], failures, meta)
+    with pytest.raises(InputError, match=says("ir_post_fusion", "cache", "record(fresh=True)")):
+        trace.text("ir_post_fusion")
+    assert "record(fresh=True)" in repr(trace)
