@@ -17,10 +17,10 @@ Number = tuple[int, int]
 Lines = Mapping[Number, frozenset[int]]
 
 _MLIR_CONSTANT = re.compile(
-    r"^\s*%\w+ = arith\.constant (?:dense<([^<>]*)>|(\S+)) : (?:tensor<[\dx]*)?(f64|f32|f16|bf16|i32|i64)\b"
+    r"^\s*%[\w$.-]+ = arith\.constant (?:dense<([^<>]*)>|(\S+)) : (?:tensor<[\dx]*)?(f64|f32|f16|bf16|i32|i64)\b"
 )
-_MLIR_RESULTS = re.compile(r"^\s*((?:%[\w#:]+(?:, )?)+) = (?:\"?)([\w.]+)")
-_MLIR_VALUE = re.compile(r"%[\w]+")
+_MLIR_RESULTS = re.compile(r"^\s*((?:%[\w$.#:-]+(?:, )?)+) = (?:\"?)([\w.]+)")
+_MLIR_VALUE = re.compile(r"%[\w$.-]+")  # a negative constant is "%c-1_i32"
 #: Operations of MLIR whose code has further numbers, from a library.
 _EXPANDED = re.compile(
     r"\bmath\.(?!absf|ceil|floor|trunc|fma|r?sqrt)|\btt\.(?:extern_elementwise|precise_|fp_to_fp|call|elementwise_inline_asm|dot)|\barith\.(?:div|rem|ext|trunc)f"
