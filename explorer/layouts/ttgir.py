@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from explorer.layouts.attributes import LOCATION, aliases_of
+from explorer.model.syntax import IR_VALUE
 from explorer.model.values import text_lines
 
 _RESULT = re.compile(r"^\s*(?P<names>%[\w$#.-]+(?::\d+)?(?:, %[\w$#.-]+(?::\d+)?)*) = (?P<rest>.*)$")
-_NAME = re.compile(r"%[\w$.-]+")
 _ITERATED = re.compile(r"iter_args\((?P<args>[^)]*)\)")
 _TYPED = re.compile(r"(?P<name>%[\w$.-]+): (?=tensor<|!ttg\.memdesc<)")
 _STARTS = re.compile(r"tensor<|!(?:ttg|triton_gpu)\.memdesc<|(?<=-> )<(?=\d)|(?<=[,(] )<(?=\d)|(?<=: )<(?=\d)")
@@ -128,7 +128,7 @@ def _arguments(number: int, line: str) -> Iterator[Value]:
         yield from (Value(name, number, kind) for name, kind in typed if kind.encoding)
         return
     types = [kind for kind, _, _ in _types_of(line)]
-    operands = _NAME.findall(line.partition(" : ")[0])
+    operands = IR_VALUE.findall(line.partition(" : ")[0])
     if types and operands and ("store" in line or "copy" in line or "dot" in line):
         yield from _paired(number, operands, types if len(types) > 1 else types[:1])
 
@@ -253,4 +253,4 @@ def _moves(number: int, line: str) -> Iterator[Move]:
     registers = next((kind for kind in types if not kind.shared and kind.encoding), None)
     shared = next((kind for kind in types if kind.shared), None)
     if registers and shared:
-        yield Move(number, registers, shared, _MOVES[operation[1]], frozenset(_NAME.findall(line)))
+        yield Move(number, registers, shared, _MOVES[operation[1]], frozenset(IR_VALUE.findall(line)))

@@ -1,8 +1,9 @@
-"""Parse Python source, whatever other threads do meanwhile."""
+"""Parse Python source, whatever other threads do meanwhile, and find the values that a line of MLIR or LLVM IR names."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -10,6 +11,8 @@ from contextlib import suppress
 ATTEMPTS = 20
 #: What reading malformed data raises: values of other types, keys that lack, nesting without end.
 UNREADABLE = (ValueError, SyntaxError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
+#: The name of a value in MLIR and LLVM IR. MLIR calls a negative constant "%c-1_i32".
+IR_VALUE = re.compile(r"%[\w$.-]+")
 
 
 def parsed(source: str) -> ast.Module:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from explorer.compilers.line_differences import LineMatcher
 from explorer.layouts.attributes import LOCATION
+from explorer.model.syntax import IR_VALUE
 from explorer.model.values import text_lines
 from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH
 from explorer.stages.triton.origins import mlir_chains
@@ -21,7 +22,6 @@ Place = tuple[str, int]
 AROUND = 3
 #: Characters of a line: attributes can be of any length.
 LONGEST = 1000
-_VALUE = re.compile(r"%[\w$.-]+")
 #: Values with commas between them, and what follows: an equals sign behind all of them, or a type behind the last.
 _ROW = re.compile(r"%[\w$.-]+(?::\d+)?(?: *, *%[\w$.-]+(?::\d+)?)*(?P<set> *\)? *=(?!=))?(?P<typed>:(?!:))?")
 
@@ -71,7 +71,7 @@ def difference(before: Module, after: Module) -> tuple[str, tuple[tuple[int, tup
 def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
     """The lines of two texts, equal ones once."""
     names: dict[str, str] = {}
-    for line in _aligned([_VALUE.sub("%", each) for each in old], [_VALUE.sub("%", each) for each in new]):
+    for line in _aligned([IR_VALUE.sub("%", each) for each in old], [IR_VALUE.sub("%", each) for each in new]):
         if line.mark == "-":
             for value in defined(old[line.old]):
                 names.pop(value[0], None)
@@ -84,7 +84,7 @@ def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
 def defined(line: str) -> Iterator[re.Match[str]]:
     """The values that a line defines, each where it stands: results, and arguments of functions and blocks."""
     for row in _ROW.finditer(line):
-        values = list(_VALUE.finditer(line, *row.span()))
+        values = list(IR_VALUE.finditer(line, *row.span()))
         if row["set"] and line[: row.start()].rstrip()[-1:] in ("", "("):
             yield from values
         elif row["set"] or row["typed"]:  # the others are operands, as the first of `%0, %b = %1`
@@ -95,7 +95,7 @@ def _same_values(old: str, new: str, names: dict[str, str]) -> bool:
     """Whether two lines that are equal but for their values name the same; `names` has the new name of each old one."""
     new_names = {value.start() for value in defined(old)}
     same = True
-    for ours, theirs in zip(_VALUE.finditer(old), _VALUE.finditer(new), strict=True):
+    for ours, theirs in zip(IR_VALUE.finditer(old), IR_VALUE.finditer(new), strict=True):
         if ours.start() in new_names:
             names[ours[0]] = theirs[0]
         else:

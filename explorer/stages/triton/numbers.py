@@ -11,6 +11,8 @@ import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from explorer.model.syntax import IR_VALUE
+
 #: A number's width and its bits. For a float the bits of its magnitude: LLVM turns `x - c` into `x + -c`.
 Number = tuple[int, int]
 #: Each number → the lines of the kernel that use it.
@@ -20,7 +22,6 @@ _MLIR_CONSTANT = re.compile(
     r"^\s*%[\w$.-]+ = arith\.constant (?:dense<([^<>]*)>|(\S+)) : (?:tensor<[\dx]*)?(f64|f32|f16|bf16|i32|i64)\b"
 )
 _MLIR_RESULTS = re.compile(r"^\s*((?:%[\w$.#:-]+(?:, )?)+) = (?:\"?)([\w.]+)")
-_MLIR_VALUE = re.compile(r"%[\w$.-]+")  # a negative constant is "%c-1_i32"
 #: Operations of MLIR whose code has further numbers, from a library.
 _EXPANDED = re.compile(
     r"\bmath\.(?!absf|ceil|floor|trunc|fma|r?sqrt)|\btt\.(?:extern_elementwise|precise_|fp_to_fp|call|elementwise_inline_asm|dot)|\barith\.(?:div|rem|ext|trunc)f"
@@ -89,9 +90,9 @@ def mlir_functions(lines: Sequence[str]) -> Iterator[dict[int, Reads]]:
             operations = {}
         elif not line.startswith("#"):
             results = _MLIR_RESULTS.match(line)
-            written = tuple(_MLIR_VALUE.findall(results[1])) if results else ()
+            written = tuple(IR_VALUE.findall(results[1])) if results else ()
             rest = line[results.end() :] if results else line
-            operations[number] = Reads(written, tuple(_MLIR_VALUE.findall(rest)))
+            operations[number] = Reads(written, tuple(IR_VALUE.findall(rest)))
     yield operations
 
 

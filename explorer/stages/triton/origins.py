@@ -14,6 +14,7 @@ from explorer.model.artifacts import KernelForm
 from explorer.model.events import KernelFormText
 from explorer.model.records import typed
 from explorer.model.stage import text_artifact
+from explorer.model.syntax import IR_VALUE
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once, text_lines
 from explorer.stages.inductor.kernel import owners
@@ -221,7 +222,6 @@ CONSTANT = re.compile(
     r"|.*\*/\s+(?:@!?U?P\w+\s+)?(?:U?MOV\S* U?R\d+, -?0x|IMAD\.MOV\.U32 R\d+, RZ, RZ, -?0x|HFMA2\S* R\d+, -RZ, RZ, -?\d))"
 )
 _EXPLICIT = re.compile(r"\bcall\b.*@llvm\.\w*\.?(?:fma|fmuladd|nvvm\.fma|amdgcn\.fm)")
-_VALUE = re.compile(r"%[\w.$-]+")
 
 
 def assembly_links(how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
@@ -354,7 +354,7 @@ def products(llir: Artifact, kernel: Artifact) -> dict[int, set[int]]:
         if "@llvm." in text and _EXPLICIT.search(text):
             explicit.add(line)
         elif operation := _FLOAT.match(text):
-            operations[operation["name"]] = operation["op"], line, _VALUE.findall(operation["rest"])
+            operations[operation["name"]] = operation["op"], line, IR_VALUE.findall(operation["rest"])
     products_by_line: dict[int, set[int]] = {}
     for op, line, values in operations.values():
         if op in ("fadd", "fsub") and line and line not in explicit:

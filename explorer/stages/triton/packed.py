@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from explorer.model.syntax import IR_VALUE
 from explorer.model.values import Artifact, once
 
 _OPERATION = re.compile(r"^\s*(?:(?P<name>%[\w.$-]+) = )?(?:tail |musttail |notail )?(?P<op>\w+)\b(?P<rest>.*)$")
@@ -16,7 +17,6 @@ _ARITHMETIC = frozenset({"fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp", "fptrun
 _SHUFFLES = frozenset({"insertelement", "shufflevector"})
 _VECTOR = re.compile(r"<\d+ x (?:float|double|half|bfloat)>")
 _LISTED = re.compile(r"<((?:float|double|half|bfloat) [^<>]*)>")
-_VALUE = re.compile(r"%[\w.$-]+")
 _DEBUG = re.compile(r", !dbg (!\d+)")
 _MEMORY = re.compile(r"\b(?:load|store)\b")
 
@@ -51,7 +51,7 @@ def _unequal(rest: str) -> bool:
 
 
 def _operands(operation: re.Match[str], makers: Mapping[str, int]) -> list[int]:
-    return [makers[value] for value in _VALUE.findall(operation["rest"].partition(", !dbg")[0]) if value in makers]
+    return [makers[value] for value in IR_VALUE.findall(operation["rest"].partition(", !dbg")[0]) if value in makers]
 
 
 def _gathered(

@@ -27,5 +27,7 @@ def test_a_constant_without_a_location_leads_to_what_reads_it(linked: Linked) ->
     %cst_0 = arith.constant dense<2.500000e+00> : tensor<256xf32, #blocked> loc(#loc1)
     %0 = tt.splat %c7_i32 : i32 -> tensor<256xi32, #blocked> loc(#loc1)
     %1 = arith.addi %i, %0 : tensor<256xi32, #blocked> loc(#loc2)
-    %2 = arith.mulf %x, %cst : tensor<256xf32, #blocked> loc(#loc2)"""
-    assert linked("ttgir", ttgir=text) == {4: 4, 5: 4, 8: 4, 9: 4}
+    %2 = arith.mulf %x, %cst : tensor<256xf32, #blocked> loc(#loc2)
+    %c-766435501_i32 = arith.constant -766435501 : i32 loc(#loc1)
+    %3 = arith.muli %k, %c-766435501_i32 : i32 loc(#loc2)"""
+    assert linked("ttgir", ttgir=text) == {4: 4, 5: 4, 8: 4, 9: 4, 10: 4, 11: 4}
