@@ -37,23 +37,13 @@ _ACCUMULATOR = re.compile(r"^(tmp_acc\d+)\w*$")
 _REPEATS = ("at::vec::clamp_min(", "std::max({0}, decltype", "decltype(")
 
 #: What the lines are that compute an operator, with its operands numbered; a scalar is in them as a number is.
-_UNARY = (
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "sin",
-    "cos",
-    "abs",
-    "neg",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "expm1",
-    "log1p",
-)
+_UNARY = ("erf", "exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "floor", "ceil", "expm1", "log1p")
+#: Unary operators that have further forms.
+_OTHER_FORMS = {
+    "rsqrt": ("1 / std::sqrt({0})",),
+    "neg": ("-{0}", "decltype({0})(-{0})"),
+    "reciprocal": ("1 / {0}", "1/{0}"),
+}
 EXPRESSIONS: Mapping[str, tuple[str, ...]] = {
     "add": ("{0} + {1}",),
     "sub": ("{0} - {1}",),
@@ -65,13 +55,7 @@ EXPRESSIONS: Mapping[str, tuple[str, ...]] = {
         "at::vec::clamp_min({0}, decltype({0})(0))",
         "std::max({0}, decltype({0})(0))",
     ),
-    **{name: (f"{{0}}.{name}()", f"std::{name}({{0}})") for name in _UNARY},
-}
-EXPRESSIONS = {
-    **EXPRESSIONS,
-    "rsqrt": (*EXPRESSIONS["rsqrt"], "1 / std::sqrt({0})"),
-    "neg": (*EXPRESSIONS["neg"], "-{0}", "decltype({0})(-{0})"),
-    "reciprocal": (*EXPRESSIONS["reciprocal"], "1 / {0}", "1/{0}"),
+    **{name: (f"{{0}}.{name}()", f"std::{name}({{0}})", *_OTHER_FORMS.get(name, ())) for name in (*_UNARY, *_OTHER_FORMS)},
 }
 #: The operators that a step of a reduction may be for, by the function that the step calls.
 VARIANCES = ("var", "var_mean", "std", "std_mean")
@@ -88,7 +72,7 @@ OF_THEIR_ARGUMENT, AS_GATHERED = ("sum", "mean", "amax", "amin"), ("sum", "amax"
 
 @dataclass(eq=False)
 class Value:
-    """What a line makes: of which values, and the FX node or the number that it is, where that is known."""
+    """What a line makes, the values that it makes it of, and the FX node or number that it is, where known."""
 
     line: int
     of: tuple[Value, ...] = ()

@@ -49,7 +49,10 @@ class Graph:
                 self._users[each] = self._users.get(each, 0) | self._users.get(name, 0) | self._bits[name]
         self.by_expression: dict[tuple[str, tuple[object, ...]], list[str]] = {}
         self.by_first_argument: dict[object, list[str]] = {}
+        self.by_operator: dict[str, list[str]] = {}
+        self._tensors: dict[str, tuple[str, ...]] = {}
         for name, node in self.computing.items():
+            self.by_operator.setdefault(operator_of(node.target), []).append(name)
             if node.kwargs in ("", "{}"):
                 self.by_expression.setdefault((operator_of(node.target), self.arguments[name]), []).append(name)
             self.by_first_argument.setdefault(next(iter(self.arguments[name]), None), []).append(name)
@@ -67,10 +70,12 @@ class Graph:
 
     def tensors(self, name: str) -> tuple[str, ...]:
         """The nodes that a node's arguments name, in order, also those in a list."""
-        names = []
-        with suppress(*UNREADABLE):
-            names = [part.id for part in ast.walk(parsed_expression(self.nodes[name].args)) if isinstance(part, ast.Name)]
-        return tuple(self.roots[each] for each in names if each in self.roots)
+        if name not in self._tensors:
+            names = []
+            with suppress(*UNREADABLE):
+                names = [part.id for part in ast.walk(parsed_expression(self.nodes[name].args)) if isinstance(part, ast.Name)]
+            self._tensors[name] = tuple(self.roots[each] for each in names if each in self.roots)
+        return self._tensors[name]
 
     def between(self, above: Collection[str], parts: Collection[str], below: Collection[str]) -> tuple[str, ...]:
         """The nodes that need each node of `above`, need or are each of `parts`, and are or are needed for each of `below`."""
@@ -210,7 +215,7 @@ def learn(done: Walk, graph: Graph) -> int:
     if outputs and len(outputs[0]) == len(done.returned):
         for slot, node in zip(done.returned, outputs[0], strict=True):
             _know(slot, node)
-    while any(_match(call, done, graph) for call in done.libraries if call.node is None):
+    while sum(_match(call, done, graph) for call in done.libraries if call.node is None):  # each call once in a round
         pass
     buffers = [slot for call in done.kernels for slot in (*call.before, *call.after)]
     return sum(slot is not None and slot.node is not None for slot in buffers)
@@ -219,7 +224,7 @@ def learn(done: Walk, graph: Graph) -> int:
 def _match(call: LibraryCall, done: Walk, graph: Graph) -> bool:
     """Find the one node that a call can be; False where there is none, or several."""
     taken = {each.node for each in done.libraries}
-    alike = (name for name, node in graph.computing.items() if operator_of(node.target) == call.operator)
+    alike = graph.by_operator.get(call.operator, ())
     nodes = [name for name in alike if name not in taken and _fits(call, graph.tensors(name))]
     if len(nodes) != 1:
         return False
