@@ -55,6 +55,6 @@ def _proof(advice: Advice, verdict: Verdict, changed: WhatIf) -> Proof:
         note = f"{what_if.SAME_CODE}; {note}"
     for row in changed.rows:
         if row["figure"] == "measured_seconds":
-            chance = "; the calls vary by more than the change" if abs(row["change"]) <= row["spread"] else ""
+            chance = "; the calls vary by more than the change" if what_if.may_be_chance(row) else ""
             return Proof("measured_seconds", row["before"], row["after"], gone, note + chance)
     return Proof("estimated_seconds", advice.seconds, again.seconds, gone, note)

@@ -58,13 +58,12 @@ class WhatIf:
 
     def __repr__(self) -> str:
         failures = "".join(f"\nfailure: {f}" for f in self.trace.failures if f not in self.before.failures)
-        return f"{table(self.rows)}\n{self._code()}result: {self.note}{failures}"
+        code = f"code: {SAME_CODE}\n" if self.same_code else ""
+        return f"{table(self.rows)}\n{code}result: {self.note}{failures}"
 
     def _repr_html_(self) -> str:
-        return f"{self.rows._repr_html_()}<p>{self._code()}result: {html.escape(self.note)}</p>"
-
-    def _code(self) -> str:
-        return f"code: {SAME_CODE}\n" if self.same_code else ""
+        code = f"<p>code: {html.escape(SAME_CODE)}</p>" if self.same_code else ""
+        return f"{self.rows._repr_html_()}{code}<p>result: {html.escape(self.note)}</p>"
 
 
 def what_if(
@@ -166,21 +165,22 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
     with changed_settings(settings):
         equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
+    rows = [_row(name, one[name], other[name], notes.get(name, "")) for name in one]
     live = after.needs_live("comparing")
     same_code = _code(before) == _code(after) != []
     if equal is not None and live.absent is None and (not same_code or settings or _run_options(before) != _run_options(after)):
         first, second = _timed(before.needs_live("timing"), live, settings)
-        one["measured_seconds"], other["measured_seconds"] = first.clock, second.clock
-        spread = (first.spread + second.spread) / 2
-        within = abs(second.clock - first.clock) <= spread
-        notes["measured_seconds"] = (
-            f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}; "
-            f"spread {shown(first.spread)} before and {shown(second.spread)} after{', so this may be chance' if within else ''}"
-        )
-    rows = Rows(
-        _row(name, one[name], other[name], notes.get(name, ""), spread if name == "measured_seconds" else None) for name in one
-    )
-    return WhatIf(before, after, rows, equal, note, check, same_code)
+        how = f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}"
+        spreads = f"spread {shown(first.spread)} before and {shown(second.spread)} after"
+        row = _row("measured_seconds", first.clock, second.clock, f"{how}; {spreads}", (first.spread + second.spread) / 2)
+        rows.append({**row, "note": f"{row['note']}, so this may be chance"} if may_be_chance(row) else row)
+    return WhatIf(before, after, Rows(rows), equal, note, check, same_code)
+
+
+def may_be_chance(measured: Mapping[str, Plain]) -> bool:
+    """Whether the change in a row of measured seconds is no larger than their spread."""
+    change, spread = measured["change"], measured["spread"]
+    return isinstance(change, float) and isinstance(spread, float) and abs(change) <= spread
 
 
 def _code(trace: Trace) -> list[list[str]]:
@@ -189,7 +189,7 @@ def _code(trace: Trace) -> list[list[str]]:
 
 
 def _run_options(trace: Trace) -> tuple[Plain, Plain]:
-    """The mode and options, of which some act when the code runs: CUDA graphs, and the configs that are tried."""
+    """The mode and options. Some act when the code runs: CUDA graphs, and the configs that are tried."""
     return trace.meta.get("mode"), trace.meta.get("options")
 
 
@@ -203,7 +203,7 @@ def _timed(before: Live, after: Live, settings: Mapping[str, Plain]) -> tuple[Se
     return first, second
 
 
-def _row(name: str, one: float | None, other: float | None, note: str, spread: float | None) -> dict[str, Plain]:
+def _row(name: str, one: float | None, other: float | None, note: str, spread: float | None = None) -> dict[str, Plain]:
     change = None if one is None or other is None else other - one
     return {"figure": name, "before": one, "after": other, "change": change, "spread": spread, "note": note}
 
