@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -98,15 +99,23 @@ def trace(
     except BusyError as error:
         if tracing.live is None or tracing.live.begun:  # torch was busy with something else
             raise
-        with request.joined():
+        with _joined(request):
             return tracing.trace_without_explorer(error)
     except ON_PURPOSE:
         raise
     except Exception as error:
         if hasattr(error, "explorer_trace"):  # raised by the traced function
             raise
-        with request.joined():
+        with _joined(request):
             return tracing.trace_without_explorer(error)
+
+
+def _joined(request: TraceRequest) -> AbstractContextManager[None]:
+    """Be the cluster's rank inside the block, as far as explorer can find the cluster."""
+    try:
+        return request.joined()
+    except Exception:  # noqa: BLE001 this may be what failed
+        return nullcontext()
 
 
 @dataclass(frozen=True)

@@ -428,6 +428,19 @@ def test_where_explorer_fails_the_program_has_what_it_asked_for(monkeypatch: pyt
     assert not explorer.trace(model, x, backend="aot_eager").result.requires_grad
 
 
+def test_a_cluster_that_explorer_cannot_find_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of explorer's own in the first of its questions, asked again by what handles errors: torch alone compiles."""
+
+    def broken(*args: object) -> None:
+        raise RuntimeError("explorer's own")
+
+    monkeypatch.setattr("explorer.recording.arguments.cluster_of", broken)
+    x = torch.randn(4)
+    trace = explorer.trace(sin_cos, x, target="h100", backend="aot_eager")
+    assert [(f.step, f.fatal) for f in trace.failures] == [("trace", True)]
+    assert torch.equal(trace.result, sin_cos(x))
+
+
 def test_what_the_function_returned_is_kept_whatever_fails_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of explorer's own after the call, or around it: the function is called once, and the trace has its result."""
 
