@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 from explorer import __version__
 from explorer.errors import ExplorerError, FileError, InputError, chain
@@ -49,13 +49,15 @@ from explorer.process.ranks import (
     path_of_rank,
     rank,
 )
-from explorer.process.sigterm import Ending, ends_on_sigterm
+from explorer.process.sigterm import Ending, end, ends_on_sigterm
 
 #: The exit status for a wrong use of explorer itself; argparse uses the same.
 MISUSE = 2
 #: The exit status of a program that Ctrl-C ended, by the convention of shells: 128 + SIGINT.
 INTERRUPTED = 130
 
+#: How a program ends that SIGTERM reaches in C++.
+ENDED_OUTSIDE = "SIGTERM ended the program while it waited outside of Python"
 #: The exit status where `--fail-on` finds something.
 BROKEN = 3
 #: What `--fail-on` takes: of one trace, and of the difference of two.
@@ -314,7 +316,8 @@ def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | No
             _timed(options) as read,
             outcome,
         ):
-            ending.run(program.run, lambda: _leave(recording, ending, options))
+            with _leaving_at_exit(lambda: _leave(recording, ending, options, "os._exit ended the program")):
+                ending.run(program.run, lambda: _leave(recording, ending, options, ENDED_OUTSIDE))
         own_rank, traced = rank(os.environ), _ended(read(recording.trace), ending)
         traced = with_error_of_rank(traced, outcome.error, os.environ)
         written = _write(traced, [path_of_rank(path, own_rank) for path in options.output])
@@ -332,21 +335,49 @@ def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | No
     return outcome.status or (BROKEN if broken else 0)
 
 
-def _leave(recording: Any, ending: Ending, options: argparse.Namespace) -> None:
-    """Write what was recorded of a program that waits in C++ while it is ended."""
+def _leave(recording: Any, ending: Ending, options: argparse.Namespace, how: str) -> bool:
+    """Write what was recorded of a program that ends at once; `how` says how. Return whether it breaks a rule of --fail-on."""
     from explorer.model.values import Failure
 
     traced = _ended(recording.so_far(), ending)
+    lost = []
     if options.profile:  # torch gives the events of a profiler once it is stopped, which only the thread that waits can do
-        failure = Failure("run_times", "read the profile", "SIGTERM ended the program before the profiler was stopped")
-        traced = replace(traced, failures=(*traced.failures, failure))
+        lost.append(Failure("run_times", "read the profile", f"{how} before the profiler was stopped"))
+    if any(kernel.language == "triton" for kernel in traced.kernels):
+        lost.append(Failure("ladder", "compile the kernels", f"{how} before its Triton kernels were compiled to machine code"))
+    traced = replace(traced, failures=(*traced.failures, *lost))
     try:
         written = _write(traced, [path_of_rank(path, rank(os.environ)) for path in options.output])
+        broken = _broken_rules(traced, options.fail_on)
     except ExplorerError as error:
-        written = [f"explorer: {error}"]
-    print(
-        "explorer: SIGTERM ended the program while it waited outside of Python", *written, sep="\n", file=sys.stderr, flush=True
-    )
+        written, broken = [f"explorer: {error}"], []
+    table = [] if how == ENDED_OUTSIDE else [traced]  # a launcher may kill a rank soon
+    findings = [f"explorer: {finding}" for finding in broken]
+    print(f"explorer: {how}", *table, *written, *findings, sep="\n", file=sys.stderr, flush=True)
+    return bool(broken)
+
+
+@contextmanager
+def _leaving_at_exit(leave: Callable[[], bool]) -> Iterator[None]:
+    """Let a program that ends by os._exit call `leave` first; a child that was forked ends as without this."""
+    original, process = os._exit, os.getpid()
+
+    def leave_and_exit(status: int) -> NoReturn:
+        if os.getpid() != process:
+            original(status)
+        os._exit = original  # so that nothing is left twice
+        broken = False
+        try:
+            broken = leave()
+        finally:
+            end(status or (BROKEN if broken else 0))
+
+    os._exit = leave_and_exit
+    try:
+        yield
+    finally:
+        if os._exit is leave_and_exit:
+            os._exit = original
 
 
 def _ended(traced: Any, ending: Ending) -> Any:
@@ -860,7 +891,7 @@ class Outcome:
             self.status = exit_status(error)
         elif error is not None:
             self.error = error
-            self.status = INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+            self.status = INTERRUPTED if type(error) is KeyboardInterrupt else 1  # of a class of its own Python gives 1
             for one in chain(error):
                 one.__traceback__ = without_own_frames(one.__traceback__)
             sys.excepthook(type(error), error, error.__traceback__)

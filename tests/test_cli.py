@@ -129,6 +129,7 @@ ENDS = {
     "cause": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('mine') from error",
     "syntax": "print('never')\ndef f(:",
     "import": "import not_there_at_all",
+    "interrupt": "class Mine(KeyboardInterrupt): pass\nraise Mine('mine')",
     "hook": "import sys\nsys.excepthook = lambda *e: print('caught', e[1], file=sys.stderr)\nraise ValueError('mine')",
 }
 
@@ -543,6 +544,33 @@ def test_rules_are_held_wherever_they_stand(command: Command, tmp_path: Path, ar
     status, _, err = command("trace", *arguments)
     assert status == cli.BROKEN and not untold(err, "explorer: break", "graph break")
     assert explorer.load(tmp_path / "t.json.gz").meta["target"] == "h100"
+
+
+#: A program with a graph break that ends at once, in a thread, after a child that it forked did so.
+EXITS = """
+import os, sys, threading
+if (child := os.fork()) == 0:
+    os._exit(9)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+BREAKS
+print("printed", flush=True)
+exiting = threading.Thread(target=os._exit, args=(int(sys.argv[1]),))
+exiting.start()
+exiting.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize(("own", "status"), [(0, cli.BROKEN), (7, 7)])
+def test_a_program_that_ends_by_os_exit_leaves_its_trace(tmp_path: Path, own: int, status: int) -> None:
+    """It is said, the rules are held, and a child that was forked leaves nothing."""
+    file = tmp_path / "t.json.gz"
+    (tmp_path / "b.py").write_text(EXITS.replace("BREAKS", BREAKS))
+    words = ("-m", "explorer", "trace", "--fail-on", "break", "-o", str(file), str(tmp_path / "b.py"), str(own))
+    given, out, err = plain(*words)
+    assert (given, out) == (status, "printed\n")
+    assert not untold(err, "os._exit", "explorer: break", "wrote") and err.count("wrote") == 1
+    assert len(explorer.load(file).graph_breaks) == 1
 
 
 def test_findings_are_printed_though_the_program_fails(command: Command, tmp_path: Path) -> None:

@@ -241,6 +241,11 @@ def no_driver(error: BaseException) -> str:
     """Advice if a Triton kernel was launched and triton found no GPU; "" for other errors."""
     if not any(isinstance(e, RuntimeError) and "active drivers" in str(e) for e in chain(error)):
         return ""
+    if any(type(e).__name__ == "InductorError" for e in chain(error)):
+        return (
+            "cpu_backend asks for Triton kernels on the CPU, and no driver of triton for the CPU is here: leave it at 'cpp', "
+            "or name a GPU, such as target='h100'"
+        )
     return (
         "the program launches a Triton kernel, or asks triton for its GPU, and none is here: name one, as in "
         "explorer.trace(f, x, target='h100'), explorer.record('h100') or `explorer trace --target h100 SCRIPT`. The kernel is "

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from explorer.model.values import Plain
 from explorer.process.ranks import rank
@@ -24,6 +25,9 @@ from explorer.process.ranks import rank
 GRACE = 3.0
 #: Where no line of a program is: the packages whose code calls it, or waits for it.
 _NO_PROGRAM = frozenset({"torch", "triton", "explorer", *sys.stdlib_module_names})
+
+#: Python's own os._exit: the program's is replaced while it runs, by what writes its trace first.
+_end_process = os._exit
 
 
 class Ending:
@@ -34,7 +38,7 @@ class Ending:
         self._active = active
         self._heard = threading.Event()
 
-    def run(self, program: Callable[[], None], leave: Callable[[], None]) -> None:
+    def run(self, program: Callable[[], None], leave: Callable[[], object]) -> None:
         """Run the program, which SIGTERM ends as sys.exit does; where it waits in C++, `leave` is called in a thread instead.
 
         Then the process ends at once, as it does on SIGTERM without this.
@@ -57,7 +61,7 @@ class Ending:
         raise SystemExit(128 + number)
 
     @contextmanager
-    def _listening(self, leave: Callable[[], None]) -> Iterator[None]:
+    def _listening(self, leave: Callable[[], object]) -> Iterator[None]:
         """Inside the block a thread hears of SIGTERM too. Not where the program's caller listens by the same means."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
@@ -77,7 +81,7 @@ class Ending:
             listener.join()
             os.close(reading)
 
-    def _listen(self, reading: int, main: int, leave: Callable[[], None]) -> None:
+    def _listen(self, reading: int, main: int, leave: Callable[[], object]) -> None:
         """Wait for SIGTERM until the pipe is closed, and for the main thread to hear of it."""
         while numbers := os.read(reading, 64):
             ours = signal.getsignal(signal.SIGTERM) == self._exit
@@ -86,17 +90,17 @@ class Ending:
                     self.place = place_of(sys._current_frames().get(main))
                     leave()
                 finally:
-                    _end(128 + signal.SIGTERM)
+                    end(128 + signal.SIGTERM)
 
 
-def _end(status: int) -> None:
+def end(status: int) -> NoReturn:
     """End the process at once, after an error under way is printed: Python would print it only when the thread ends."""
     try:
         if (error := sys.exception()) is not None:
             traceback.print_exception(error)
         sys.stderr.flush()
     finally:
-        os._exit(status)
+        _end_process(status)
 
 
 def _let_go(writing: int, process: int) -> None:
@@ -161,4 +165,4 @@ def _line(frame: FrameType) -> str:
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
 
 
-__all__ = ["GRACE", "Ending", "ends_on_sigterm", "line_of_error", "place_of"]
+__all__ = ["GRACE", "Ending", "end", "ends_on_sigterm", "line_of_error", "place_of"]

@@ -333,6 +333,13 @@ def test_without_a_gpu_and_a_target_it_is_said_what_to_write(x: torch.Tensor) ->
     assert any("target='h100'" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_triton_for_the_cpu_without_its_driver_is_told_by_the_setting(x: torch.Tensor) -> None:
+    """Inductor's own kernels need a driver too where `cpu_backend` asks for Triton: the advice names that setting."""
+    (failure,) = explorer.trace(torch.sin, x, options={"cpu_backend": "triton"}).failures
+    assert not untold(failure.message, "cpu_backend", "'cpp'") and "launches a Triton kernel" not in failure.message
+
+
 @pytest.mark.parametrize("case", ["autotuned", "heuristic"])
 def test_each_line_of_a_kernel_leads_to_itself_in_the_program(x: torch.Tensor, case: str) -> None:
     """Inductor copies a kernel and the functions that it calls into its output code; from PTX up they lead to the program."""
