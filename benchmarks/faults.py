@@ -333,7 +333,11 @@ class Prepared:
 
     @classmethod
     def of(cls, program: Program, faults: Faults) -> Prepared:
-        """Run a program twice: in the first run torch also asks what it keeps afterwards."""
+        """Run a program twice: in the first run torch also asks what it keeps afterwards.
+
+        Before that it runs without explorer, so that no forked process asks anew what the C++ compiler can do, for seconds.
+        """
+        program.plain()
         for _ in range(2):
             forget()
             faults.entries.clear()
