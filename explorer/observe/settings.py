@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from explorer.model.artifacts import ChangedSetting
@@ -28,9 +28,10 @@ OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {
 def settings(emit: Emit) -> Iterator[None]:
     """Record each setting of Dynamo, Inductor and functorch that differs from its default when a frame is compiled.
 
-    They are read when Dynamo begins a frame, and again when Inductor compiles a graph of it. What differs only then was set by
-    torch.compile's `mode` or `options`, or by torch itself.
+    They are read when Dynamo begins a frame, and again when Inductor compiles a graph of it or loads it from its cache. What
+    differs only then was set by torch.compile's `mode` or `options`, or by torch itself.
     """
+    from torch._inductor.codecache import FxGraphCache
     from torch._inductor.compile_fx import _InProcessFxCompile
 
     seen: set[tuple[str, str, str, str]] = set()
@@ -50,7 +51,10 @@ def settings(emit: Emit) -> Iterator[None]:
             record(setting)
         yield
 
-    with listening(emit, {"dynamo_start": started}), observed(_InProcessFxCompile, "codegen_and_compile", graph_begun):
+    with ExitStack() as stack:
+        stack.enter_context(listening(emit, {"dynamo_start": started}))
+        stack.enter_context(observed(_InProcessFxCompile, "codegen_and_compile", graph_begun))
+        stack.enter_context(observed(FxGraphCache, "cache_hit_post_compile", graph_begun))
         yield
 
 

@@ -67,10 +67,11 @@ def cache_notice(trace: TraceData) -> str:
             missing.update(dict.fromkeys(row["not_seen"]))
     if not frames:
         return ""
-    which = " and ".join(filter(None, frames)) if len(frames) < 4 else f"{len(frames)} frames"
+    named = [frame for frame in frames if frame] if len(frames) < 4 else [f"{len(frames)} frames"]
+    which, were = " and ".join(named) or "a graph", "were" if len(frames) > 1 else "was"
     return (
-        f"{which or 'a graph'} was loaded, not compiled, so not seen: {', '.join(missing)}; which node a kernel's line computes "
-        "is known only as far as the texts say. record(fresh=True) compiles it again and shows all"
+        f"{which} {were} loaded, not compiled, so not seen: {', '.join(missing)}; graphs, output code and kernels have only the "
+        "links that the cached texts state. record(fresh=True) compiles again and shows all"
     )
 
 

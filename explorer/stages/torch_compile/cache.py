@@ -13,8 +13,11 @@ from explorer.stages.gathering import data_as, one_table
 
 #: What does not run where AOTAutograd's cache has the whole frame, and where Inductor's has a graph.
 NOT_RUN = {
-    "AOTAutograd": ("pre_grad", "joint", "forward", "backward"),
-    "FX graph": ("inductor_input", "pattern_match", "fx_pass", "post_grad", "ir_pre_fusion", "fusion", "ir_post_fusion"),
+    "AOTAutograd": ("pre_grad", "aot_metadata", "joint", "forward", "backward"),
+    "FX graph": (
+        *("inductor_input", "pattern_match", "fx_pass", "post_grad", "choice", "lowering"),
+        *("ir_pre_fusion", "fusion", "ir_post_fusion", "perf_hint"),
+    ),
 }
 
 
