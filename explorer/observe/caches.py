@@ -18,9 +18,10 @@ from explorer.model.events import OutputCodeText
 from explorer.model.stage import Emit
 from explorer.observe.cache_keys import AutogradKeys, Compared, KeyLog
 from explorer.observe.context import current_compile_id, graph_of
+from explorer.observe.fresh import FRESH, reads_nothing
 from explorer.observe.library_memory import LibraryCalls
 from explorer.observe.other_caches import artifacts_and_profiles, measured_choices, remote_caches, triton_compiles
-from explorer.observe.patch import is_replaced_here, observed
+from explorer.observe.patch import observed
 from explorer.observe.structured import listening
 from explorer.stages.readable_graph import graph_of_text
 
@@ -35,7 +36,7 @@ REASONS = {
     "full_miss": "the cache has nothing under this key",
     "guard_miss": "the cache has this key for other sizes only: the guard {guard} fails",
     "hit": "AOTAutograd's entry is there, but Inductor's cache no longer has a graph that it names",
-    "fresh": "not looked up: the recording is fresh, it writes the caches but does not read them",
+    "fresh": FRESH,
 }
 
 
@@ -96,7 +97,7 @@ class CacheWatch:
         lines = self._autograd_keys.lines(info) if cache == "AOTAutograd" else info.get("components") or ()
         noted = self._keys.add(cache, str(info.get("key") or ""), lines)
         info.pop("components", None)  # 70 KB, which would be held until the recording is read
-        if state != "miss" or _reads_nothing():
+        if state != "miss" or reads_nothing():
             info = {**info, "cache_status_detailed": "fresh"} if state == "miss" else info
             self._emit("cache", lambda: lambda: graph_lookup(cache, state, graph, info, noted.told()))
             return
@@ -133,13 +134,6 @@ class CacheWatch:
                     for lookup in kernel_lookups(tuner, graph, self._began):
                         if lookup.cache != "Triton" or lookup.key not in self.triton_keys:
                             self._emit("cache", lambda row=lookup: row)  # type: ignore[misc]
-
-
-def _reads_nothing() -> bool:
-    """Whether the recording makes every lookup miss."""
-    from torch._inductor.codecache import FxGraphCache
-
-    return is_replaced_here(FxGraphCache, "iterate_over_candidates")
 
 
 def _folder_of_graphs() -> Path:

@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from explorer.observe.patch import replaced
-from explorer.observe.versions import isolates_recompiles
+from explorer.observe.patch import is_replaced_here, replaced
+from explorer.observe.versions import has_function, isolates_recompiles
+
+#: Why a fresh recording finds nothing.
+FRESH = "not looked up: the recording is fresh, it writes the caches but does not read them"
 
 
 @contextmanager
@@ -69,8 +72,9 @@ def _graph_caches() -> Iterator[tuple[Any, Sequence[str]]]:
 
 @contextmanager
 def no_graph_caches() -> Iterator[None]:
-    """Neither read nor write the caches of graphs inside the block."""
+    """Neither read nor write the caches of graphs inside the block, nor load what Dynamo compiled in an earlier process."""
     with ExitStack() as stack:
+        stack.enter_context(_no_packages())
         for config, names in _graph_caches():
             stack.enter_context(config.patch(dict.fromkeys(names, False)))
         yield
@@ -90,8 +94,29 @@ def every_lookup_misses() -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(nothing_measured())
+        stack.enter_context(_no_packages())
         for cache in (FxGraphCache, AOTAutogradCache):
             stack.enter_context(replaced(cache, "iterate_over_candidates", lambda _: nothing))
+        yield
+
+
+def reads_nothing() -> bool:
+    """Whether a recording makes every lookup miss."""
+    from torch._inductor.codecache import FxGraphCache
+
+    return is_replaced_here(FxGraphCache, "iterate_over_candidates")
+
+
+@contextmanager
+def _no_packages() -> Iterator[None]:
+    """Inside the block Dynamo loads no package: a function that one has is not compiled (`caching_precompile`)."""
+    from torch._dynamo import package
+
+    kind = getattr(package, "DiskDynamoCache", None)
+    if not has_function(kind, "load"):
+        yield
+        return
+    with replaced(kind, "load", lambda _: lambda *args, **kwargs: None):
         yield
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from explorer.model.artifacts import CacheLookup
 from explorer.model.stage import Emit
+from explorer.observe.fresh import FRESH, reads_nothing
 from explorer.observe.patch import followed, observed, replaced
 from explorer.observe.versions import has_function
 
@@ -98,8 +99,12 @@ def _packages(emit: Emit) -> Iterator[None]:
 
     def looked(found: Any, _: Any, fn: Callable[..., Any]) -> None:
         key = str(package.CompilePackage.source_id_from_fn(fn))
-        reason = "" if found is not None else f"no package of {getattr(fn, '__qualname__', fn)} is there, or it cannot be loaded"
-        emit("cache", lambda: lookup("Dynamo package", "hit" if found is not None else "miss", key, reason))
+        if found is not None:
+            state, reason = "hit", ""
+        else:
+            nothing = f"no package of {getattr(fn, '__qualname__', fn)} is there, or it cannot be loaded"
+            state, reason = "miss", FRESH if reads_nothing() else nothing
+        emit("cache", lambda: lookup("Dynamo package", state, key, reason))
 
     if not has_function(kind, "load"):
         yield

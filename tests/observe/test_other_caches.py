@@ -13,6 +13,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import explorer
+from tests.facts import untold
 from tests.inductor_caches import caches_in, product
 
 pytestmark = pytest.mark.compile
@@ -176,3 +177,28 @@ def test_a_package_of_dynamos_is_a_row(folder: Path) -> None:
     counted = counters["dynamo_cache"]
     states = [state for state, _ in rows(recording, "Dynamo package")]
     assert states.count("miss") == counted["dynamo_cache_miss"] == 1
+
+
+def packaged(a: torch.Tensor) -> torch.Tensor:
+    """A function of one test: what a package installs stays on the code, whatever is reset."""
+    return a @ a
+
+
+def test_what_a_package_brings_is_said_and_a_fresh_recording_loads_none(folder: Path) -> None:
+    """A function that Dynamo loads is not traced: the notice names Dynamo's stages, and fresh=True compiles it."""
+
+    def recorded(fresh: bool = False) -> explorer.Trace:
+        torch._dynamo.reset()
+        with torch._dynamo.config.patch(caching_precompile=True), explorer.record(fresh=fresh) as recording:
+            torch.compile(packaged)(torch.ones(4, 4))
+            torch.compiler.save_cache_artifacts()  # writes the package
+        return recording.trace
+
+    first, fresh, loaded = recorded(), recorded(fresh=True), recorded()
+    assert [row["state"] for row in loaded.caches if row["cache"] == "Dynamo package"] == ["hit"]
+    assert not loaded.find("dynamo") and not untold(repr(loaded), "0/0", "dynamo,", "bytecode,", "source,")
+    lost = {a.stage for a in first.artifacts} - {a.stage for a in loaded.artifacts}
+    assert lost - {"written_file", "compilation_metrics"} <= {stage for row in loaded.caches for stage in row["not_seen"]}
+    assert {a.stage for a in first.artifacts} <= {a.stage for a in fresh.artifacts}
+    (row,) = (row for row in fresh.caches if row["cache"] == "Dynamo package")
+    assert row["state"] == "miss" and not untold(row["reason"], "fresh")
