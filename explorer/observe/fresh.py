@@ -34,6 +34,7 @@ def cold_compile() -> Iterator[None]:
         stack.enter_context(nothing_measured())
         stack.enter_context(_standalone_artifacts_cached())
         stack.enter_context(no_graph_caches())
+        stack.enter_context(no_packages())
         stack.enter_context(torch._dynamo.config.patch(limits))
         for name in ("_CODE_STATE", "_INIT_CODE_STATE"):
             stack.enter_context(replaced(pgo, name, lambda sizes_seen: None))
@@ -72,9 +73,8 @@ def _graph_caches() -> Iterator[tuple[Any, Sequence[str]]]:
 
 @contextmanager
 def no_graph_caches() -> Iterator[None]:
-    """Neither read nor write the caches of graphs inside the block, nor load what Dynamo compiled in an earlier process."""
+    """Neither read nor write the caches of graphs inside the block."""
     with ExitStack() as stack:
-        stack.enter_context(_no_packages())
         for config, names in _graph_caches():
             stack.enter_context(config.patch(dict.fromkeys(names, False)))
         yield
@@ -94,7 +94,7 @@ def every_lookup_misses() -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(nothing_measured())
-        stack.enter_context(_no_packages())
+        stack.enter_context(_no_package_loaded())
         for cache in (FxGraphCache, AOTAutogradCache):
             stack.enter_context(replaced(cache, "iterate_over_candidates", lambda _: nothing))
         yield
@@ -108,15 +108,28 @@ def reads_nothing() -> bool:
 
 
 @contextmanager
-def _no_packages() -> Iterator[None]:
-    """Inside the block Dynamo loads no package: a function that one has is not compiled (`caching_precompile`)."""
+def no_packages() -> Iterator[None]:
+    """Dynamo neither loads nor records a package inside the block (`torch._dynamo.config.caching_precompile`).
+
+    A package without compiled graphs would stay in the program's cache: every later process loads it, and compiles again.
+    """
     from torch._dynamo import package
 
-    kind = getattr(package, "DiskDynamoCache", None)
-    if not has_function(kind, "load"):
+    with ExitStack() as stack:
+        stack.enter_context(_no_package_loaded())
+        if has_function(kind := getattr(package, "DynamoStore", None), "record_package"):
+            stack.enter_context(replaced(kind, "record_package", lambda _: lambda *args, **kwargs: None))
         yield
-        return
-    with replaced(kind, "load", lambda _: lambda *args, **kwargs: None):
+
+
+@contextmanager
+def _no_package_loaded() -> Iterator[None]:
+    """Inside the block Dynamo loads no package: it would not compile the function."""
+    from torch._dynamo import package
+
+    with ExitStack() as stack:
+        if has_function(kind := getattr(package, "DiskDynamoCache", None), "load"):
+            stack.enter_context(replaced(kind, "load", lambda _: lambda *args, **kwargs: None))
         yield
 
 

@@ -25,7 +25,7 @@ from explorer.model.stage import Facts, Stage, Unmade, Watch, watch_nothing
 from explorer.model.unread import UnreadFacts
 from explorer.model.values import Call, Event, Failure
 from explorer.observe.context import current_compile_id
-from explorer.observe.fresh import cold_compile, every_lookup_misses
+from explorer.observe.fresh import cold_compile, every_lookup_misses, no_packages
 from explorer.observe.own_frames import own_frames_skipped, own_frames_unseen
 from explorer.observe.patch import Guard, guarding, shielded
 from explorer.observe.places import CallPaths
@@ -271,6 +271,7 @@ def recording(
             elif fresh:
                 stack.enter_context(shielded(every_lookup_misses, guard, "fresh"))
             if absent is not None:
+                stack.enter_context(shielded(no_packages, guard, "packages"))
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
                 retarget = partial(retargeted, absent, recorder, begin, recorder.generated, launches)
                 if stack.enter_context(shielded(retarget, guard, "retarget")) is None:

@@ -202,3 +202,21 @@ def test_what_a_package_brings_is_said_and_a_fresh_recording_loads_none(folder: 
     assert {a.stage for a in first.artifacts} <= {a.stage for a in fresh.artifacts}
     (row,) = (row for row in fresh.caches if row["cache"] == "Dynamo package")
     assert row["state"] == "miss" and not untold(row["reason"], "fresh")
+
+
+def packaged_elsewhere(a: torch.Tensor) -> torch.Tensor:
+    return a @ a + 1
+
+
+def test_no_package_is_made_of_what_is_not_for_the_program(folder: Path) -> None:
+    """A package of a recording for an absent GPU, or of a trace, has no graphs: a later process would load it in vain."""
+    with torch._dynamo.config.patch(caching_precompile=True):
+        with explorer.record("h100") as absent:
+            torch.compile(packaged_elsewhere)(torch.ones(4, 4))
+        explorer.trace(packaged_elsewhere, torch.ones(4, 4))
+        torch.compiler.save_cache_artifacts()
+        torch._dynamo.reset()
+        with explorer.record() as recording:
+            torch.compile(packaged_elsewhere)(torch.ones(4, 4))
+    assert absent.trace.find("kernel") and not absent.trace.failures
+    assert [state for state, _ in rows(recording, "Dynamo package")] == ["miss"]

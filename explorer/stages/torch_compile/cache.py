@@ -18,7 +18,7 @@ NOT_RUN = {
     "AOTAutograd": ("pre_grad", "aot_metadata", "joint", "forward", "backward"),
     "FX graph": (
         *("inductor_input", "pattern_match", "fx_pass", "post_grad", "choice", "lowering"),
-        *("ir_pre_fusion", "fusion", "ir_post_fusion", "perf_hint"),
+        *("ir_pre_fusion", "fusion", "ir_post_fusion", "perf_hint", "symbol"),
     ),
 }
 
