@@ -152,8 +152,6 @@ def wrong(rows: dict[str, Row]) -> list[str]:
         elif not _close(row.get("sums", []), plain.get("sums", [])):
             found.append(f"{how}: results differ from those without explorer")
         found += [f"{how}: {stage}, {step}: {_short(why)}" for stage, step, why in row.get("failures", ()) if step in OWN_STEPS]
-    if any("hit" in state for state in rows["cold"].get("hits", ())):
-        found.append(f"the cold recording read a cache: {rows['cold']['hits']}")
     found += [
         f"lost and not said: {' '.join(place)}" for place in lost(rows["cold"], rows["warm"]) if not is_said(place, rows["warm"])
     ]
