@@ -11,17 +11,16 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.gathering import data_as, one_table
 
-#: What does not run where a package of Dynamo's has the function, where AOTAutograd's cache has the whole frame, and where
-#: Inductor's has a graph.
+#: What does not run where AOTAutograd's cache has the whole frame, and where Inductor's has a graph.
 NOT_RUN = {
-    "Dynamo package": ("source", "bytecode", "dynamo", "dynamo_bytecode", "decompiled"),
     "AOTAutograd": ("pre_grad", "aot_metadata", "joint", "forward", "backward"),
     "FX graph": (
         *("inductor_input", "pattern_match", "fx_pass", "post_grad", "choice", "lowering"),
         *("ir_pre_fusion", "fusion", "ir_post_fusion", "perf_hint", "symbol"),
     ),
 }
-
+#: What does not run either where Dynamo loaded the function together with its graphs.
+NOT_RUN_IN_PACKAGE = ("source", "bytecode", "dynamo", "dynamo_bytecode", "decompiled", *NOT_RUN["AOTAutograd"])
 
 #: What a lookup's row shows; the parts of its key are for a comparison with another run's.
 COLUMNS = tuple(key for key in keys_of(CacheLookup) if key not in ("parts", "relative_to"))
@@ -33,13 +32,11 @@ def not_seen(trace: TraceData, frame: str, row: CacheLookup) -> tuple[str, ...]:
         return ()
     trains = any(a.graph in ("forward", "backward") for a in trace.find("output_code", frame))
     of_other_calls = ("inductor_input",) if trains else ("joint", "backward")
-    caches = (
-        ("Dynamo package", "AOTAutograd", row.cache) if row.cache == "FX graph" and _in_package(trace, frame) else (row.cache,)
-    )
-    stages = [stage for cache in caches for stage in NOT_RUN.get(cache, ()) if frame and stage not in of_other_calls]
-    return tuple(
-        stage for stage in stages if not trace.find(stage, frame, row.graph or None) and not trace.find(stage, frame, "")
-    )
+    stages = NOT_RUN.get(row.cache, ())
+    if row.cache == "FX graph" and _in_package(trace, frame):
+        stages = (*NOT_RUN_IN_PACKAGE, *stages)
+    seen = {a.stage for a in trace.artifacts if a.frame == frame and (not a.graph or a.graph == row.graph or not row.graph)}
+    return tuple(stage for stage in stages if stage not in of_other_calls and stage not in seen)
 
 
 def _in_package(trace: TraceData, frame: str) -> bool:
@@ -47,7 +44,7 @@ def _in_package(trace: TraceData, frame: str) -> bool:
 
     The package itself is looked up before there is a frame.
     """
-    if trace.find("bytecode", frame):
+    if not frame or trace.find("bytecode", frame):
         return False
     rows = (row for a in trace.find("cache", "") for row in typed(CacheLookups, a.data).rows)
     return any((row.cache, row.state) == ("Dynamo package", "hit") for row in rows)
