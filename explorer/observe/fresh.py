@@ -7,11 +7,12 @@ Compiled C++ and Triton binaries stay cached: their source is seen all the same,
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from explorer.observe.patch import is_replaced_here, replaced
+from explorer.observe.patch import is_replaced_here, observed, replaced
 from explorer.observe.versions import has_function, isolates_recompiles
 
 #: Why a fresh recording finds nothing.
@@ -84,20 +85,51 @@ def no_graph_caches() -> Iterator[None]:
 def every_lookup_misses() -> Iterator[None]:
     """Make every lookup of a graph miss inside the block; the compiled graphs are written to the caches as usual.
 
-    A program can still save what it compiled, as by `torch.compiler.save_cache_artifacts`.
+    A program can still save what it compiled, as by `torch.compiler.save_cache_artifacts`. An artifact that it loads itself is
+    loaded: torch finds the graphs of one by lookups, and there is nothing to compile them from.
     """
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
     from torch._inductor.codecache import FxGraphCache
 
-    def nothing(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        return iter(())
+    loading = _Loading()
+
+    def missing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def candidates(*args: Any, **kwargs: Any) -> Any:
+            return original(*args, **kwargs) if loading.depth else iter(())
+
+        return candidates
+
+    def loaded(*args: Any, **kwargs: Any) -> Iterator[None]:
+        loading.depth += 1
+        try:
+            yield
+        finally:
+            loading.depth -= 1
 
     with ExitStack() as stack:
         stack.enter_context(nothing_measured())
         stack.enter_context(_no_package_loaded())
+        for kind in artifact_kinds("load"):
+            stack.enter_context(observed(kind, "load", loaded))
         for cache in (FxGraphCache, AOTAutogradCache):
-            stack.enter_context(replaced(cache, "iterate_over_candidates", lambda _: nothing))
+            stack.enter_context(replaced(cache, "iterate_over_candidates", missing))
         yield
+
+
+class _Loading(threading.local):
+    """How many loads of an artifact are under way in this thread, one inside the other."""
+
+    depth = 0
+
+
+def artifact_kinds(method: str) -> Iterator[Any]:
+    """Yield the classes of what `standalone_compile` gives that have a method of their own, "load" or "save"."""
+    # an attribute of the package with this name is the function
+    module = importlib.import_module("torch._inductor.standalone_compile")
+    for name in ("CompiledArtifact", "CacheCompiledArtifact", "AOTCompiledArtifact"):
+        own = vars(getattr(module, name, object))
+        if method in own and not getattr(own[method], "__isabstractmethod__", False):
+            yield getattr(module, name)
 
 
 def reads_nothing() -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from explorer.model.artifacts import CacheLookup
 from explorer.model.stage import Emit
-from explorer.observe.fresh import FRESH, reads_nothing
+from explorer.observe.fresh import FRESH, artifact_kinds, reads_nothing
 from explorer.observe.patch import followed, observed, replaced
 from explorer.observe.versions import has_function
 
@@ -48,8 +48,6 @@ def artifacts_and_profiles(emit: Emit) -> Iterator[None]:
 
 @contextmanager
 def _standalone_artifacts(emit: Emit) -> Iterator[None]:
-    # an attribute of the package with this name is the function
-    module = importlib.import_module("torch._inductor.standalone_compile")
     under_way: list[str] = []  # `CompiledArtifact.load` asks the load of one of its kinds
 
     def watch(state: str) -> Callable[..., Generator[None, Any, None]]:
@@ -69,11 +67,9 @@ def _standalone_artifacts(emit: Emit) -> Iterator[None]:
         return called
 
     with ExitStack() as stack:
-        for name in ("CompiledArtifact", "CacheCompiledArtifact", "AOTCompiledArtifact"):
-            kind = getattr(module, name, None)
-            for method, state in (("load", "hit"), ("save", "saved")):
-                if method in vars(kind or object) and not getattr(vars(kind)[method], "__isabstractmethod__", False):
-                    stack.enter_context(observed(kind, method, watch(state)))
+        for method, state in (("load", "hit"), ("save", "saved")):
+            for kind in artifact_kinds(method):
+                stack.enter_context(observed(kind, method, watch(state)))
         yield
 
 

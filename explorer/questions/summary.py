@@ -9,6 +9,7 @@ from explorer.model.values import Artifact, Plain
 from explorer.questions.compiles import COMPILES
 from explorer.questions.tables import functions, graph_breaks, table
 from explorer.stages import stage_of
+from explorer.stages.torch_compile.cache import ARTIFACT
 
 
 def described(trace: TraceData) -> str:
@@ -61,8 +62,10 @@ def cache_notice(trace: TraceData) -> str:
     """Say which frames came from a cache, what was not seen of them, and how to see it; "" where all were compiled."""
     missing: dict[str, None] = {}
     frames: dict[str, None] = {}
+    has_artifacts = False
     for row in table(trace, "cache"):
         if row["not_seen"]:
+            has_artifacts = has_artifacts or row["cache"] == ARTIFACT
             frames[row["frame"]] = None
             missing.update(dict.fromkeys(row["not_seen"]))
     if not frames:
@@ -72,6 +75,7 @@ def cache_notice(trace: TraceData) -> str:
     return (
         f"{which} {were} loaded, not compiled, so not seen: {', '.join(missing)}; graphs, output code and kernels have only the "
         "links that the cached texts state. record(fresh=True) compiles again and shows all"
+        f"{', except what CompiledArtifact.load loads' * has_artifacts}"
     )
 
 

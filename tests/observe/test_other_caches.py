@@ -56,15 +56,22 @@ def test_an_artifact_of_standalone_compile_is_saved_and_loaded(folder: Path, for
 
     x = torch.arange(16.0).reshape(4, 4)
     recordings = []
-    for _ in range(2):
+    for fresh in (False, False, True):
         torch._dynamo.reset()
-        with explorer.record() as recording:
+        with explorer.record(fresh=fresh) as recording:
             assert torch.equal(torch.compile(product, backend=backend)(x), x @ x)
         recordings.append(recording)
-    first, second = recordings
+    first, second, fresh_one = recordings
     assert (rows(first, "standalone artifact"), rows(second, "standalone artifact")) == ([("saved", path)], [("hit", path)])
     assert [state for state, _ in rows(first, "FX graph")] == ["miss"] and [s for s, _ in rows(second, "FX graph")] == ["hit"]
     assert second.trace.text("output_code") == first.trace.text("output_code")
+    assert {a.stage for a in first.trace.artifacts} - {a.stage for a in second.trace.artifacts} <= {
+        *(stage for row in second.trace.caches for stage in row["not_seen"]),
+        "written_file",
+    }
+    # a fresh recording loads it too, and the notice does not promise otherwise
+    assert rows(fresh_one, "standalone artifact") == [("hit", path)]
+    assert not untold(repr(fresh_one.trace), "record(fresh=True)", "except", "CompiledArtifact.load")
 
 
 def test_an_artifact_that_cannot_be_loaded_says_so(folder: Path) -> None:

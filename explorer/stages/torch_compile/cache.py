@@ -11,9 +11,11 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.gathering import data_as, one_table
 
-#: What does not run where AOTAutograd's cache has the whole frame, and where Inductor's has a graph.
+#: The cache of what `standalone_compile` gives and the program itself saves and loads.
+ARTIFACT = "standalone artifact"
+#: What does not run where AOTAutograd's cache or an artifact has the whole frame, and where Inductor's cache has a graph.
 NOT_RUN = {
-    "AOTAutograd": ("pre_grad", "aot_metadata", "joint", "forward", "backward"),
+    **dict.fromkeys(("AOTAutograd", ARTIFACT), ("pre_grad", "aot_metadata", "joint", "forward", "backward")),
     "FX graph": (
         *("inductor_input", "pattern_match", "fx_pass", "post_grad", "choice", "lowering"),
         *("ir_pre_fusion", "fusion", "ir_post_fusion", "perf_hint", "symbol"),
