@@ -36,11 +36,12 @@ from stack_programs import STACKS
 Row = dict[str, Any]
 #: A text's place: its frame, graph and stage.
 Place = tuple[str, str, str]
+#: The forms of Triton kernels.
+OF_TRITON = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 #: The texts that a cached graph brings, and what is made of them. The notice says that they have only the links that they state.
-FROM_THE_CACHE = (
-    *("joint", "forward", "backward", "post_grad", "output_code"),
-    *("kernel", "ttir", "ttgir", "llir", "ptx", "sass", "amdgcn", "assembly"),
-)
+FROM_THE_CACHE = ("joint", "forward", "backward", "post_grad", "output_code", "kernel", *OF_TRITON, "assembly")
+#: What the notice says of an artifact that the program loads in a recording for another GPU: it has no forms of that GPU's.
+OTHER_MACHINE = "for this machine"
 #: Stages about the compile itself, which a warm compile changes.
 ABOUT_THE_COMPILE = ("cache", "phase", "compilation_metrics", "written_file")
 #: Steps of explorer's own at which a failure is a defect.
@@ -137,6 +138,8 @@ def is_said(place: Place, row: Row) -> bool:
     frame, _, stage = place
     not_seen = [stages for its, _, stages in row["not_seen"] if its == frame and row["notice"]]
     if any(stage in stages for stages in not_seen) or any(stage == failure[0] for failure in row["failures"]):
+        return True
+    if not_seen and stage in OF_TRITON and OTHER_MACHINE in row["notice"]:
         return True
     return bool(not_seen) and stage in FROM_THE_CACHE and any(place == tuple(its[:3]) for its in row["places"])
 

@@ -72,10 +72,12 @@ def cache_notice(trace: TraceData) -> str:
         return ""
     named = [frame for frame in frames if frame] if len(frames) < 4 else [f"{len(frames)} frames"]
     which, were = " and ".join(named) or "a graph", "were" if len(frames) > 1 else "was"
+    target = str(trace.meta.get("target") or "auto")
+    machine = "" if target in ("auto", "cpu", "cuda") else f", which is for this machine and not for {target}"
     return (
         f"{which} {were} loaded, not compiled, so not seen: {', '.join(missing)}; graphs, output code and kernels have only the "
         "links that the cached texts state. record(fresh=True) compiles again and shows all"
-        f"{', except what CompiledArtifact.load loads' * has_artifacts}"
+        f"{f', except what CompiledArtifact.load loads{machine}' if has_artifacts else ''}"
     )
 
 

@@ -72,6 +72,10 @@ def test_an_artifact_of_standalone_compile_is_saved_and_loaded(folder: Path, for
     # a fresh recording loads it too, and the notice does not promise otherwise
     assert rows(fresh_one, "standalone artifact") == [("hit", path)]
     assert not untold(repr(fresh_one.trace), "record(fresh=True)", "except", "CompiledArtifact.load")
+    torch._dynamo.reset()
+    with explorer.record("h100") as absent:
+        assert torch.equal(torch.compile(product, backend=backend)(x), x @ x)
+    assert not untold(repr(absent.trace), "CompiledArtifact.load", "not for h100")
 
 
 def test_an_artifact_that_cannot_be_loaded_says_so(folder: Path) -> None:
