@@ -43,7 +43,7 @@ help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/gpt2.html
-	$(BIN)/python -m explorer.demo
+	$(BIN)/python -m explorer.entry.demo
 
 lab: $(INSTALLED) ## the first notebook in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 $(if $(filter 0,$(shell id -u)),--allow-root) $(firstword $(sort $(wildcard notebooks/*.ipynb)))
@@ -69,7 +69,7 @@ test-rest: $(INSTALLED) $(BUILT) node_modules/.installed ## the tests that `make
 test-all: test test-rest ## all tests
 
 whole: $(INSTALLED) ## the tests with every case of those that are sampled otherwise, but for `make classroom`'s
-	$(PYTEST) --whole --ignore=tests/quiz/test_notebooks_in_lab.py tests
+	$(PYTEST) --whole --ignore=tests/workshop/quiz/test_notebooks_in_lab.py tests
 
 coverage: $(INSTALLED) $(BUILT) node_modules/.installed ## the lines that all tests run, room by room, kept in .cache/covered for benchmarks/mutants.py
 	$(BIN)/python benchmarks/covered_lines.py run .cache/covered -n $(JOBS) --dist worksteal tests
@@ -103,7 +103,7 @@ docs-links: docs ## ask other sites whether what the documentation links to is t
 	$(BIN)/python -m sphinx -q -b linkcheck -c docs -d docs/_build/doctrees . docs/_build/links
 
 classroom: $(INSTALLED) ## every notebook in JupyterLab, answered rightly, wrongly and not at all, as a table: half an hour
-	$(PYTEST) --whole tests/quiz/test_notebooks_in_lab.py
+	$(PYTEST) --whole tests/workshop/quiz/test_notebooks_in_lab.py
 
 class-pack: $(INSTALLED) ## copies of the notebooks that run without PyTorch, with recorded traces, in class-pack/
 	$(BIN)/explorer classpack notebooks/*.ipynb -o class-pack
@@ -119,9 +119,9 @@ widget: node_modules/.installed ## bundle the front end of explorer/widget
 
 widget-check: ## the committed bundle is what its sources make
 	$(MAKE) --silent widget
-	git diff --exit-code --stat -- explorer/widget/static
+	git diff --exit-code --stat -- explorer/view/widget/static
 
-types: $(INSTALLED) ## write the front end's types, of explorer/wire.py
+types: $(INSTALLED) ## write the front end's types, of explorer/view/wire.py
 	$(BIN)/python tests/wire_types.py
 
 node_modules/.installed: package.json package-lock.json

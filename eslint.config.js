@@ -21,7 +21,7 @@ export default [
   },
   js.configs.recommended,
   {
-    files: ["explorer/widget/src/**/*.js"],
+    files: ["explorer/view/widget/src/**/*.js"],
     languageOptions: { ecmaVersion: 2023, sourceType: "module", globals: globals.browser },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import explorer
-from explorer.files.trace_file import load_events
+from explorer.sources.files.trace_file import load_events
 
 
 def main(first: Path, second: Path, folder: Path) -> None:
@@ -66,7 +66,7 @@ def compare(trace: explorer.Trace, other: explorer.Trace, folder: Path) -> None:
 
 def view(trace: explorer.Trace) -> None:
     """The widget that a notebook shows, with its bundle."""
-    from explorer.widget import Explorer
+    from explorer.view.widget import Explorer
 
     widget = Explorer(trace)
     assert "kernel" in widget._repr_mimebundle_()[0]["text/html"]
@@ -97,7 +97,7 @@ def refused() -> None:
 def installed() -> None:
     """The data that the package needs, and the mark that it is typed."""
     files = importlib.resources.files("explorer")
-    for name in ("py.typed", "help/ptx.tsv", "widget/static/explorer.js", "widget/static/LICENSES.txt"):
+    for name in ("py.typed", "reference/help/ptx.tsv", "view/widget/static/explorer.js", "view/widget/static/LICENSES.txt"):
         assert files.joinpath(name).is_file(), f"{name} is not in the wheel"
 
 

@@ -336,14 +336,14 @@ def steps(item: tuple[str, str]) -> list[children.Step]:
 
 def titles() -> dict[str, str]:
     """The backends of the table, each with its title."""
-    from explorer.compilers.compilers import COMPILERS
+    from explorer.capture.compilers.compilers import COMPILERS
 
     return {"eager": "PyTorch, eager", "inductor": "Inductor", **{compiler.name: compiler.title for compiler in COMPILERS}}
 
 
 def missing(backend: str) -> str:
     """What to install for a backend; "" where it is installed."""
-    from explorer.compilers.compilers import compiler_named
+    from explorer.capture.compilers.compilers import compiler_named
 
     compiler = compiler_named(backend)
     return compiler.remedy if compiler is not None and compiler.missing else ""
@@ -447,7 +447,7 @@ def machine() -> str:
     import importlib.metadata as metadata
     import platform
 
-    from explorer.compilers.catalogue import KNOWN
+    from explorer.capture.compilers.catalogue import KNOWN
 
     packages = {known.package: known.version for known in KNOWN if known.package and known.name in titles() and known.version}
     packages = {"torch": metadata.version("torch"), "transformers": metadata.version("transformers"), **packages}

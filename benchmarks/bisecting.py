@@ -228,8 +228,8 @@ def in_pattern() -> Iterator[None]:
 @contextmanager
 def in_text(trace: Any, before: str, after: str) -> Iterator[str]:
     """A kernel of a trace is compiled of another text; gives its name."""
-    from explorer.splice.kernels import compiled, kernel_text
-    from explorer.splice.wrappers import replaced_kernels
+    from explorer.capture.splice.kernels import compiled, kernel_text
+    from explorer.capture.splice.wrappers import replaced_kernels
 
     live = trace.needs_live("")
     kernel = next(k for k in trace.kernels if before in k.source)

@@ -164,8 +164,8 @@ def place_of(file: str) -> str:
 
 
 def room_of(place: str) -> str:
-    """The room of a file of the package."""
-    return place.split("/")[1].removesuffix(".py")
+    """The room of a file of the package: the folder in its group, or the file."""
+    return "/".join(place.split("/")[1:3]).removesuffix(".py")
 
 
 def lines_of(folder: Path) -> dict[str, set[int]]:

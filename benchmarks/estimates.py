@@ -443,7 +443,7 @@ def traced(case: Case, **asked: Any) -> Any:
 
 def counted_rows(trace: Any) -> Iterator[dict[str, Any]]:
     """Each kernel of a trace by name, with its groups and its facts; and the groups of all library calls."""
-    from explorer.questions.costs import is_call
+    from explorer.analysis.questions.costs import is_call
 
     groups = list(trace.fusion.groups()) if trace.kernels or trace.library_calls else []
     kernels = {kernel.name: kernel for kernel in trace.kernels}
@@ -500,7 +500,7 @@ def measured(compiled: Any, arguments: tuple[Any, ...], train: bool) -> dict[str
 
 def compared(row: dict[str, Any], target: Any) -> dict[str, Any]:
     """Add to a measured row what the estimate says of its groups on a GPU."""
-    from explorer.questions.costs import estimate, loop_operations
+    from explorer.analysis.questions.costs import estimate, loop_operations
 
     found = [estimate(target, group) for group in row["groups"]]
     operators = [str(call["operator"]) for group in row["groups"] for call in group["calls"] or ()]
@@ -696,7 +696,7 @@ def wanted(name: str, only: Sequence[str]) -> bool:
 
 def stored(options: argparse.Namespace) -> int:
     """Print what the estimate says now of a file of measurements."""
-    from explorer.gpus.figures import Target
+    from explorer.reference.gpus.figures import Target
 
     rows = read(options.source)
     target = Target.parse(options.target)
@@ -714,7 +714,7 @@ def attached(options: argparse.Namespace) -> int:
     """Measure the cases on the attached GPU and print the table."""
     import torch
 
-    from explorer.absent.target import attached_gpu
+    from explorer.capture.absent.target import attached_gpu
 
     if not torch.cuda.is_available():
         sys.exit("No GPU is attached, and this compares with one. Run it on a machine that has one, or use --from FILE.")

@@ -9,7 +9,7 @@ program already. What must hold: the program's own result is right, a failure of
 that can be reached in a module or class is what it was before. An interrupt must reach the program instead.
 
 Nothing of explorer's is around a function that torch calls in the place of its own. Such functions are made by
-`observe/patch.py`: the fault is the first thing inside the `try` that each has around explorer's part. Exempt is what the
+`capture/observe/patch.py`: the fault is the first thing inside the `try` that each has around explorer's part. Exempt is what the
 program itself calls.
 Prints a line for each fault after which something does not hold, and a table; the exit status is 1 where there is one.
 """
@@ -31,6 +31,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,20 +47,20 @@ from children import Step
 
 ROOT = Path(__file__).parents[1]
 #: Files without sites: what runs in a process of its own.
-EXEMPT = ("explorer.ladder.triton_worker",)
+EXEMPT = ("explorer.capture.ladder.triton_worker",)
 #: Functions that torch calls in place of its own: those that only call on, which are no sites, and the guarded ones.
 ONLY_CALL_ON = ("_Slot._in_place.in_place", "_View.__get__", "_OfModule.__get__", "_Either.__class__", "_Either.__getattr__")
 GUARDED = (".guarded.guarded", "_View.here")
 #: Functions without which nothing is lost: they take explorer's frames out of a traceback.
-NOTHING_LOST = ("explorer.observe.patch:_without_own_frames:", "explorer.observe.patch:_is_own:")
+NOTHING_LOST = ("explorer.capture.observe.patch:_without_own_frames:", "explorer.capture.observe.patch:_is_own:")
 #: Functions that the program itself calls: an error at their entry is the program's to see, since no guard is around it.
 CALLED_BY_THE_PROGRAM = (
-    "explorer.recording.trace:trace:",
-    "explorer.recording.record:record:",
-    "explorer.recording.record:Recording.trace:",
+    "explorer.tracing.recording.trace:trace:",
+    "explorer.tracing.recording.record:record:",
+    "explorer.tracing.recording.record:Recording.trace:",
 )
 #: Modules whose functions keep their answers, which take long to find: a library that is built, and this process's folder.
-KEPT = ("explorer.absent.native", "explorer.process.scratch")
+KEPT = ("explorer.capture.absent.native", "explorer.process.scratch")
 #: The names of the call at each entry, and of an error that it gives.
 ENTRY, ERROR = "__explorer_fault__", "__explorer_error__"
 
@@ -125,7 +126,7 @@ class _Entries(ast.NodeTransformer):
         self.generic_visit(node)
         self._names.pop()
         fails = ast.parse(f"for {ERROR} in {ENTRY}({site!r}): raise {ERROR}").body[0]
-        name = ".".join([*self._names, node.name]) if self._module == "explorer.observe.patch" else ""
+        name = ".".join([*self._names, node.name]) if self._module == "explorer.capture.observe.patch" else ""
         if name in ONLY_CALL_ON:
             return node
         if name.endswith(GUARDED):
@@ -231,16 +232,16 @@ def programs() -> dict[str, Program]:
         return recording.trace, result
 
     around = (
-        "explorer.observe.",
-        "explorer.absent.",
-        "explorer.ladder.",
-        "explorer.interpret.",
-        "explorer.compilers.",
+        "explorer.capture.observe.",
+        "explorer.capture.absent.",
+        "explorer.capture.ladder.",
+        "explorer.capture.interpret.",
+        "explorer.capture.compilers.",
         "explorer.stages.",
         "explorer.process.",
-        "explorer.recording.",
-        "explorer.replay",
-        "explorer.live.call",
+        "explorer.tracing.recording.",
+        "explorer.stages.replay",
+        "explorer.lab.live.call",
     )
     return {
         "h100": Program(traced, lambda: torch.compile(pointwise)(one, other), around),
@@ -255,9 +256,9 @@ def forget() -> None:
 
     torch._dynamo.reset()
     for name, module in list(sys.modules.items()):
-        if name.startswith("explorer.") and name not in KEPT:
+        if name.startswith("explorer."):
             for kept in vars(module).values():
-                if isinstance(kept, functools._lru_cache_wrapper):
+                if isinstance(kept, functools._lru_cache_wrapper) and kept.__wrapped__.__module__ not in KEPT:
                     kept.cache_clear()
 
 
@@ -329,7 +330,7 @@ class Prepared:
     def __init__(self, program: Program, faults: Faults, entries: dict[str, int]) -> None:
         self.program, self.faults, self.entries = program, faults, entries
         self.before = attributes()
-        self.changing = self.changed_by(program.run)
+        self.changing = self.changed_by(self.whole)
 
     @classmethod
     def of(cls, program: Program, faults: Faults) -> Prepared:
@@ -351,6 +352,14 @@ class Prepared:
         gc.freeze()  # a forked process then copies less
         return cls(program, faults, {site: entries[site] for site in entries if site not in exempt})
 
+    def whole(self) -> None:
+        """Run the program where nothing fails, and hold that all is as it is where it is not forked: every site is entered."""
+        self.faults.entries.clear()
+        trace, right = self.program.run()
+        failures = trace.failures  # this reads the trace, which enters sites too
+        lacking = sorted(self.entries.keys() - self.faults.entries.keys())
+        assert right and not failures and not lacking, (right, failures, lacking[:5])
+
     def changed_by(self, run: Callable[[], object]) -> set[tuple[str, ...]]:
         """The attributes that a run changes in which nothing fails."""
 
@@ -358,7 +367,9 @@ class Prepared:
             run()
             return sorted(changed(self.before, attributes()))
 
-        return {tuple(one) for one in in_fork(left)}
+        if (answer := in_fork(left)) is None:
+            raise SystemExit("the program does not run in a forked process, where nothing is made to fail; see above")
+        return {tuple(one) for one in answer}
 
     @functools.cached_property
     def changing_without_explorer(self) -> set[tuple[str, ...]]:
@@ -426,6 +437,8 @@ def in_fork(action: Callable[[], Any]) -> Any:
         try:
             with open(writing, "w", encoding="utf-8") as answer:
                 json.dump(action(), answer)
+        except BaseException:  # noqa: BLE001 os._exit would end the process without a word
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(writing)

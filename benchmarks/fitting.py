@@ -16,8 +16,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import explorer
-from explorer.fitting import models
-from explorer.fitting.regional import regional
+from explorer.studies.fitting import models
+from explorer.studies.fitting.regional import regional
 
 WIDTHS = {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 8, "num_attention_heads": 16}
 MODELS = (

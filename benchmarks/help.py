@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from explorer.files.trace_file import load_events
-from explorer.help.words import TABLES, explanation
 from explorer.model.values import Artifact
+from explorer.reference.help.words import TABLES, explanation
+from explorer.sources.files.trace_file import load_events
 from explorer.stages.triton.instructions import SASS_INSTRUCTION, is_instruction
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 RECORDINGS = Path(__file__).parents[1] / "tests" / "data"
 _OPCODE = re.compile(r"^\s*(?:@!?%p\w+\s+)?([a-z][\w.]*)")

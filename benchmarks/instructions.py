@@ -5,8 +5,8 @@
 
 The kernels are compiled for a named GPU down to SASS. Where the code does not jump back, every thread issues each instruction
 at most once: instructions × threads / elements is an upper bound of what an element costs, and near it where the code does not
-branch. The column "counted" is what `explorer.observe.work` says of the same kernel. No time is measured: the counts are held
-to the assembler's own text, so that they need not be fitted to seconds.
+branch. The column "counted" is what `explorer.capture.observe.work` says of the same kernel. No time is measured: the counts are
+held to the assembler's own text, so that they need not be fitted to seconds.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _jumps_back(line: str, labels: dict[str, int]) -> bool:
 def rows_of(name: str, case: Case, target: str) -> list[dict[str, Any]]:
     """One row for each kernel: the instructions for an element by its SASS, and as explorer counts them."""
     import explorer
-    from explorer.questions.costs import loop_operations
+    from explorer.analysis.questions.costs import loop_operations
 
     trace = explorer.trace(case[0], *case[1], target=target)
     groups = {kernel: group for group in trace.fusion.groups() for kernel in group["kernels"]}

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import explorer
-from explorer.logs.read import kind_of
+from explorer.sources.logs.read import kind_of
 
 
 def row(path: Path, totals: Counter[str]) -> str:

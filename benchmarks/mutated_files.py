@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import explorer
+from explorer.analysis.timing import perfetto
 from explorer.errors import ExplorerError, FileError
-from explorer.files import trace_file as files
-from explorer.payload import payload
-from explorer.timing import perfetto
-from explorer.traced import Trace, loads
+from explorer.sources.files import trace_file as files
+from explorer.tracing.traced import Trace, loads
+from explorer.view.payload import payload
 
 sys.path.insert(0, str(Path(__file__).parent))
 import children

@@ -37,15 +37,19 @@ OWN = (TEXTS, LINKS, VERDICTS, REST)
 #: A file of explorer's that runs while a program compiles, and the beginning of a function's name in it → what its time counts
 #: as; the first found counts.
 FILES = (
-    ("observe/scheduler.py", "", VERDICTS),
-    ("observe/scheduler_log.py", "", VERDICTS),
-    ("observe/refusals.py", "", VERDICTS),
-    ("observe/realized.py", "", VERDICTS),
-    ("observe/kernel_lines.py", "", LINKS),
-    ("recording/recorder.py", "_append", TEXTS),
+    ("capture/observe/scheduler.py", "", VERDICTS),
+    ("capture/observe/scheduler_log.py", "", VERDICTS),
+    ("capture/observe/refusals.py", "", VERDICTS),
+    ("capture/observe/realized.py", "", VERDICTS),
+    ("capture/observe/kernel_lines.py", "", LINKS),
+    ("tracing/recording/recorder.py", "_append", TEXTS),
 )
 #: While one of these is under way all is explorer's, also what of torch it calls.
-WHOLE = (("recording/recorder.py", "_append"), ("recording/recorder.py", "finish"), ("recording/finish.py", "finished"))
+WHOLE = (
+    ("tracing/recording/recorder.py", "_append"),
+    ("tracing/recording/recorder.py", "finish"),
+    ("tracing/recording/finish.py", "finished"),
+)
 
 
 # In the child -----------------------------------------------------------------------------------------------------

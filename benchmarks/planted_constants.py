@@ -182,7 +182,7 @@ def traced(planted: Planted, target: str) -> Any:
 
 def findings(trace: Any, planted: Planted) -> Iterator[Finding]:
     """Yield each line below the kernels that has a planted number."""
-    from explorer.questions.provenance import origins
+    from explorer.analysis.questions.provenance import origins
 
     sources = {a.id: a for a in trace.find("source") if not a.data.get("inlined")}
     (source,) = sources.values()

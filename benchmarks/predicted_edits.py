@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 
 import explorer
-from explorer.gpus.figures import NAMED, Target
-from explorer.live.tuning import cost_of
-from explorer.splice.kernels import KernelText, kernel_text
-from explorer.splice.launches import RecordedLaunch
+from explorer.capture.splice.kernels import KernelText, kernel_text
+from explorer.capture.splice.launches import RecordedLaunch
+from explorer.lab.live.tuning import cost_of
+from explorer.reference.gpus.figures import NAMED, Target
 
 Program = Callable[[torch.Tensor], torch.Tensor]
 #: A config in which these values are others, or a text of the source and what is in its place.

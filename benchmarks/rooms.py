@@ -1,11 +1,11 @@
-"""Count what the rooms of the package hold: lines, functions, signatures with `Any`, mappings with string keys between functions.
+"""Count what the groups of the package hold: lines, functions, signatures with `Any`, mappings with string keys.
 
     python benchmarks/rooms.py
     python benchmarks/rooms.py --package ../earlier/explorer
 
 A signature counts as one with `Any` where an annotation names it, and as an open one where it names `Plain` or `object` too:
 `Plain` is `Any` for mypy. A mapping with string keys and open values, such as `dict[str, Any]`, is a place where a renamed key is
-found by a user. Rooms inside torch are counted apart: the objects of torch and triton have no types.
+found by a user. What is inside torch is counted apart: the objects of torch and triton have no types.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-#: The rooms that may look inside torch and triton, as in tests/test_rooms.py.
-INSIDE_TORCH = ("observe", "ladder", "interpret", "absent", "compilers")
+#: The group that may look inside torch and triton, as in tests/test_rooms.py.
+INSIDE_TORCH = "capture"
 ANY = re.compile(r"\bAny\b")
 OPEN = re.compile(r"\b(?:Any|Plain|object)\b")
 MAPPING = re.compile(r"\b(?:dict|Mapping|MutableMapping)\[str, (?:Any|Plain|object)\]")
@@ -35,7 +35,7 @@ class Function:
     annotations: str
 
     @property
-    def room(self) -> str:
+    def group(self) -> str:
         """The folder of the package, or the file of its own."""
         return self.file.partition("/")[0].removesuffix(".py")
 
@@ -72,19 +72,19 @@ def main() -> None:
         path.relative_to(package).as_posix(): len(path.read_text(encoding="utf-8").split("\n")) - 1
         for path in package.rglob("*.py")
     }
-    rooms: Counter[str] = Counter()
+    groups: Counter[str] = Counter()
     for file, count in lines.items():
-        rooms[file.partition("/")[0].removesuffix(".py")] += count
+        groups[file.partition("/")[0].removesuffix(".py")] += count
     every = list(functions(package))
     long = sorted(every, key=lambda each: -each.lines)
-    print(f"{sum(lines.values())} lines in {len(lines)} files, {len(rooms)} rooms")
-    print("largest rooms: " + ", ".join(f"{room} {count}" for room, count in rooms.most_common(6)))
+    print(f"{sum(lines.values())} lines in {len(lines)} files, {len(groups)} groups")
+    print("largest groups: " + ", ".join(f"{group} {count}" for group, count in groups.most_common(6)))
     print("largest files: " + ", ".join(f"{file} {lines[file]}" for file in sorted(lines, key=lambda file: -lines[file])[:8]))
     over = sum(each.lines > 50 for each in every)
     print(f"{len(every)} functions, {over} of more than 50 lines, median {long[len(long) // 2].lines}")
     print("longest functions: " + ", ".join(f"{each.file}:{each.name} {each.lines}" for each in long[:5]))
     for title, inside in (("outside torch", False), ("inside torch", True)):
-        chosen = [each for each in every if (each.room in INSIDE_TORCH) is inside]
+        chosen = [each for each in every if (each.group == INSIDE_TORCH) is inside]
         print(f"signatures with Any, {title}: {share(chosen, ANY)}; with Any, Plain or object: {share(chosen, OPEN)}")
         print(f"signatures with a mapping of open values, {title}: {share(chosen, MAPPING)}")
 

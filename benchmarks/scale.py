@@ -28,10 +28,10 @@ from typing import Any
 import torch
 
 import explorer
+from explorer.analysis.questions.compiles import opened
 from explorer.model.trace_data import TraceData
-from explorer.page import packed
-from explorer.questions.compiles import opened
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view.page import packed
 
 
 def step(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

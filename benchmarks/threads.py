@@ -93,7 +93,7 @@ def checking(trace: Any) -> Iterator[Checks]:
 @contextmanager
 def clicking(trace: Any) -> Iterator[Checks]:
     """Let a view's own thread check, as clicks on its button make it do."""
-    from explorer.widget import Explorer
+    from explorer.view.widget import Explorer
 
     checks, view = Checks(), Explorer(trace)
     for _ in range(3):

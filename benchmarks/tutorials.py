@@ -102,9 +102,9 @@ def shortened(cuts: dict[str, int], seconds: float) -> None:
     """Shorten what would take hours, for the rest of this process; `cuts` counts each cut."""
     import triton.testing
 
-    from explorer.absent import user_kernels
+    from explorer.capture.absent import user_kernels
+    from explorer.capture.interpret import estimate
     from explorer.errors import InputError
-    from explorer.interpret import estimate
 
     def count(what: str) -> None:
         cuts[what] = cuts.get(what, 0) + 1

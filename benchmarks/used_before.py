@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 SIZE = 16
 

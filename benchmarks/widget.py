@@ -95,7 +95,7 @@ def gpt2(layers: int) -> Any:
 def long_text() -> Any:
     """A trace with two texts of 50,000 lines, of which one in ten lines differs, and a graph of 10,000 nodes."""
     from explorer.model.values import Artifact, plain
-    from explorer.traced import Trace
+    from explorer.tracing.traced import Trace
 
     lines = [f"    %{n} = arith.addf %{n % 97}, %c_{n % 13} : tensor<1024xf32> loc(#loc{n % 9})" for n in range(LINES)]
     changed = [f"{line} // {n}" if n % 20 == 0 else line for n, line in enumerate(lines) if n % 20 != 10]
@@ -223,7 +223,7 @@ def big_rows(page: Page) -> Iterator[tuple[str, str, str]]:
 
 
 def bundle_row() -> tuple[str, str, str]:
-    from explorer.page import bundle
+    from explorer.view.page import bundle
 
     return "bundle", f"{len(bundle().encode()) / 1000:.0f} KB", "≤ 700 KB"
 

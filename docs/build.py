@@ -41,7 +41,7 @@ def fresh(made: Path) -> bool:
     """Whether a file is newer than the package, the front end, the gallery's programs and the pinned versions."""
     sources = [
         *(ROOT / "explorer").rglob("*.py"),
-        *(ROOT / "explorer" / "widget" / "static").iterdir(),
+        *(ROOT / "explorer" / "view" / "widget" / "static").iterdir(),
         *DOCS.glob("gallery*.py"),
         ROOT / "constraints.txt",  # a trace shows what these versions of torch and triton make
     ]

@@ -38,12 +38,13 @@ nitpick_ignore_regex = [
     ("py:class", r"t\.Any"),  # traitlets' own
     ("py:class", r"tuple\[\w+"),  # the text of an annotation that autodoc cut at its comma
     # values inside an answer, of which its docstring says what a user needs
-    ("py:class", r"explorer\.(model\.trace_data\.TraceData|stages\.inductor\.verdicts\.Verdicts|questions\.subgraph\.Subgraph)"),
-    ("py:class", r"explorer\.(questions\.operator_places\.OperatorPlace|splice\.launches\.RecordedLaunch)"),
-    ("py:class", r"explorer\.layouts\.(banks\.BankUse|linear\.LinearLayout)"),
-    ("py:class", r"explorer\.questions\.(line_texts\.LineTexts|rows\.\w+Row)"),
+    ("py:class", r"explorer\.(model\.trace_data\.TraceData|stages\.inductor\.verdicts\.Verdicts)"),
+    ("py:class", r"explorer\.capture\.splice\.launches\.RecordedLaunch"),
+    ("py:class", r"explorer\.reference\.layouts\.(banks\.BankUse|linear\.LinearLayout)"),
+    ("py:class", r"explorer\.analysis\.questions\.(line_texts\.LineTexts|operator_places\.OperatorPlace|subgraph\.Subgraph)"),
+    ("py:class", r"explorer\.analysis\.questions\.rows\.\w+Row"),
     # JSON's own values, and what is behind `Trace.live`: each verb of it is a method of Trace or Kernel
-    ("py:class", r"Plain|(explorer\.live\.protocol\.)?Live"),
+    ("py:class", r"Plain|(explorer\.lab\.live\.protocol\.)?Live"),
 ]
 
 # `make docs-links` asks other sites; of this one links.py knows more

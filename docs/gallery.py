@@ -186,7 +186,7 @@ def main(folder: Path) -> None:
 
 def page(entry: Entry, folder: Path) -> dict[str, Any]:
     """Write the page of one entry; what stands beside it in the gallery."""
-    from explorer.questions.summary import counts
+    from explorer.analysis.questions.summary import counts
 
     made = entry.make()
     failed = [failure for one in traces_of(made) for failure in one.failures if failure.fatal]
@@ -206,7 +206,7 @@ def traces_of(shown: Any) -> tuple[Any, ...]:
 
 def links(entry: Entry, shown: Any) -> list[str]:
     """Return the end of the address of each place; InputError where the view cannot show it."""
-    from explorer.widget import Explorer
+    from explorer.view.widget import Explorer
 
     view = shown.view() if hasattr(shown, "traces") else Explorer(shown)
     made = [link(view.trace, place) for place in entry.places]

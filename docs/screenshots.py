@@ -59,7 +59,7 @@ def sin_cos() -> Any:
     import torch
 
     import explorer
-    from explorer.widget import Explorer
+    from explorer.view.widget import Explorer
 
     view = Explorer(explorer.trace(f, torch.randn(1000), target="h100"))
     view._worker.answer({"ask": "make", "artifact": view.trace.kernels[0].artifact.id, "stage": "sass"})

@@ -15,7 +15,7 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from explorer import cli
+from explorer.entry import cli
 from explorer.model.stage import Stage
 from explorer.stages import STAGES
 
@@ -143,7 +143,7 @@ def by_last_name(app: Sphinx, env: Any, node: Any, contnode: nodes.Element) -> n
 
 
 #: The rooms whose classes a user constructs; of the others explorer does, so their constructors are no part of the reference.
-CONSTRUCTED = ("explorer.model.", "explorer.gpus.", "explorer.probing.vary.", "explorer.quiz.")
+CONSTRUCTED = ("explorer.model.", "explorer.reference.gpus.", "explorer.studies.probing.vary.", "explorer.quiz.")
 
 
 def without_constructor(app: Sphinx, what: str, name: str, obj: Any, *about: Any) -> Any:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from explorer import quiz as quiz
-    from explorer.absent.cluster import Cluster as Cluster
-    from explorer.absent.target import targets as targets
-    from explorer.compilers.backend import backends as backends
+    from explorer.capture.absent.cluster import Cluster as Cluster
+    from explorer.capture.absent.target import targets as targets
+    from explorer.capture.compilers.backend import backends as backends
     from explorer.errors import BusyError as BusyError
     from explorer.errors import CompileError as CompileError
     from explorer.errors import ExplorerError as ExplorerError
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from explorer.errors import NoKernelError as NoKernelError
     from explorer.errors import NotInstalledError as NotInstalledError
     from explorer.errors import NoVerbError as NoVerbError
-    from explorer.files.schema import schema as schema
-    from explorer.fitting.answer import Fit as Fit
-    from explorer.fitting.fit import fit as fit
-    from explorer.gpus.figures import Target as Target
-    from explorer.help.words import explain as explain
     from explorer.model.stage import Stage as Stage
     from explorer.model.values import Artifact as Artifact
     from explorer.model.values import Event as Event
@@ -40,26 +35,31 @@ if TYPE_CHECKING:
     from explorer.model.values import Force as Force
     from explorer.model.values import Link as Link
     from explorer.model.values import Veto as Veto
-    from explorer.probing.modes import Modes as Modes
-    from explorer.probing.modes import compare_modes as compare_modes
-    from explorer.probing.probe import Probe as Probe
-    from explorer.probing.probe import probe as probe
-    from explorer.probing.vary import Vary as Vary
-    from explorer.quiz.quiz import Quiz as Quiz
-    from explorer.recording.display import explore as explore
-    from explorer.recording.display import show as show
-    from explorer.recording.handwritten import trace_kernel as trace_kernel
-    from explorer.recording.record import record as record
-    from explorer.recording.trace import trace as trace
+    from explorer.reference.gpus.figures import Target as Target
+    from explorer.reference.help.words import explain as explain
+    from explorer.sources.files.schema import schema as schema
     from explorer.stages import STAGES as STAGES
-    from explorer.sweeping.sweep import Sweep as Sweep
-    from explorer.sweeping.sweep import sweep as sweep
-    from explorer.traced import Kernel as Kernel
-    from explorer.traced import Trace as Trace
-    from explorer.traced.choice import Choice as Choice
-    from explorer.traced.comparison import compare as compare
-    from explorer.traced.ranks import Ranks as Ranks
-    from explorer.traced.ranks import load as load
+    from explorer.studies.fitting.answer import Fit as Fit
+    from explorer.studies.fitting.fit import fit as fit
+    from explorer.studies.probing.modes import Modes as Modes
+    from explorer.studies.probing.modes import compare_modes as compare_modes
+    from explorer.studies.probing.probe import Probe as Probe
+    from explorer.studies.probing.probe import probe as probe
+    from explorer.studies.probing.vary import Vary as Vary
+    from explorer.studies.sweeping.sweep import Sweep as Sweep
+    from explorer.studies.sweeping.sweep import sweep as sweep
+    from explorer.tracing.recording.display import explore as explore
+    from explorer.tracing.recording.display import show as show
+    from explorer.tracing.recording.handwritten import trace_kernel as trace_kernel
+    from explorer.tracing.recording.record import record as record
+    from explorer.tracing.recording.trace import trace as trace
+    from explorer.tracing.traced import Kernel as Kernel
+    from explorer.tracing.traced import Trace as Trace
+    from explorer.tracing.traced.choice import Choice as Choice
+    from explorer.tracing.traced.comparison import compare as compare
+    from explorer.tracing.traced.ranks import Ranks as Ranks
+    from explorer.tracing.traced.ranks import load as load
+    from explorer.workshop.quiz.quiz import Quiz as Quiz
 
 __version__ = "0.1.0"
 
@@ -67,50 +67,50 @@ __version__ = "0.1.0"
 _HOMES = {
     "Artifact": "model.values",
     "BusyError": "errors",
-    "Choice": "traced.choice",
-    "Cluster": "absent.cluster",
+    "Choice": "tracing.traced.choice",
+    "Cluster": "capture.absent.cluster",
     "CompileError": "errors",
     "Event": "model.values",
     "ExplorerError": "errors",
     "Failure": "model.values",
     "FileError": "errors",
-    "Fit": "fitting.answer",
+    "Fit": "studies.fitting.answer",
     "Force": "model.values",
     "InputError": "errors",
     "InterpretError": "errors",
-    "Kernel": "traced",
+    "Kernel": "tracing.traced",
     "Link": "model.values",
     "LiveError": "errors",
-    "Modes": "probing.modes",
+    "Modes": "studies.probing.modes",
     "NoKernelError": "errors",
     "NoVerbError": "errors",
     "NotInstalledError": "errors",
-    "Probe": "probing.probe",
-    "Quiz": "quiz.quiz",
-    "Ranks": "traced.ranks",
+    "Probe": "studies.probing.probe",
+    "Quiz": "workshop.quiz.quiz",
+    "Ranks": "tracing.traced.ranks",
     "STAGES": "stages",
     "Stage": "model.stage",
-    "Sweep": "sweeping.sweep",
-    "Target": "gpus.figures",
-    "Trace": "traced",
-    "Vary": "probing.vary",
+    "Sweep": "studies.sweeping.sweep",
+    "Target": "reference.gpus.figures",
+    "Trace": "tracing.traced",
+    "Vary": "studies.probing.vary",
     "Veto": "model.values",
-    "backends": "compilers.backend",
-    "compare": "traced.comparison",
-    "compare_modes": "probing.modes",
-    "explain": "help.words",
-    "explore": "recording.display",
-    "fit": "fitting.fit",
-    "load": "traced.ranks",
-    "probe": "probing.probe",
+    "backends": "capture.compilers.backend",
+    "compare": "tracing.traced.comparison",
+    "compare_modes": "studies.probing.modes",
+    "explain": "reference.help.words",
+    "explore": "tracing.recording.display",
+    "fit": "studies.fitting.fit",
+    "load": "tracing.traced.ranks",
+    "probe": "studies.probing.probe",
     "quiz": "",
-    "record": "recording.record",
-    "schema": "files.schema",
-    "show": "recording.display",
-    "sweep": "sweeping.sweep",
-    "targets": "absent.target",
-    "trace": "recording.trace",
-    "trace_kernel": "recording.handwritten",
+    "record": "tracing.recording.record",
+    "schema": "sources.files.schema",
+    "show": "tracing.recording.display",
+    "sweep": "studies.sweeping.sweep",
+    "targets": "capture.absent.target",
+    "trace": "tracing.recording.trace",
+    "trace_kernel": "tracing.recording.handwritten",
 }
 __all__ = [*sorted(_HOMES), "__version__"]
 
@@ -128,6 +128,6 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext explorer`: the %%explore magic."""
-    from explorer import magics
+    from explorer.entry import magics
 
     magics.register(shell)

@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-from explorer import page, payload, wire
-from explorer.files.trace_file import load_events
-from explorer.gpus.figures import Target
-from explorer.live.function import LiveFunction
-from explorer.live.ladders import Ladders
+from explorer.lab.live.function import LiveFunction
+from explorer.lab.live.ladders import Ladders
 from explorer.model.artifacts import Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Failure
-from explorer.traced import Trace
-from explorer.traced.comparison import Comparison, compare
-from explorer.widget import worker
+from explorer.reference.gpus.figures import Target
+from explorer.sources.files.trace_file import load_events
+from explorer.tracing.traced import Trace
+from explorer.tracing.traced.comparison import Comparison, compare
+from explorer.view import page, payload, wire
+from explorer.view.widget import worker
 from tests.warm import Warm
 
 HERE = Path(__file__).parent
@@ -157,7 +157,7 @@ def covering(cases: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Sort the tests into tiers, and check each payload that a test makes against `explorer/wire.py`, as the front end does."""
+    """Sort the tests into tiers, and check each payload that a test makes against `view/wire.py`, as the front end does."""
     tiers = load(HERE / "tiers.py")
     config.pluginmanager.register(tiers, "tiers")
     config.pluginmanager.register(WarmPlugin(), "warm")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from explorer import page
+from explorer.view import page
 
 #: The front end of a page, from its outside.
 APP = "document.querySelector('#explorer').app"

@@ -6,7 +6,7 @@ import re
 
 from explorer.model.values import Artifact
 from explorer.stages.fx_graph import node_lines
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 
 def nodes_of(trace: Trace, artifact: Artifact, code: str) -> list[set[str]]:

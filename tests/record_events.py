@@ -25,8 +25,8 @@ from programs import PROGRAMS, VIEWED
 from torch.utils._traceback import shorten_filename
 
 import explorer
-from explorer.files.trace_file import dump_events
 from explorer.model.values import Event, Failure, plain
+from explorer.sources.files.trace_file import dump_events
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: Ids and addresses of objects, which differ in every process.

@@ -17,7 +17,7 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._inductor import compile_fx, debug, pattern_matcher
 from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
-from explorer.observe.subclasses import subclasses
+from explorer.capture.observe.subclasses import subclasses
 
 
 def snapshot() -> dict[str, object]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from explorer import page
-from explorer.traced import Trace
-from explorer.traced.comparison import Comparison
+from explorer.tracing.traced import Trace
+from explorer.tracing.traced.comparison import Comparison
+from explorer.view import page
 
 #: Whether the current phase of a test, or one before it, failed.
 FAILED = pytest.StashKey[bool]()

@@ -10,7 +10,7 @@ import pytest
 from explorer.model.artifacts import ARTIFACTS, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Link
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.in_tab import load_axe, name_nodes, serious, show
 
 VIEWS = ("Code", "Graph", "Advice", "Kernels", "Fusion", "Passes", "Compare", "Guards", "Memory", "Time", "Run")

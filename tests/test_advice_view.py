@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from explorer.payload import payload
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
 from tests.in_tab import load_axe, selected, serious, show
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer import kept, page
+from explorer.view import kept, page
 from tests.facts import untold
 
 PANES = "all => all.map((one) => Math.round(one.getBoundingClientRect().width))"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.live.ladders import Ladders
-from explorer.page import bundle, packed
-from explorer.traced import Trace
-from explorer.widget import Explorer
+from explorer.lab.live.ladders import Ladders
+from explorer.tracing.traced import Trace
+from explorer.view.page import bundle, packed
+from explorer.view.widget import Explorer
 from tests.facts import says, untold
 from tests.in_tab import load_axe, serious, show
 from tests.test_what_if_view import HOST

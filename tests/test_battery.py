@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.compilers.compilers import compiler_named
+from explorer.capture.compilers.compilers import compiler_named
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
@@ -128,20 +128,20 @@ def test_what_is_explorer_s_own_is_told(cache: str) -> None:
     assert float(found[2]) > 0 and all("%" in cell for cell in found[3:])
 
 
-def test_the_counts_of_the_rooms_are_those_of_the_source(tmp_path: Path) -> None:
-    """benchmarks/rooms.py counts lines, functions and open signatures; a room inside torch is counted apart."""
-    (tmp_path / "live").mkdir()
-    (tmp_path / "observe").mkdir()
+def test_the_counts_of_the_groups_are_those_of_the_source(tmp_path: Path) -> None:
+    """benchmarks/rooms.py counts lines, functions and open signatures; what is inside torch is counted apart."""
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "capture").mkdir()
     long = "def long(x: int) -> None:\n" + "    x += 1\n" * 60
-    (tmp_path / "live" / "a.py").write_text(f"def one(x: dict[str, Any], *y: int) -> str: ...\ndef two(x: Plain): ...\n{long}")
-    (tmp_path / "observe" / "b.py").write_text("class C:\n    def three(self, x) -> Any: ...\n")
+    (tmp_path / "lab" / "a.py").write_text(f"def one(x: dict[str, Any], *y: int) -> str: ...\ndef two(x: Plain): ...\n{long}")
+    (tmp_path / "capture" / "b.py").write_text("class C:\n    def three(self, x) -> Any: ...\n")
     script = SCRIPT.with_name("rooms.py")
     printed = subprocess.run(
         [sys.executable, str(script), "--package", str(tmp_path)], capture_output=True, text=True, check=True
     ).stdout
     for line in (
-        "65 lines in 2 files, 2 rooms",
-        "largest rooms: live 63, observe 2",
+        "65 lines in 2 files, 2 groups",
+        "largest groups: lab 63, capture 2",
         "4 functions, 1 of more than 50 lines, median 1",
         "signatures with Any, outside torch: 1 of 3, 33.3%; with Any, Plain or object: 2 of 3, 66.7%",
         "signatures with a mapping of open values, outside torch: 1 of 3, 33.3%",

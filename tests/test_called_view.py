@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import explorer
-from explorer.page import bundle, packed
 from explorer.process import under_way
-from explorer.traced import Trace
-from explorer.widget import Explorer
+from explorer.tracing.traced import Trace
+from explorer.view.page import bundle, packed
+from explorer.view.widget import Explorer
 from tests.facts import untold
 from tests.in_tab import hold_timers, run_timers, until
 from tests.test_widget import HOST

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import cli
-from explorer.questions.summary import summary_rows
+from explorer.analysis.questions.summary import summary_rows
+from explorer.entry import cli
 from tests.facts import untold
 
 pytestmark = pytest.mark.compile
@@ -269,7 +269,7 @@ def test_a_file_that_cannot_be_written_is_said(command: Command, tmp_path: Path,
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("explorer.files.trace_file.save", full)
+    monkeypatch.setattr("explorer.sources.files.trace_file.save", full)
     (tmp_path / "program.py").write_text("print('ran')")
     status, out, err = command("trace", "-o", "x.gz", "program.py")
     assert (status, out) == (2, "ran\n")
@@ -388,7 +388,7 @@ def test_what_other_code_prints_is_not_in_the_json(
     """With --json stdout has the answer alone; what a model or a notebook prints goes to stderr."""
     pytest.importorskip("nbclient", reason="nbclient is not installed: it runs notebooks")
     monkeypatch.setattr(explorer, "fit", printing, raising=False)
-    monkeypatch.setattr("explorer.classpack.pack.make", lambda notebooks, _: (printing() for _ in notebooks))
+    monkeypatch.setattr("explorer.workshop.classpack.pack.make", lambda notebooks, _: (printing() for _ in notebooks))
     status, out, err = command(*words, "--json")
     assert (status, json.loads(out)) == (0, [{"is": "an answer"}])
     assert "printed by the code" in err and "printed by a child" in err
@@ -481,8 +481,8 @@ def test_backends_tries_those_that_are_named(command: Command) -> None:
 
 
 def test_the_command_answers_without_torch() -> None:
-    """Importing explorer.cli imports neither torch nor triton, and `python -m explorer` is the same command."""
-    code = "import sys, explorer.cli; sys.exit(bool({'torch', 'triton', 'IPython'} & set(sys.modules)))"
+    """Importing explorer.entry.cli imports neither torch nor triton, and `python -m explorer` is the same command."""
+    code = "import sys, explorer.entry.cli; sys.exit(bool({'torch', 'triton', 'IPython'} & set(sys.modules)))"
     assert plain("-c", code) == (0, "", "")
     assert plain("-m", "explorer", "--version") == (0, f"explorer {explorer.__version__}\n", "")
 

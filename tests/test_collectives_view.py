@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from torch.distributed import _functional_collectives as functional
 
 import explorer
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning")
 

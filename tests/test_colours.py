@@ -2,7 +2,7 @@
 
 What is judged is the picture: Chromium draws the page, also as people with each kind of colour blindness see it
 (`Emulation.setEmulatedVisionDeficiency`), and the pixels of the bars beside the lines are compared. Which lines are
-related is `questions/provenance.py`'s answer, not the page's.
+related is `analysis/questions/provenance.py`'s answer, not the page's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from explorer.analysis.questions.provenance import origins
 from explorer.model.artifacts import Kernel, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Link
-from explorer.questions.provenance import origins
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.in_tab import APP, drawn
 
 Lab = tuple[float, float, float]

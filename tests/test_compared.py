@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.compared import joined, payload_of_comparison
+from explorer.analysis.questions.comparison import COLUMNS
+from explorer.analysis.questions.source_lines import SAME
 from explorer.errors import InputError
 from explorer.model.values import Failure
-from explorer.payload import payload
-from explorer.questions.comparison import COLUMNS
-from explorer.questions.source_lines import SAME
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view.compared import joined, payload_of_comparison
+from explorer.view.payload import payload
 from tests.facts import says, untold
 
 Replayed = Callable[[str], Trace]
@@ -198,7 +198,7 @@ def test_a_name_that_begins_another_is_not_taken_for_it(trained: Trace) -> None:
 
 def test_a_notebook_shows_the_view(trained: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison as the last line of a cell is the view, which the output holds, with the tables where no scripts run."""
-    monkeypatch.setattr("explorer.traced.comparison.in_notebook", lambda: True)
+    monkeypatch.setattr("explorer.tracing.traced.comparison.in_notebook", lambda: True)
     data, _ = explorer.compare(trained, trained, names=("before", "after"))._repr_mimebundle_()
     assert 'class="explorer-trace"' in data["text/html"] and "kernel launches" in data["text/html"]
     assert not untold(data["text/plain"].partition("\n")[0], "Comparison", "before", "after")
@@ -206,6 +206,6 @@ def test_a_notebook_shows_the_view(trained: Trace, monkeypatch: pytest.MonkeyPat
 
 def test_a_notebook_shows_the_tables_of_what_no_view_can_show(trained: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four traces have their tables, and the reason why there is no view."""
-    monkeypatch.setattr("explorer.traced.comparison.in_notebook", lambda: True)
+    monkeypatch.setattr("explorer.tracing.traced.comparison.in_notebook", lambda: True)
     data = explorer.compare(trained, trained, trained, trained)._repr_mimebundle_()
     assert set(data) == {"text/html", "text/plain"} and not untold(data["text/plain"], "view", "3 traces", "explorer.compare(…)")

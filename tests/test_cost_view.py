@@ -10,7 +10,7 @@ import pytest
 from explorer.model.artifacts import FORMS, KernelForm
 from explorer.model.records import typed
 from explorer.model.values import Artifact
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.in_tab import APP, CELLS, show
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -17,10 +17,10 @@ import explorer
 from explorer import Event, Failure
 from explorer.model.stage import Emit
 from explorer.model.trace_data import TraceData
-from explorer.recording.finish import finished
-from explorer.recording.recorder import Recorder
-from explorer.replay import replay
-from explorer.traced import Trace
+from explorer.stages.replay import replay
+from explorer.tracing.recording.finish import finished
+from explorer.tracing.recording.recorder import Recorder
+from explorer.tracing.traced import Trace
 from tests.facts import says
 
 Recorded = tuple[list[Event], list[Failure], Mapping[str, object]]
@@ -160,7 +160,7 @@ def test_an_error_of_the_replay_gives_a_trace_that_says_so(monkeypatch: pytest.M
     def boom(*_: object) -> object:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("explorer.recording.finish.replay", boom)
+    monkeypatch.setattr("explorer.tracing.recording.finish.replay", boom)
     trace = finished(Recorder(), {"name": "f"}, explorer.STAGES, None)
     assert trace.artifacts == () and trace.meta["name"] == "f"
     assert [(f.step, f.message, f.fatal) for f in trace.failures] == [("replay", "RuntimeError: boom", True)]
@@ -201,7 +201,7 @@ def test_a_trace_asks_for_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     replays: list[object] = []
-    monkeypatch.setattr("explorer.recording.finish.replay", lambda *given: replays.append(given) or replay(*given))
+    monkeypatch.setattr("explorer.tracing.recording.finish.replay", lambda *given: replays.append(given) or replay(*given))
     x = torch.randn(4)
     trace = explorer.trace(torch.sin, x, backend="eager")
     assert torch.equal(trace.result, x.sin()) and torch.equal(trace.run(x), x.sin())

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cli import main
-from explorer.compilers import readiness
-from explorer.compilers.readiness import Check
-from explorer.doctor import Diagnosis, Warmed
+from explorer.capture.compilers import readiness
+from explorer.capture.compilers.readiness import Check
+from explorer.entry.cli import main
+from explorer.entry.doctor import Diagnosis, Warmed
 from tests.facts import untold
 from tests.test_without_torch import BLOCKED
 
 #: Runs the command in a process that lacks the modules named first.
-DOCTOR = BLOCKED + "from explorer.cli import main\nsys.exit(main(['doctor', *sys.argv[2:]]))"
+DOCTOR = BLOCKED + "from explorer.entry.cli import main\nsys.exit(main(['doctor', *sys.argv[2:]]))"
 
 
 def doctor(*options: str, without: str = "-", **environment: str) -> tuple[int, str]:

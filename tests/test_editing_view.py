@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.page import bundle, packed
-from explorer.traced import Trace
-from explorer.widget import Explorer
+from explorer.tracing.traced import Trace
+from explorer.view.page import bundle, packed
+from explorer.view.widget import Explorer
 from tests.facts import untold
 from tests.in_tab import drawn, load_axe, serious, show, until
 from tests.test_what_if_view import HOST as ONE_LISTENER

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from explorer.gpus.figures import Target
+from explorer.reference.gpus.figures import Target
 from tests.facts import untold
 
 pytestmark = pytest.mark.benchmarks

@@ -9,7 +9,7 @@ import explorer
 from explorer.model.artifacts import Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.in_tab import APP, show, wait_for_colours
 
 LINES = "rows => rows.map((row) => [Number(row.dataset.line), row.dataset.source, row.textContent])"

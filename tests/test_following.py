@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from explorer.questions.memory import memory_of
-from explorer.questions.provenance import follow
-from explorer.traced import Trace
+from explorer.analysis.questions.memory import memory_of
+from explorer.analysis.questions.provenance import follow
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import APP, drawn, reveal, selected, show
 

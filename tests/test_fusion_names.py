@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from explorer.errors import InputError
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import says, untold
 from tests.in_tab import name_nodes, show
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.questions.provenance import follow
-from explorer.traced import Trace
+from explorer.analysis.questions.provenance import follow
+from explorer.tracing.traced import Trace
 from tests.in_tab import APP, drawn, selected, show
 
 #: Of each pane the lines that can be seen, the line under the pointer and those that it lights: id of the text, and number.

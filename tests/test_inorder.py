@@ -16,7 +16,7 @@ import explorer
 
 pytestmark = pytest.mark.compile
 
-SCRIPT = Path(explorer.__file__).parent / "widget" / "src" / "inorder.js"
+SCRIPT = Path(explorer.__file__).parent / "view" / "widget" / "src" / "inorder.js"
 READ = "import(process.argv[1]).then(({inOrder}) => {const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
 WRITE = "console.log(JSON.stringify(given.map(([paths, inputs]) => inOrder(paths, inputs))))})"
 

@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from explorer import kept, page
-from explorer.packing import unpack
-from explorer.payload import payload
-from explorer.questions.user_lines import compiled_kernels
-from explorer.traced import Trace
-from explorer.widget.views import views_of
+from explorer.analysis.questions.user_lines import compiled_kernels
+from explorer.tracing.traced import Trace
+from explorer.view import kept, page
+from explorer.view.packing import unpack
+from explorer.view.payload import payload
+from explorer.view.widget.views import views_of
 
 #: Elements and attributes that GitHub keeps of HTML, of its documentation; the text in a script or a style goes with it.
 TAGS = [
@@ -226,7 +226,7 @@ def test_an_output_without_its_trace_shows_the_summary(shown, trained, monkeypat
     """It waits for its process behind the summary, which no process may take away."""
     monkeypatch.setattr(kept, "MOST", 1000)
     tab = shown(f"<!doctype html><body>{output_of(trained)}</body>")
-    tab.wait_for_function("globalThis[Symbol.for('explorer.kept')]?.views.has('abc')")  # the front end runs
+    tab.wait_for_function("globalThis[Symbol.for('explorer.view.kept')]?.views.has('abc')")  # the front end runs
     assert tab.locator(".explorer-summaries", has_text="to_html").is_visible()
     assert tab.locator(".explorer-host").count() == 0
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import says
 
 triton = pytest.importorskip("triton")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from explorer.model.values import Artifact, plain
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.in_tab import drawn, fitted, load_axe, serious
 
 GRAPH = "document.querySelector('#explorer').app.tabs.views.get('graph')"

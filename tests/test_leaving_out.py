@@ -14,7 +14,7 @@ import torch
 import explorer
 from explorer import STAGES, Artifact, Event, Failure, Link, Stage
 from explorer.model.values import record_to_json
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 #: Recordings of inference that together link most stages: for the CPU and for GPUs, and one of each compiler but Inductor.

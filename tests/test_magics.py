@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import explorer
-from explorer.magics import evaluated
+from explorer.entry.magics import evaluated
 from tests.facts import untold
 
 #: A cell with a function of its own and a magic.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import load_axe, serious
 
@@ -24,7 +24,7 @@ def memory(tab: Any) -> Any:
 
 def own_names(trace: Trace, graph: str, step: int) -> set[str]:
     """What is live after a step beside the inputs, as Memory counts it: by the order in which the statements run."""
-    from explorer.questions.memory import Memory
+    from explorer.analysis.questions.memory import Memory
 
     ((_, storages),) = [(a, s) for a, s in Memory(trace)._graphs if a.graph == graph]
     return {" → ".join(storage.names) for storage in storages if storage.lives(step) and storage.kind != "input"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 LIT = """() => {
     const { store, selection } = document.querySelector('#explorer').app;

@@ -10,7 +10,7 @@ import explorer
 from explorer.model.artifacts import ARTIFACTS
 from explorer.model.records import blank
 from explorer.model.values import Artifact
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.in_tab import show
 
 #: Dispatches as IREE names them: alike at the beginning and at the end.

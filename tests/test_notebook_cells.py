@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import page
-from explorer.payload import payload
-from explorer.questions.memory import memory_of
-from explorer.traced import Trace
+from explorer.analysis.questions.memory import memory_of
+from explorer.tracing.traced import Trace
+from explorer.view import page
+from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import show
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import packing, page
-from explorer.compared import payload_of_comparison
-from explorer.packing import pack, unpack
-from explorer.payload import payload
+from explorer.view import packing, page
+from explorer.view.compared import payload_of_comparison
+from explorer.view.packing import pack, unpack
+from explorer.view.payload import payload
 from tests.facts import untold
 
 #: The texts that are not unpacked, and all texts, which are unpacked by being read.
@@ -74,16 +74,16 @@ def test_equal_payloads_are_packed_equally(rotary):
 
 def test_a_part_ends_after_so_much_json(rotary, monkeypatch):
     """A large trace has more parts than a small one."""
-    monkeypatch.setattr("explorer.packing.PART", 10_000_000)
+    monkeypatch.setattr("explorer.view.packing.PART", 10_000_000)
     assert len(sizes(pack(payload(rotary)))) == 2
-    monkeypatch.setattr("explorer.packing.PART", 10_000)
+    monkeypatch.setattr("explorer.view.packing.PART", 10_000)
     assert len(sizes(pack(payload(rotary)))) > 5
 
 
 @pytest.mark.parametrize("traces", [1, 2])
 def test_the_first_screen_unpacks_no_other_part(tab, rotary, tmp_path, monkeypatch, traces):
     """A page shows the program and the kernel without the other parts; each text is there as soon as it is asked for."""
-    monkeypatch.setattr("explorer.packing.PART", 1)
+    monkeypatch.setattr("explorer.view.packing.PART", 1)
     shown = rotary if traces == 1 else explorer.compare(rotary, rotary, names=("one", "other"))
     page.save(shown, tmp_path / "page.html")
     tab.goto((tmp_path / "page.html").as_uri())
@@ -123,7 +123,7 @@ def test_a_payload_that_was_cut_is_not_opened(shown, rotary):
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_damaged_part_says_so_and_the_others_are_there(shown, rotary, monkeypatch, idle):
     """One bit of a part is another: its texts say that they are damaged, asked for at once or unpacked in idle time."""
-    monkeypatch.setattr("explorer.packing.PART", 20_000)
+    monkeypatch.setattr("explorer.view.packing.PART", 20_000)
     packed = pack(payload(rotary))
     first, second = sizes(packed)[:2]
     wrong = bytearray(packed)

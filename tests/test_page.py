@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from explorer import page
-from explorer.compilers.iree.targets import TARGETS as IREE_TARGETS
-from explorer.compilers.tvm.targets import TARGETS as TVM_TARGETS
+import explorer
+from explorer.analysis.questions import provenance
+from explorer.capture.compilers.iree.targets import TARGETS as IREE_TARGETS
+from explorer.capture.compilers.tvm.targets import TARGETS as TVM_TARGETS
 from explorer.model.artifacts import ARTIFACTS, CacheLookup, CacheLookups, Kernel, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain, text_lines
-from explorer.payload import payload
-from explorer.questions import provenance
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view import page
+from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import SOURCES, functions, wait_for_colours
 
@@ -27,7 +28,8 @@ FOCUSED = "document.querySelector('#explorer').shadowRoot.activeElement"
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><!--<script>window.hacked=2//\'"&\u202e\u2028\ud800 ${1}`'
 
 #: The words that are explained, which are in the front end as they are.
-TABLES = [table.read_text(encoding="utf-8") for table in sorted((Path(page.__file__).parent / "help").glob("*.tsv"))]
+HELP = Path(explorer.__file__).parent / "reference" / "help"
+TABLES = [table.read_text(encoding="utf-8") for table in sorted(HELP.glob("*.tsv"))]
 
 Opened = Callable[..., Any]
 

@@ -12,14 +12,14 @@ from typing import ClassVar
 import pytest
 
 from explorer.errors import InputError
-from explorer.live.forms import forms_of
-from explorer.live.function import LiveFunction
+from explorer.lab.live.forms import forms_of
+from explorer.lab.live.function import LiveFunction
 from explorer.model.artifacts import ARTIFACTS
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
-from explorer.payload import SMALL, merged, neighbours, payload, runs
 from explorer.stages import STAGES
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view.payload import SMALL, merged, neighbours, payload, runs
 from tests.facts import says
 
 
@@ -176,5 +176,6 @@ def test_each_further_compile_takes_as_many_looks(rotary):
 @pytest.mark.compile
 def test_payload_needs_no_torch():
     """Payload, page and debug folder are made without importing torch or triton."""
-    code = "import sys, explorer.payload, explorer.page, explorer.files.debug_dir; print({'torch', 'triton'} & set(sys.modules))"
+    imports = "import sys, explorer.view.payload, explorer.view.page, explorer.sources.files.debug_dir"
+    code = f"{imports}; print({{'torch', 'triton'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from explorer.analysis.questions.memory import memory_of
+from explorer.analysis.questions.provenance import follow
 from explorer.model.artifacts import ARTIFACTS, Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Link
-from explorer.questions.memory import memory_of
-from explorer.questions.provenance import follow
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import APP, selected, show
 

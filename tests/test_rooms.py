@@ -27,72 +27,75 @@ PRIVATE = re.compile(
 )
 #: (file, what is named there): the reason why it may be.
 PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
-    ("advice/launches.py", "triton.cudagraphs"): "an option of Inductor's, as a user passes it",
-    ("advice/operators.py", "triton.tile_reductions"): "an option of Inductor's, as a user passes it",
-    ("advice/operators.py", "triton.prefer_nd_tiling"): "an option of Inductor's, as a user passes it",
-    ("bisecting/fault_script.py", "torch._C"): "the text of a script, which launches as the wrapper does",
-    ("bisecting/fault_script.py", "torch._inductor"): "the text of a script, which compiles as the wrapper does",
-    ("fitting/blocks.py", "torch.utils._python_dispatch"): "where torch has TorchDispatchMode",
+    ("analysis/advice/launches.py", "triton.cudagraphs"): "an option of Inductor's, as a user passes it",
+    ("analysis/advice/operators.py", "triton.tile_reductions"): "an option of Inductor's, as a user passes it",
+    ("analysis/advice/operators.py", "triton.prefer_nd_tiling"): "an option of Inductor's, as a user passes it",
+    ("lab/bisecting/fault_script.py", "torch._C"): "the text of a script, which launches as the wrapper does",
+    ("lab/bisecting/fault_script.py", "torch._inductor"): "the text of a script, which compiles as the wrapper does",
+    ("studies/fitting/blocks.py", "torch.utils._python_dispatch"): "where torch has TorchDispatchMode",
     (
-        "fitting/optimizers.py",
+        "studies/fitting/optimizers.py",
         "torch.utils._python_dispatch",
     ): "where torch has TorchDispatchMode",
-    ("quiz/m5.py", "triton.jit"): "triton's public decorator, in the text of a kernel",
-    ("quiz/programs.py", "triton.language"): "triton's public language, which the kernels' texts name",
-    ("recording/handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
-    ("recording/handwritten.py", "triton.autotune"): "triton's public decorator, named in a docstring",
+    ("workshop/quiz/m5.py", "triton.jit"): "triton's public decorator, in the text of a kernel",
+    ("workshop/quiz/programs.py", "triton.language"): "triton's public language, which the kernels' texts name",
+    ("tracing/recording/handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
+    ("tracing/recording/handwritten.py", "triton.autotune"): "triton's public decorator, named in a docstring",
 }
 
 #: How a version is asked for.
 VERSION = re.compile(r"__version__|version_info|importlib\.metadata|\bhexversion\b")
 VERSIONS_ALLOWED = {
     ("__init__.py", "__version__"): "explorer's own",
-    ("cli.py", "__version__"): "explorer's own, printed by --version",
-    ("mcp/server.py", "__version__"): "explorer's own, said to the client",
-    ("bisecting/fault_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
-    ("scripts/kernel_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
-    ("scripts/model_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
-    ("scripts/parts.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
-    ("absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
+    ("entry/cli.py", "__version__"): "explorer's own, printed by --version",
+    ("entry/mcp/server.py", "__version__"): "explorer's own, said to the client",
+    ("lab/bisecting/fault_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
+    ("lab/scripts/kernel_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
+    ("lab/scripts/model_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
+    ("lab/scripts/parts.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
+    ("capture/absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
 }
 
 #: (file, what `hasattr` is asked of torch there): the reason why it may be.
 ASKED_OF_TORCH_ALLOWED = {
-    ("absent/absent_gpu.py", "torch._C, '_CudaDeviceProperties'"): "whether this build is one with CUDA, not which version it is",
-    ("absent/absent_gpu.py", "torch._C, '_cudnn'"): "whether this build is one with CUDA, not which version it is",
-    ("absent/active_driver.py", "triton.testing, name"): "of a list of names each that there is is answered",
-    ("absent/active_driver.py", "torch.cpu, name"): "of a list of names each that there is not is added",
-    ("absent/user_kernels.py", "asked, 'has_triton_tensor_descriptor_host_tma'"): "it is answered where there is one",
-    ("interpret/interpreter.py", "cuda, name"): "of a list of names each that there is is answered",
-    ("observe/realized.py", "config, device_default"): "whether a setting has a default for the device",
+    (
+        "capture/absent/absent_gpu.py",
+        "torch._C, '_CudaDeviceProperties'",
+    ): "whether this build is one with CUDA, not which version it is",
+    ("capture/absent/absent_gpu.py", "torch._C, '_cudnn'"): "whether this build is one with CUDA, not which version it is",
+    ("capture/absent/active_driver.py", "triton.testing, name"): "of a list of names each that there is is answered",
+    ("capture/absent/active_driver.py", "torch.cpu, name"): "of a list of names each that there is not is added",
+    ("capture/absent/user_kernels.py", "asked, 'has_triton_tensor_descriptor_host_tma'"): "it is answered where there is one",
+    ("capture/interpret/interpreter.py", "cuda, name"): "of a list of names each that there is is answered",
+    ("capture/observe/realized.py", "config, device_default"): "whether a setting has a default for the device",
 }
 
 #: Files in which an error of any kind is caught, and why.
 CATCHES_EVERYTHING = {
-    "mcp/program.py": "what an agent's program raises is the answer to it",
-    "mcp/worker.py": "a process of its own: what fails is its answer",
-    "sweeping/cell.py": "a cell of a sweep that fails is a row of its table",
-    "recording/recorder.py": "an error in a hook must not break the user's compile",
-    "replay.py": "what one stage cannot render must not take the rest away",
-    "recording/trace.py": "the trace up to an error goes with the error",
-    "recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",
+    "entry/mcp/program.py": "what an agent's program raises is the answer to it",
+    "entry/mcp/worker.py": "a process of its own: what fails is its answer",
+    "studies/sweeping/cell.py": "a cell of a sweep that fails is a row of its table",
+    "tracing/recording/recorder.py": "an error in a hook must not break the user's compile",
+    "stages/replay.py": "what one stage cannot render must not take the rest away",
+    "tracing/recording/trace.py": "the trace up to an error goes with the error",
+    "tracing/recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",
     "process/under_way.py": "a view that cannot hear of a verb must not silence the others",
     "model/unread.py": "facts that cannot be made when the recording is read must not take the others away",
-    "traced/trace.py": "a trace that cannot be replayed when it is read says so",
-    "recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",
-    "ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
-    "widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
-    "ladder/triton_worker.py": "a process of its own: what fails is its answer",
-    "observe/library_memory.py": "a call that does not run alone is not measured; other errors are raised again",
-    "observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: the original answers",
-    "splice/tuning_process.py": "a process of its own: what fails is its answer",
-    "splice/trial_process.py": "a process of its own: what fails is its answer",
-    "compilers/trial_process.py": "a process of its own: what fails is its answer",
-    "probing/session.py": "what a variation of the program raises is what the probe shows of it",
-    "quiz/attempts.py": "what a learner's code raises is a miss, and no error of the cell",
-    "probing/lab.py": "a variation that the program refuses is not tried by itself",
-    "advice/advise.py": "a check that fails on a trace must not take the other verdicts, or the view, away",
-    "absent/retarget.py": "a compile for a GPU you don't have, that explorer breaks is given up: the graph runs",
+    "tracing/traced/trace.py": "a trace that cannot be replayed when it is read says so",
+    "tracing/recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",
+    "capture/ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
+    "view/widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
+    "capture/ladder/triton_worker.py": "a process of its own: what fails is its answer",
+    "capture/observe/library_memory.py": "a call that does not run alone is not measured; other errors are raised again",
+    "capture/observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: torch's answers",
+    "capture/splice/tuning_process.py": "a process of its own: what fails is its answer",
+    "capture/splice/trial_process.py": "a process of its own: what fails is its answer",
+    "capture/compilers/trial_process.py": "a process of its own: what fails is its answer",
+    "studies/probing/session.py": "what a variation of the program raises is what the probe shows of it",
+    "workshop/quiz/attempts.py": "what a learner's code raises is a miss, and no error of the cell",
+    "studies/probing/lab.py": "a variation that the program refuses is not tried by itself",
+    "analysis/advice/advise.py": "a check that fails on a trace must not take the other verdicts, or the view, away",
+    "capture/absent/retarget.py": "a compile for a GPU you don't have, that explorer breaks is given up: the graph runs",
 }
 
 MUTATORS = {
@@ -116,7 +119,7 @@ MUTATORS = {
 
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 #: The rooms that may look inside torch and triton.
-INSIDE_TORCH = ("observe/", "ladder/", "interpret/", "absent/", "compilers/", "splice/", "scripts/", "stepping/")
+INSIDE_TORCH = ("capture/", "lab/scripts/", "lab/stepping/")
 
 Trees = Mapping[str, ast.Module]
 
@@ -175,13 +178,13 @@ def is_outside_torch(file: str) -> bool:
 #: What a verb imports when it is called, and the first public name does not.
 LATE = (
     "pdb",
-    "explorer.bisecting",
-    "explorer.stepping",
-    "explorer.scripts",
-    "explorer.advice",
-    "explorer.timing",
-    "explorer.probing",
-    "explorer.sweeping",
+    "explorer.lab.bisecting",
+    "explorer.lab.stepping",
+    "explorer.lab.scripts",
+    "explorer.analysis.advice",
+    "explorer.analysis.timing",
+    "explorer.studies.probing",
+    "explorer.studies.sweeping",
 )
 
 
@@ -206,7 +209,7 @@ def test_importing_every_module_imports_neither_torch_nor_triton() -> None:
 def test_the_first_name_imports_no_room_of_a_single_verb() -> None:
     """`explorer.trace` leaves out what a verb imports when it is called: pdb, the writers of scripts, advice, profiles."""
     loaded = modules_after("import explorer; explorer.trace")
-    assert "explorer.recording.trace" in loaded
+    assert "explorer.tracing.recording.trace" in loaded
     assert [name for name in loaded if name.startswith(LATE)] == []
 
 
@@ -226,8 +229,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     """
     graph = grimp.build_graph("explorer", exclude_type_checking_imports=True, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    assert "explorer.magics" in imports["explorer"], "an import inside a function counts"
-    assert "explorer.recording.trace" not in imports["explorer"], "one for type checkers only does not"
+    assert "explorer.entry.magics" in imports["explorer"], "an import inside a function counts"
+    assert "explorer.tracing.recording.trace" not in imports["explorer"], "one for type checkers only does not"
     assert circle_in(imports) == []
 
 
@@ -278,7 +281,7 @@ def test_the_search_for_private_names_finds_them() -> None:
 def test_only_versions_names_what_holds_a_version_number(trees: Trees) -> None:
     """`__version__`, `version_info` and the like are named in one file; elsewhere only for the exceptions named above."""
     named = matches(trees, VERSION)
-    assert {(file, name) for file, name in named if file != "observe/versions.py"} == set(VERSIONS_ALLOWED)
+    assert {(file, name) for file, name in named if file != "capture/observe/versions.py"} == set(VERSIONS_ALLOWED)
 
 
 def asked_of_torch(tree: ast.AST) -> Iterator[str]:
@@ -300,8 +303,8 @@ def asked_of_torch(tree: ast.AST) -> Iterator[str]:
 def test_only_versions_asks_torch_with_hasattr(trees: Trees) -> None:
     """`hasattr` of a module or class of torch's or triton's asks which torch it is: in one file, but for those named above."""
     asked = {(file, what) for file, tree in trees.items() for what in asked_of_torch(tree)}
-    assert {(file, what) for file, what in asked if file != "observe/versions.py"} == set(ASKED_OF_TORCH_ALLOWED)
-    assert len({what for file, what in asked if file == "observe/versions.py"}) > 5
+    assert {(file, what) for file, what in asked if file != "capture/observe/versions.py"} == set(ASKED_OF_TORCH_ALLOWED)
+    assert len({what for file, what in asked if file == "capture/observe/versions.py"}) > 5
 
 
 # State -------------------------------------------------------------------------------------------------------------
@@ -501,7 +504,7 @@ def test_the_contributing_guide_names_what_is_there() -> None:
     named = set(decided_in())
     assert len({file for file, _ in named}) > 8 and len([name for _, name in named if name]) > 10
     assert [place for place in named if not defines(*place)] == []
-    assert not defines("questions/fusion.py", "_refuse") and not defines("no_such_file.py", "")
+    assert not defines("analysis/questions/fusion.py", "_refuse") and not defines("no_such_file.py", "")
 
 
 def test_all_names_resolve_and_are_sorted() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.traced import Trace
-from explorer.traced.comparison import Comparison
+from explorer.tracing.traced import Trace
+from explorer.tracing.traced.comparison import Comparison
 from tests.facts import untold
 from tests.in_tab import APP, SOURCES, functions, show, texts_shown
 

@@ -196,7 +196,11 @@ OF_EXPLORER: dict[str, Callable[[dict[str, explorer.Trace], Path], object]] = {
     "trace_kernel": lambda traces, folder: doubled_for("h100"),
 }
 #: Functions that start processes, and verbs that read standard input: where they are tested.
-ELSEWHERE = {"backends": "compilers/test_backend.py", "sweep": "sweeping/test_sweep.py", "debug": "stepping/test_debuggers.py"}
+ELSEWHERE = {
+    "backends": "capture/compilers/test_backend.py",
+    "sweep": "studies/sweeping/test_sweep.py",
+    "debug": "lab/stepping/test_debuggers.py",
+}
 #: Verbs for which Inductor must have had a choice.
 NO_CHOICES = dict.fromkeys(("choice", "with_choice"), "max-autotune|nothing to choose|choices")
 #: Target → verbs that it does not have, with a word of what to do instead.

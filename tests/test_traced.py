@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from explorer import traced
+from explorer.analysis.questions.summary import summary_rows
 from explorer.errors import CompileError, InputError, LiveError
-from explorer.files.trace_file import dumps
 from explorer.model.artifacts import Assembly, Source
 from explorer.model.artifacts import Kernel as KernelData
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.process.under_way import Watchers
-from explorer.questions.summary import summary_rows
-from explorer.traced import Trace, loads
-from explorer.traced.choice import Choice
+from explorer.sources.files.trace_file import dumps
+from explorer.tracing import traced
+from explorer.tracing.traced import Trace, loads
+from explorer.tracing.traced.choice import Choice
 from tests.each import each
 from tests.facts import says, untold
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from explorer.analysis.questions.operator_places import ambiguous
 from explorer.model.artifacts import (
     Autotune,
     FxPass,
@@ -26,9 +27,8 @@ from explorer.model.artifacts import (
 from explorer.model.records import blank, typed
 from explorer.model.stage import Passes, Stage
 from explorer.model.values import Artifact, Event, Failure, Link, plain
-from explorer.payload import payload
-from explorer.questions.operator_places import ambiguous
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import APP, CELLS, fitted, functions, name_nodes, show, texts_shown
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import kept
-from explorer.page import bundle, packed
-from explorer.traced import Trace
-from explorer.widget import Explorer, worker
+from explorer.tracing.traced import Trace
+from explorer.view import kept
+from explorer.view.page import bundle, packed
+from explorer.view.widget import Explorer, worker
 from tests.in_tab import name_nodes, show
 
 pytestmark = pytest.mark.compile

@@ -23,17 +23,17 @@ from explorer.errors import InputError
 from explorer.model.events import AssemblyText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Rows
-from explorer.packing import unpack
-from explorer.page import bundle, packed
-from explorer.payload import payload
 from explorer.process import hosts
 from explorer.process.stopping import interruptible
 from explorer.process.under_way import Watchers
-from explorer.recording import display
 from explorer.stages.cpp import assembly
-from explorer.traced import Trace
-from explorer.widget import Explorer
-from explorer.widget.worker import MOST_WAITING
+from explorer.tracing.recording import display
+from explorer.tracing.traced import Trace
+from explorer.view.packing import unpack
+from explorer.view.page import bundle, packed
+from explorer.view.payload import payload
+from explorer.view.widget import Explorer
+from explorer.view.widget.worker import MOST_WAITING
 from tests.facts import says, untold
 from tests.in_tab import until
 
@@ -58,14 +58,14 @@ def by_front_end(view: Explorer) -> None:
 def test_the_payload_travels_once_and_compressed(view, trace):
     """A widget holds the trace's payload, packed, and the committed bundle as its front end."""
     assert unpack(view.payload) == json.loads(json.dumps(payload(trace)))
-    committed = Path(explorer.__file__).parent / "widget" / "static" / "explorer.js"
+    committed = Path(explorer.__file__).parent / "view" / "widget" / "static" / "explorer.js"
     assert view._esm == committed.read_text(encoding="utf-8")
     assert not view.is_live
 
 
 def test_the_licences_of_what_is_in_the_bundle_go_with_it():
     """Each package that the front end imports has its licence beside the bundle, those that it needs in turn too."""
-    folder = Path(explorer.__file__).parent / "widget"
+    folder = Path(explorer.__file__).parent / "view" / "widget"
     sources = "".join(file.read_text(encoding="utf-8") for file in (folder / "src").glob("*.js"))
     imported = set(re.findall(r'from "([@\w][^"]*)"', sources))
     sections = (folder / "static" / "LICENSES.txt").read_text(encoding="utf-8").split("-" * 80)[1:]
@@ -102,7 +102,7 @@ def test_select_says_what_the_line_is(view, trace):
 
 
 def lines(artifact):
-    from explorer.payload import lines_of_nodes
+    from explorer.view.payload import lines_of_nodes
 
     return lines_of_nodes(artifact)
 
@@ -241,7 +241,9 @@ def test_widgets_nest_in_boxes(view):
 def test_a_trace_makes_no_widget_outside_a_notebook(trace):
     """In a terminal a trace shows its table only, and `show` prints it."""
     assert trace._repr_mimebundle_() == {}
-    code = "import explorer.traced, sys; explorer.traced.Trace()._repr_mimebundle_(); print('anywidget' in sys.modules)"
+    code = (
+        "import sys; from explorer.tracing import traced; traced.Trace()._repr_mimebundle_(); print('anywidget' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 

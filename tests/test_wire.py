@@ -1,4 +1,4 @@
-"""The shapes of `explorer/wire.py`: every payload has them, and the front end's types are made of them."""
+"""The shapes of `explorer/view/wire.py`: every payload has them, and the front end's types are made of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from explorer import payload, wire
 from explorer.stages import STAGES
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view import payload, wire
 
 HERE = Path(__file__).parent
 SOURCES = Path(wire.__file__).parent / "widget" / "src"

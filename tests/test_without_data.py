@@ -95,7 +95,7 @@ def test_a_what_if_compares_without_a_check() -> None:
 def test_a_hand_written_kernel_takes_tensors_without_data() -> None:
     """trace_kernel compiles for them as for real ones; running says why it cannot, and so does a launch that is recorded."""
     triton = pytest.importorskip("triton")
-    from tests.recording.test_handwritten import add
+    from tests.tracing.recording.test_handwritten import add
 
     real = [torch.randn(1024) for _ in range(3)]
     with FakeTensorMode():

@@ -12,7 +12,7 @@ import pytest
 import explorer
 from explorer.errors import is_installed, require_installed
 from explorer.model.values import Rows
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 #: Makes the modules named in argv as if they were not installed, for this process.
@@ -66,7 +66,7 @@ def test_a_trace_is_read_with_nothing_but_the_base_install(replayed: Callable[[s
         "t.to_html(sys.argv[2] + '.html')\n"
         "print(said(lambda: t.guards.frame))\n"
         "print(said(lambda: t.diagram()))\n"
-        "print(said(lambda: __import__('explorer.widget')))\n"
+        "print(said(lambda: __import__('explorer.view.widget')))\n"
     )
     modules = "torch,triton,pandas,graphviz,anywidget,traitlets,IPython,ipywidgets,numpy"
     done, *refused = without(modules, code, str(tmp_path / "f.json.gz")).split("\n")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from explorer.errors import CompileError
-from explorer.files.trace_file import load_events
 from explorer.model.values import Failure
-from explorer.traced import Trace
+from explorer.sources.files.trace_file import load_events
+from explorer.tracing.traced import Trace
 from tests.zoo import CHECKOUT, MAX_FOLDERS, READERS, STARTS, Zoo, file_name, fingerprint, imported_modules, sources
 
 RECORDING = CHECKOUT / "tests" / "data" / "sin_cos-torch2.13-cpu.events.json.gz"
@@ -75,7 +75,7 @@ ASK = """
 import sys
 from pathlib import Path
 from explorer.model.values import Artifact
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.zoo import Zoo
 
 folder = Path(sys.argv[1])
@@ -155,15 +155,17 @@ def test_the_names_of_the_table_have_a_file_each() -> None:
 
 MODULES = {
     "explorer/__init__.py": "",
-    "explorer/recording/__init__.py": "",
-    "explorer/recording/trace.py": "import os\nfrom explorer.observe import probes\nfrom explorer.traced import Trace\n",
-    "explorer/observe/__init__.py": "from explorer.observe.other import x\n",
-    "explorer/observe/other.py": "x = 1\n",
-    "explorer/observe/probes.py": "def f():\n    from explorer.stages.kinds import (\n        a,\n        b,\n    )\n",
+    "explorer/tracing/recording/__init__.py": "",
+    "explorer/tracing/recording/trace.py": (
+        "import os\nfrom explorer.capture.observe import probes\nfrom explorer.tracing.traced import Trace\n"
+    ),
+    "explorer/capture/observe/__init__.py": "from explorer.capture.observe.other import x\n",
+    "explorer/capture/observe/other.py": "x = 1\n",
+    "explorer/capture/observe/probes.py": "def f():\n    from explorer.stages.kinds import (\n        a,\n        b,\n    )\n",
     "explorer/stages/__init__.py": "",
     "explorer/stages/kinds.py": "a = b = 1\n",
-    "explorer/traced/__init__.py": "from explorer.questions.costs import costs\n",
-    "explorer/questions/costs.py": "costs = 1\n",
+    "explorer/tracing/traced/__init__.py": "from explorer.analysis.questions.costs import costs\n",
+    "explorer/analysis/questions/costs.py": "costs = 1\n",
     "tests/zoo_programs.py": "",
 }
 
@@ -180,11 +182,11 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("changed", "again"),
     [
-        ("explorer/recording/trace.py", True),
-        ("explorer/observe/other.py", True),
+        ("explorer/tracing/recording/trace.py", True),
+        ("explorer/capture/observe/other.py", True),
         ("explorer/stages/kinds.py", True),
         ("tests/zoo_programs.py", True),
-        ("explorer/questions/costs.py", False),
+        ("explorer/analysis/questions/costs.py", False),
     ],
 )
 def test_a_changed_source_changes_the_hash_unless_it_only_reads_traces(changed: str, again: bool, checkout: Path) -> None:
@@ -199,9 +201,10 @@ def test_what_makes_a_trace_is_found_in_this_checkout() -> None:
     """The observers, the stages and the ladder are among what a trace depends on; views, advice and tests are not."""
     found = imported_modules(CHECKOUT, STARTS, READERS)
     assert set(STARTS) <= set(found)
-    rooms = {name.split(".")[1] for name in found}
-    assert {"observe", "stages", "ladder", "absent", "model", "compilers"} <= rooms
-    assert not {"traced", "advice", "testing", "widget", "page", "payload", "ranks", "quiz"} & rooms
+    rooms = {".".join(name.split(".")[1:3]) for name in found}
+    assert {f"capture.{room}" for room in ("observe", "ladder", "absent", "compilers")} <= rooms
+    assert {"stages", "model"} <= (groups := {name.split(".")[1] for name in found})
+    assert not {"tracing.traced", "analysis.advice", "sources.ranks"} & rooms and not {"testing", "view", "workshop"} & groups
 
 
 # In a run of pytest ------------------------------------------------------------------------------------------------------

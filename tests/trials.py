@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.splice import trial, trial_process
-from explorer.splice.job import JOB
+from explorer.capture.splice import trial, trial_process
+from explorer.capture.splice.job import JOB
 
 #: The most seconds that a process may take until it launches what is edited.
 PATIENCE = 300.0

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 #: What the process that forks has imported.
-IMPORTED = ("torch._inductor.compile_fx", "torch.distributed", "triton", "explorer.cli")
+IMPORTED = ("torch._inductor.compile_fx", "torch.distributed", "triton", "explorer.entry.cli")
 #: The kernel, as Jupyter describes one, without the program that it starts.
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "metadata": {"debugger": True}}
 

@@ -1,6 +1,6 @@
-"""Write the shapes of `explorer/wire.py` for the front end, and check that a value has one.
+"""Write the shapes of `explorer/view/wire.py` for the front end, and check that a value has one.
 
-python tests/wire_types.py      writes explorer/widget/src/wire.d.ts; `make types` does the same
+python tests/wire_types.py      writes explorer/view/widget/src/wire.d.ts; `make types` does the same
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Literal, NotRequired, TypedDict, Union, get_args, get_or
 import msgspec
 
 import explorer
-from explorer import wire
 from explorer.model.records import Record
+from explorer.view import wire
 
-TARGET = Path(explorer.__file__).parent / "widget" / "src" / "wire.d.ts"
-HEAD = "// The shapes of explorer/wire.py. Written by `make types`: change them there.\n"
+TARGET = Path(explorer.__file__).parent / "view" / "widget" / "src" / "wire.d.ts"
+HEAD = "// The shapes of explorer/view/wire.py. Written by `make types`: change them there.\n"
 WIDTH = 110
 #: Shapes that are no class, by the name that they have for the front end.
 ALIASES = {"LinkGroup": wire.LinkGroup, "Command": wire.Command, "Question": wire.Question}

@@ -21,18 +21,18 @@ from pathlib import Path
 from filelock import FileLock
 
 from explorer.errors import FileError
-from explorer.files import trace_file
-from explorer.traced import Trace, loads
+from explorer.sources.files import trace_file
+from explorer.tracing.traced import Trace, loads
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: The modules that begin to make a trace; the last one in the process that compiles Triton kernels.
 STARTS = (
-    *(f"explorer.recording.{name}" for name in ("trace", "record", "handwritten")),
-    "explorer.replay",
-    "explorer.ladder.triton_worker",
+    *(f"explorer.tracing.recording.{name}" for name in ("trace", "record", "handwritten")),
+    "explorer.stages.replay",
+    "explorer.capture.ladder.triton_worker",
 )
 #: The verbs of a trace. Modules that only they import read traces.
-READERS = "explorer.traced"
+READERS = "explorer.tracing.traced"
 #: Files of the checkout that traces depend on too.
 PROGRAMS = ("tests/zoo_programs.py", "tests/programs.py", "benchmarks/advice*.py", "explorer/**/*.cpp")
 PACKAGES = ("torch", "triton", "transformers")

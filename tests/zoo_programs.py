@@ -21,7 +21,7 @@ from torch import nn
 from torch.distributed import _functional_collectives as functional
 
 import explorer
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.programs import Block
 
 HERE = sys.modules[__name__]

@@ -410,7 +410,7 @@ class PatternMatch(Record):
 
 @record
 class Lowering(Record):
-    """How each FX node of one graph was lowered, and Inductor's decisions on its loops; see `observe/lowering.py`."""
+    """How each FX node of one graph was lowered, and Inductor's decisions on its loops; see `capture/observe/lowering.py`."""
 
     of: str
     path: str
@@ -432,7 +432,7 @@ class SchedulerGraph(Record):
 
 @record
 class Fusion(Record):
-    """What the scheduler considered in one graph, what it fused, and why it refused; see `observe/scheduler_log.py`.
+    """What the scheduler considered in one graph, what it fused, and why it refused; see `capture/observe/scheduler_log.py`.
 
     Scheduler nodes are numbers: places in `names`, and after these in `groups`. `scores` has round, both nodes and the parts
     named in `score_parts`; `kernels` each kernel's name and nodes; `paths` calls in Inductor, innermost first. `about` has the

@@ -192,7 +192,7 @@ class TensorLayout(Record):
 
 @record
 class OperatorCall(Record):
-    """An operator that is computed as a whole, by a library or a template; see `observe/operators.py`.
+    """An operator that is computed as a whole, by a library or a template; see `capture/observe/operators.py`.
 
     `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are batch, rows, columns
     and inner size of the product behind it. `strides` are those of its first two inputs, in elements. `view` tells that the

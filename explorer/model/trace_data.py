@@ -1,6 +1,6 @@
 """TraceData: what one recording gives, as one frozen plain value, with the look-ups that need nothing else.
 
-Stages, questions, files and views read it; `explorer.traced.Trace` is the same with the verbs.
+Stages, questions, files and views read it; `explorer.tracing.traced.Trace` is the same with the verbs.
 """
 
 from __future__ import annotations

@@ -16,15 +16,11 @@ class _OfThread:
     """What stands in a filter for a pattern of messages: each message of one thread matches, and no other."""
 
     def __init__(self) -> None:
-        self._thread: int | None = get_ident()
+        self.thread: int | None = get_ident()
 
     def match(self, message: str) -> bool:
         """Whether a warning is of this thread, while the block is entered."""
-        return get_ident() == self._thread
-
-    def end(self) -> None:
-        """Match nothing more, also in copies of the filters that another thread has taken meanwhile."""
-        self._thread = None
+        return get_ident() == self.thread
 
 
 @contextmanager
@@ -37,7 +33,7 @@ def warnings_ignored_here() -> Iterator[None]:
     try:
         yield
     finally:
-        pattern.end()
+        pattern.thread = None  # so that it matches nothing more, also in copies of the filters that another thread took
         filters_now: Any = warnings.filters  # another thread may have put a copy in the list's place
         for each in (filters, filters_now):
             if own in each:

@@ -42,7 +42,7 @@ def module_name(source: str) -> str:
 
 
 def split_name(name: str) -> Path:
-    """The parts of a program's name for a module, the same in `widget/src/modules.js`."""
+    """The parts of a program's name for a module, the same in `view/widget/src/modules.js`."""
     return tuple(_PART.findall(name))
 
 

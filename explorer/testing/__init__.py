@@ -12,6 +12,11 @@ Where a trace cannot say, that is an error too: "not judged". `plugin.py` is pyt
 compares with stored expectations.
 """
 
+# Contracts for a project's own tests: `rules.py` finds what breaks one in a trace, each a Finding, `fused.py` whether parts
+# of the program are one kernel, `recompiling.py` calls one function several times; `asserts.py` raises; `facts.py` has what
+# expectations hold, `changes.py` compares them with a trace, `stored.py` their files, `report.py` the difference of two
+# traces, `plugin.py` pytest's plugin.
+
 from __future__ import annotations
 
 import importlib

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from explorer.analysis.questions.kernels import kernels_of
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
-from explorer.questions.kernels import kernels_of
 from explorer.testing import rules
 from explorer.testing.findings import Finding, check, not_judged
 from explorer.testing.fused import Part, unfused_parts

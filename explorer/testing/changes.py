@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from explorer.analysis.questions.fusion import Graph, fusion_of
+from explorer.analysis.questions.memory import readable
+from explorer.analysis.questions.tables import graph_breaks
 from explorer.model.trace_data import TraceData
-from explorer.questions.fusion import Graph, fusion_of
-from explorer.questions.memory import readable
-from explorer.questions.tables import graph_breaks
 from explorer.testing import rules
 from explorer.testing.facts import Facts, FusedNodes, break_key, dtypes_by_key, facts_of, nodes_by_key, operator_of
 from explorer.testing.findings import Finding, not_judged

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.analysis.questions.fusion import fusion_of
+from explorer.analysis.questions.kernels import KernelData, kernels_of
+from explorer.analysis.questions.lowering import lowerings
+from explorer.analysis.questions.tables import graph_breaks, table
+from explorer.analysis.questions.user_lines import FORWARD
 from explorer.errors import FileError
 from explorer.model.trace_data import TraceData
-from explorer.questions.fusion import fusion_of
-from explorer.questions.kernels import KernelData, kernels_of
-from explorer.questions.lowering import lowerings
-from explorer.questions.tables import graph_breaks, table
-from explorer.questions.user_lines import FORWARD
 from explorer.testing.findings import check, not_judged
 from explorer.testing.rules import SPILLS, Node, called_nodes, code_at, peak_bytes, why_no_lowering
 

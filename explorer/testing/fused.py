@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from explorer.analysis.questions.fusion import Graph, fusion_of
+from explorer.analysis.questions.lowering import lowerings
+from explorer.analysis.questions.tables import graph_breaks
 from explorer.errors import InputError, unknown_name
 from explorer.model.trace_data import TraceData
-from explorer.questions.fusion import Graph, fusion_of
-from explorer.questions.lowering import lowerings
-from explorer.questions.tables import graph_breaks
 from explorer.testing.findings import Finding, not_judged
 from explorer.testing.rules import Node, lines_of, listed, user_line, why_no_lowering
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from explorer.traced import Trace
+    from explorer.tracing.traced import Trace
 
 #: The property of a test's report that names a file which it stored; it comes from the processes of pytest-xdist too.
 STORED = "explorer_stored"
@@ -33,7 +33,7 @@ class Compiled:
 
     def __call__(self, fn: Callable[..., Any], *args: Any, **settings: Any) -> Trace:
         """Trace one call of `fn`; the settings are those of `explorer.trace`, such as `target="h100"`."""
-        from explorer.recording.trace import trace
+        from explorer.tracing.recording.trace import trace
 
         with trace_log_not_captured():
             return trace(fn, *args, **settings)

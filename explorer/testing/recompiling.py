@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from explorer.analysis.questions.tables import functions
 from explorer.errors import InputError
-from explorer.gpus.figures import Target
-from explorer.questions.tables import functions
-from explorer.replay import names_of
+from explorer.reference.gpus.figures import Target
+from explorer.stages.replay import names_of
 from explorer.testing.findings import Finding, check, not_judged
 from explorer.testing.rules import MOST, recompiles, user_line, why_nothing
 
@@ -17,7 +17,7 @@ from explorer.testing.rules import MOST, recompiles, user_line, why_nothing
 LIMITS = ("recompile_limit", "accumulated_recompile_limit")
 
 if TYPE_CHECKING:
-    from explorer.traced import Trace
+    from explorer.tracing.traced import Trace
 
 
 def assert_no_recompile(
@@ -73,11 +73,11 @@ def _called(
     fn: Callable[..., Any], calls: Sequence[Sequence[Any]], target: str | Target, backend: Any, settings: Mapping[str, Any]
 ) -> tuple[Trace, list[set[str]]]:
     """Record the calls of one compiled function: the trace, and the frames that each call compiled."""
-    from explorer.compilers import torch_compile as compiling
-    from explorer.live.call import Call
-    from explorer.live.outcome import on_copies
-    from explorer.observe.recompiles import CallsOfDynamo, SizesSeen, calls_of_dynamo
-    from explorer.recording.record import record
+    from explorer.capture.compilers import torch_compile as compiling
+    from explorer.capture.observe.recompiles import CallsOfDynamo, SizesSeen, calls_of_dynamo
+    from explorer.lab.live.call import Call
+    from explorer.lab.live.outcome import on_copies
+    from explorer.tracing.recording.record import record
 
     original = compiling.unwrapped(fn)
     compiled_frames: list[set[str]] = []

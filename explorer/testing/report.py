@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from explorer.analysis.questions.comparison import Comparison, shown
 from explorer.model.trace_data import TraceData
-from explorer.questions.comparison import Comparison, shown
 from explorer.testing.changes import changes
 from explorer.testing.facts import facts_of
 from explorer.testing.findings import ContractError, Finding, not_judged

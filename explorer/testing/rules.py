@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from explorer.advice.movement import fusions
-from explorer.advice.verdicts import Verdict
-from explorer.advice.whole import Whole
+from explorer.analysis.advice.movement import fusions
+from explorer.analysis.advice.verdicts import Verdict
+from explorer.analysis.advice.whole import Whole
+from explorer.analysis.questions.cells import cells_of, place
+from explorer.analysis.questions.kernels import KernelData, kernels_of
+from explorer.analysis.questions.lowering import lowerings
+from explorer.analysis.questions.memory import memory_of, readable
+from explorer.analysis.questions.missing import A_GPU, why_no_graph, why_no_kernel
+from explorer.analysis.questions.summary import first_line
+from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.model.artifacts import CompileCall
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Failure, Plain, text_lines
-from explorer.questions.cells import cells_of, place
-from explorer.questions.kernels import KernelData, kernels_of
-from explorer.questions.lowering import lowerings
-from explorer.questions.memory import memory_of, readable
-from explorer.questions.missing import A_GPU, why_no_graph, why_no_kernel
-from explorer.questions.summary import first_line
-from explorer.questions.tables import graph_breaks, table
 from explorer.testing.findings import Finding, not_judged
 
 #: An FX node and how it was lowered, a row of `Trace.lowerings`.

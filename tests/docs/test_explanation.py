@@ -41,7 +41,7 @@ def test_the_modules_that_are_named_exist() -> None:
 
 
 def test_the_files_that_are_named_exist() -> None:
-    """Each file and room of explorer's is one of the package's."""
-    named = set(re.findall(r"`((?:observe|stepping|compilers|absent|ladder)/[\w./]*)`", TEXT))
-    assert "observe/dynamo.py" in named
+    """Each file and folder of explorer's is one of the package's."""
+    named = set(re.findall(r"`((?:capture|lab)/[\w./]*)`", TEXT))
+    assert "capture/observe/dynamo.py" in named
     assert [name for name in sorted(named) if not (ROOT / "explorer" / name).exists()] == []

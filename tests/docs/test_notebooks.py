@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.quiz.workshop import EXERCISES
+from explorer.workshop.quiz.workshop import EXERCISES
 
 pytestmark = pytest.mark.docs
 

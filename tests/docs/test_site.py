@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import cli
+from explorer.entry import cli
 from tests.facts import untold
 
 pytestmark = pytest.mark.docs

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.questions.costs import LAUNCHES
+from explorer.analysis.questions.costs import LAUNCHES
 from tests.facts import untold
 
 pytestmark = [
@@ -278,7 +278,7 @@ def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
     trace = explorer.trace(lambda x: (x.sin(), x.cos()), torch.randn(1 << 20, device="cuda"))
     what = trace.what_if(fusion=explorer.Veto("sin", "cos"))
     assert what.equal is True and what.figure("kernels")["change"] == 1
-    own, row = explorer.absent.target.attached_gpu(), what.figure("estimated_seconds")
+    own, row = explorer.capture.absent.target.attached_gpu(), what.figure("estimated_seconds")
     assert row["before"] > LAUNCHES["generated"] and row["change"] > 0.9 * LAUNCHES["generated"] and own.title in row["note"]
     assert what.figure("measured_seconds")["after"] > 0
     (estimated,) = explorer.compare(trace, what.trace, names=("one", "two")).figures().where(figure="estimated seconds")

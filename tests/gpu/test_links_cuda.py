@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 pytestmark = [
     pytest.mark.compile,

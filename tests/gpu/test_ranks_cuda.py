@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import explorer
-from explorer.traced.ranks import Ranks
-from tests.ranks.torchrun import traced
+from explorer.tracing.traced.ranks import Ranks
+from tests.sources.ranks.torchrun import traced
 
 GPUS = torch.cuda.device_count() if torch.cuda.is_available() else 0
 NCCL = GPUS > 1 and torch.distributed.is_nccl_available()

@@ -12,9 +12,9 @@ from torch import nn
 from torch.autograd import DeviceType
 
 import explorer
-from explorer.live import kernel_times
-from explorer.splice.launches import Intercepted
-from explorer.traced import Trace
+from explorer.capture.splice.launches import Intercepted
+from explorer.lab.live import kernel_times
+from explorer.tracing.traced import Trace
 
 pytestmark = [
     pytest.mark.compile,

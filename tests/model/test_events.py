@@ -26,25 +26,27 @@ DATA = Path(__file__).parent.parent / "data"
 FILES = {path.name.removesuffix(".events.json.gz"): path for path in sorted(DATA.glob("*.events.json.gz"))}
 #: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
 ELSEWHERE = {
-    "lowering": "tests/observe/test_lowering.py",
+    "lowering": "tests/capture/observe/test_lowering.py",
     **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),
-    **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/questions/test_choices.py"),
+    **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/analysis/questions/test_choices.py"),
     "choice": "tests/test_autotuning_view.py, made when asked for",
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
-    "written_file": "tests/observe/test_metrics.py",
-    "process_groups": "tests/absent/test_cluster.py, tests/ranks: where there are process groups",
-    "compiled_fn": "tests/compilers/test_own.py",
+    "written_file": "tests/capture/observe/test_metrics.py",
+    "process_groups": "tests/capture/absent/test_cluster.py, tests/ranks: where there are process groups",
+    "compiled_fn": "tests/capture/compilers/test_own.py",
     **dict.fromkeys(("profile", "run_times"), "tests/timing, made when a profile is read in"),
-    "symbolic_steps": "tests/stepping/test_symbolic.py, made when asked for",
-    "library_memory": "tests/observe/test_library_memory.py",
-    "log_record": "tests/logs/test_read.py, made when a log is read",
-    "bisection": "tests/bisecting/test_painted.py, made when a bisection is shown",
-    "iree_target": "tests/compilers/test_iree.py",
-    "tvm_target": "tests/compilers/test_tvm.py",
-    **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/compilers/test_onnxrt.py"),
-    **dict.fromkeys(("fusion_wish", "fx_pass_idle"), "tests/questions/test_what_if.py, tests/observe/test_inductor.py"),
+    "symbolic_steps": "tests/lab/stepping/test_symbolic.py, made when asked for",
+    "library_memory": "tests/capture/observe/test_library_memory.py",
+    "log_record": "tests/sources/logs/test_read.py, made when a log is read",
+    "bisection": "tests/lab/bisecting/test_painted.py, made when a bisection is shown",
+    "iree_target": "tests/capture/compilers/test_iree.py",
+    "tvm_target": "tests/capture/compilers/test_tvm.py",
+    **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/capture/compilers/test_onnxrt.py"),
+    **dict.fromkeys(
+        ("fusion_wish", "fx_pass_idle"), "tests/analysis/questions/test_what_if.py, tests/capture/observe/test_inductor.py"
+    ),
 }
 
 

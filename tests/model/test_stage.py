@@ -9,9 +9,9 @@ import pytest
 from explorer.errors import InputError
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Failure
-from explorer.replay import extended
 from explorer.stages import STAGES
-from explorer.traced import Trace
+from explorer.stages.replay import extended
+from explorer.tracing.traced import Trace
 from tests.facts import says, untold
 
 Recorded = Callable[[str], tuple[list[Event], list[Failure], dict[str, object]]]

@@ -9,7 +9,7 @@ from explorer.model.events import EVENTS
 from explorer.model.records import blank
 from explorer.model.unread import UnreadFacts, read
 from explorer.model.values import Event
-from explorer.replay import replay
+from explorer.stages.replay import replay
 
 
 def test_an_event_that_is_copied_keeps_the_facts_that_it_will_have() -> None:

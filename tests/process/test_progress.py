@@ -52,7 +52,7 @@ def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def watching(label: str):  # type: ignore[no-untyped-def]
         yield told.append
 
-    monkeypatch.setattr("explorer.recording.trace.progress", watching)
+    monkeypatch.setattr("explorer.tracing.recording.trace.progress", watching)
     explorer.trace(torch.sin, torch.randn(3), backend="aot_eager")
     assert {"bytecode_tracing", "backend_compile", "build_guards"} <= set(told)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import explorer
-from explorer import cli
+from explorer.entry import cli
 from explorer.process.ranks import path_of_rank, rank
 from tests.facts import untold
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import explorer
+from explorer.analysis.timing.sources import timeline_of
 from explorer.errors import ExplorerError, FileError
 from explorer.process import regular_files
-from explorer.timing.sources import timeline_of
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import says
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices have no paths there")
@@ -48,7 +48,7 @@ def link_to_device(folder: Path) -> Path:
     [(pipe, "pipe"), (bound, "socket"), (device, "device"), (link_to_device, "device")],
     ids=lambda v: getattr(v, "__name__", v),
 )
-@pytest.mark.parametrize("read", [explorer.load, explorer.traced.ranks.load_ranks, timeline_of], ids=lambda v: v.__name__)
+@pytest.mark.parametrize("read", [explorer.load, explorer.tracing.traced.ranks.load_ranks, timeline_of], ids=lambda v: v.__name__)
 def test_what_is_no_file_is_refused_and_not_waited_for(
     make: Callable[[Path], Path], what: str, read: Callable[[Path], object], tmp_path: Path
 ) -> None:

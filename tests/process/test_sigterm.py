@@ -17,9 +17,9 @@ import torch
 
 import explorer
 from explorer.process.sigterm import ends_on_sigterm, place_of
-from explorer.traced.ranks import Ranks
+from explorer.tracing.traced.ranks import Ranks
 from tests.facts import in_a_line, untold
-from tests.ranks import torchrun
+from tests.sources.ranks import torchrun
 
 #: Each rank waits for the other in another group's collective, for ever. Explorer takes it to wait in C++ after half a second.
 HANGING = """

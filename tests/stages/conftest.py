@@ -9,7 +9,7 @@ import pytest
 from explorer.model.events import KernelFormText, KernelText
 from explorer.model.records import blank
 from explorer.model.values import Event
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 SOURCE = """@triton.jit
 def kern(a, b, n, BLOCK: tl.constexpr):

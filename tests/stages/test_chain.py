@@ -7,7 +7,7 @@ from explorer.model.records import blank, typed
 from explorer.model.rows import FxNode
 from explorer.model.values import Artifact
 from explorer.stages.chain import link_graph, link_pass, link_pattern
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 Linked = set[tuple[int, str, tuple[int, ...], str]]
 

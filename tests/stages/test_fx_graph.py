@@ -19,7 +19,7 @@ from explorer.stages.fx_graph import (
     nodes_of_calls,
     render_graph,
 )
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import says
 
 DYNAMO = """class GraphModule(torch.nn.Module):

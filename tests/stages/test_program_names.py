@@ -15,13 +15,13 @@ from torch import nn
 
 import explorer
 from explorer.errors import InputError
-from explorer.payload import payload
 from explorer.stages.fx_graph import input_names
 from explorer.stages.program_names import is_inside, joined_name, module_name, program_name, split_name
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
 from tests.facts import says
 
-SCRIPT = Path(explorer.__file__).parent / "widget" / "src" / "modules.js"
+SCRIPT = Path(explorer.__file__).parent / "view" / "widget" / "src" / "modules.js"
 READ = "import(process.argv[1]).then(({splitName}) => {const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
 WRITE = "console.log(JSON.stringify(given.map(splitName)))})"
 #: Names of modules, and their parts.
@@ -159,7 +159,7 @@ def test_a_name_is_its_parts(name: str, parts: tuple[str, ...]) -> None:
 
 @pytest.mark.compile
 def test_the_view_splits_names_as_python_does(held: Trace) -> None:
-    """`widget/src/modules.js` repeats it."""
+    """`view/widget/src/modules.js` repeats it."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed, which runs the front end's source here")

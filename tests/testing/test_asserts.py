@@ -13,11 +13,11 @@ import pytest
 import explorer
 from explorer import testing
 from explorer.errors import InputError
-from explorer.files.trace_file import load_events
 from explorer.model.trace_data import TraceData
+from explorer.sources.files.trace_file import load_events
 from explorer.testing.facts import facts_of
 from explorer.testing.rules import RULES
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import says, untold
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the assertions are tried on compiles")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer import cli
-from explorer.files.trace_file import load_events
+from explorer.entry import cli
+from explorer.sources.files.trace_file import load_events
 from explorer.testing.facts import facts_of
 from explorer.testing.findings import Finding
 from explorer.testing.report import Difference, difference
 from explorer.testing.rules import RULES
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 DATA = Path(__file__).parents[1] / "data" / "views"

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from explorer.errors import FileError
-from explorer.files.trace_file import load_events
 from explorer.model.artifacts import GraphBreak
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure
+from explorer.sources.files.trace_file import load_events
 from explorer.testing import ContractError
 from explorer.testing.changes import changes, matched_keys
 from explorer.testing.facts import Facts, facts_of
 from explorer.testing.stored import compare, file_of, update
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 DATA = Path(__file__).parents[1] / "data"

@@ -6,7 +6,7 @@ from explorer.model.events import AssemblyText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event
 from explorer.stages.cpp.assembly import INLINED, LOC, STAGE, nested_lines, own_lines, own_places
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 TEXT = """\t.file\t"kernel.cpp"
 \t.text

@@ -12,7 +12,7 @@ from explorer.model.events import BytecodeText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event
 from explorer.stages.dynamo.bytecode import STAGE
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 PYTHON_3_11 = """ 22           0 RESUME                   0
 

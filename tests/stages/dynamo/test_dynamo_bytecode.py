@@ -13,7 +13,7 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact, Event
 from explorer.stages.dynamo import decompiled
 from explorer.stages.dynamo.dynamo_bytecode import STAGE, kinds
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 TEXT = """  4           0 RESUME                   0
               2 LOAD_GLOBAL              1 (NULL + __compiled_fn_1)

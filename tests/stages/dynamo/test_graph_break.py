@@ -8,7 +8,7 @@ import pytest
 
 from explorer.model.values import Event, plain
 from explorer.stages.dynamo.graph_break import STAGE, facts
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 TORCH_2_11 = """Graph break in user code at tests/programs.py:25

@@ -10,7 +10,7 @@ from explorer.model.artifacts import Guard
 from explorer.model.rows import GuardPlace
 from explorer.model.values import Event, plain
 from explorer.stages.dynamo.guards import STAGE, guard_rows, with_origins
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 TREE = """

@@ -10,7 +10,7 @@ from explorer.model.artifacts import Source
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.dynamo.source import STAGE
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 FACTS = {

@@ -141,13 +141,13 @@ def test_every_step_leads_to_a_line_of_the_program(case: tuple[explorer.Trace, C
 def test_it_is_kept_in_a_file_and_asked_for_once(case: tuple[explorer.Trace, CodeType]) -> None:
     """A loaded trace has the same texts, links and table; asked again it is the same trace."""
     trace, _ = case
-    loaded = explorer.traced.loads(explorer.files.trace_file.dumps(trace))
+    loaded = explorer.tracing.traced.loads(explorer.sources.files.trace_file.dumps(trace))
     assert loaded == trace and loaded.text("symbolic_steps") == trace.text("symbolic_steps")
     assert len(loaded.table("symbolic_steps")) == sum(len(steps_of(a)) for a in trace.find("symbolic_steps"))
     assert trace.with_symbolic_steps() is trace
     with pytest.raises(LiveError):
-        explorer.traced.loads(
-            explorer.files.trace_file.dumps(explorer.trace(doubled, torch.ones(2), backend="eager"))
+        explorer.tracing.traced.loads(
+            explorer.sources.files.trace_file.dumps(explorer.trace(doubled, torch.ones(2), backend="eager"))
         ).with_symbolic_steps()
 
 

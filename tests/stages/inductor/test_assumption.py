@@ -6,7 +6,7 @@ from explorer.model.artifacts import Assumption
 from explorer.model.stage import Frames
 from explorer.model.values import Event, Failure
 from explorer.stages.inductor.assumption import STAGE, readable, row_of
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 ROW = Assumption(where="aten.mm of (1023, 1023) and (1023, 1023)", assumed="faster with padding", why="nothing can be timed")

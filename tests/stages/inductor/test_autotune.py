@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.model.rows import Choice
 from explorer.model.values import Event, plain
 from explorer.stages.inductor.autotune import STAGE, readable
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 
 def choice(name: str, ms: float | None, fastest: bool = False, config: str = "") -> Choice:

@@ -6,7 +6,7 @@ from explorer.model.records import blank
 from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.inductor.kernel import STAGE, owners
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 WRAPPER = "import torch\n\nk0 = async_compile.triton('k0', '''\nimport triton\n@triton.jit\ndef k0(): pass\n''')\n"
 EVENT = Event(

@@ -9,7 +9,7 @@ import pytest
 from explorer.model.values import Event, plain
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.output_code import STAGE
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 CPP = """# AOT ID: ['1_inference']
 import torch

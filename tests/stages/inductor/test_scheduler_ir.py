@@ -9,7 +9,7 @@ from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.inductor import ir_post_fusion, ir_pre_fusion
 from explorer.stages.inductor.scheduler_ir import headers, operations
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 TEXT = """op0_op1: FusedSchedulerNode(SchedulerNode,SchedulerNode)
 op0_op1.writes = []

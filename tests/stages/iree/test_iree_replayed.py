@@ -13,7 +13,7 @@ from explorer.model.values import Event
 from explorer.stages.functions import one_a_function
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES, assembly, llvm, phases
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.linked_nodes import nodes_of
 

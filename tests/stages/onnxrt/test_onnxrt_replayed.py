@@ -9,10 +9,10 @@ import pytest
 from explorer.model.artifacts import OnnxGraph
 from explorer.model.rows import OnnxNode
 from explorer.model.values import Artifact
-from explorer.payload import payload
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.onnxrt import STAGES, graph
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
 from tests.facts import untold
 
 RECORDING = "onnxrt_linear-torch2.13-cpu"

@@ -11,7 +11,7 @@ from explorer.model.stage import text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.openvino import STAGES, executed, ir
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 RECORDING = "openvino_parts-torch2.13-cpu"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.gpus.figures import Target
-from explorer.ladder.triton_jit import lower_call
-from explorer.live.kernel_call import KernelCall
+from explorer.capture.ladder.triton_jit import lower_call
+from explorer.lab.live.kernel_call import KernelCall
+from explorer.reference.gpus.figures import Target
 from explorer.stages.triton.accesses import Unreadable, accesses
 
 triton = pytest.importorskip("triton")

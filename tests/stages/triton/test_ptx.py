@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 Linked = Callable[..., dict[int, int]]
 

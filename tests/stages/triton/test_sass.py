@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from explorer.stages.triton.sass import STAGE
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 
 Linked = Callable[..., dict[int, int]]
 

@@ -15,7 +15,7 @@ from explorer.stages.iree import assembly
 from explorer.stages.tvm import STAGES, vm
 from explorer.stages.tvm.machine_code import of_graph
 from explorer.stages.tvm.notes import note, noted
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.linked_nodes import nodes_of
 

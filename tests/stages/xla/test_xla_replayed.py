@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from explorer.questions.user_lines import compiled_kernels
+from explorer.analysis.questions.user_lines import compiled_kernels
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.xla import STAGES, hlo
-from explorer.traced import Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.linked_nodes import nodes_of
 

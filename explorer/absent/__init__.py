@@ -1,1 +1,0 @@
-"""Inductor for an absent GPU: a named one that is not attached."""

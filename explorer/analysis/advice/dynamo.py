@@ -1,0 +1,132 @@
+"""Verdicts on what Dynamo did: graph breaks, recompiles, the limit on recompiles. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from explorer.analysis.advice.verdicts import Cost, Verdict
+from explorer.analysis.advice.whole import BREAK, Whole
+from explorer.analysis.questions.tables import graph_breaks, table
+from explorer.analysis.questions.user_lines import UserLine
+from explorer.capture.compilers.torch_compile import CONFIG, MARKS
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain
+from explorer.stages.dynamo.graph_break import code_at
+
+#: A compile is paid once: it ranks as if it were spread over so many calls.
+CALLS = 1000
+#: One recompile is how torch learns that a size changes, or that a model is used in two ways; more of one function are not.
+FEWEST_RECOMPILES = 2
+#: The steps of the failures that name a limit on recompiles.
+LIMITS = ("recompile_limit", "accumulated_recompile_limit")
+#: The settings under which Dynamo goes on where a reason of a graph break says this.
+SETTINGS: tuple[tuple[str, str, Plain], ...] = (
+    (r"Tensor\.item|scalar", f"{CONFIG}.capture_scalar_outputs", True),
+    (r"dynamic shape operator|nonzero|masked_select", f"{CONFIG}.capture_dynamic_output_shape_ops", True),
+)
+_COMMENT = re.compile(r"\s+# .*", re.DOTALL)
+
+
+def breaks(whole: Whole) -> Iterator[Verdict]:
+    """Yield a verdict for each reason of graph breaks, with the lines that broke."""
+    same: dict[str, list[Mapping[str, Plain]]] = {}
+    for row in graph_breaks(whole.trace):
+        same.setdefault(str(row["reason"]), []).append(row)
+    for rows in same.values():
+        row = rows[0]
+        how = "Dynamo's own part of a break, measured on one CPU; what the graphs on both sides could have fused is not counted"
+        what_if = _settings(str(row["reason"]))
+        hint = next(iter(row["hints"]), "")
+        places = {(one["reason"], one["line"]): one for one in rows}
+        told = [a for a in whole.trace.find("graph_break") if places.pop((a.data["reason"], a.data["line"]), None)]
+        yield Verdict(
+            "graph break",
+            f"Graph break{f' at {len(rows)} lines' if rows[1:] else ''}: {row['reason']}",
+            Cost(len(rows) * BREAK, "estimated", how),
+            f"Dynamo: {row['explanation'] or row['reason']}",
+            str(hint) or "write the line so that Dynamo can trace it, or move it out of the compiled function",
+            tuple(_broken_line(whole.trace, a) for a in told if a.data["file"]),
+            tuple((a.id, 1) for a in told),
+            what_if,
+            "" if what_if else "the line itself has to change: trace the changed program, and explorer.compare() shows both",
+        )
+
+
+def _settings(reason: str) -> Mapping[str, Plain]:
+    settings = {name: value for pattern, name, value in SETTINGS if re.search(pattern, reason)}
+    return {"settings": settings} if settings else {}
+
+
+def _broken_line(trace: TraceData, artifact: Artifact) -> UserLine:
+    """Return the user line of a graph break: its code from the trace's source, else from Dynamo's own traceback."""
+    (line,) = _user_line(trace, str(artifact.data["file"]), int(artifact.data["line"]))
+    return line if line.code else UserLine(line.file, line.number, code_at(artifact.text, line.file, line.number))
+
+
+def _user_line(trace: TraceData, file: str, line: int) -> tuple[UserLine, ...]:
+    """Return a line of a file as a user line, with its code where the trace has its source."""
+    if not file:
+        return ()
+    place = trace.source_line(file, line)
+    code = trace.artifact(place[0]).lines[place[1] - 1].strip() if place else ""
+    return (UserLine(file, line, code),)
+
+
+# Recompiles --------------------------------------------------------------------------------------------------------------
+
+
+def recompiles(whole: Whole) -> Iterator[Verdict]:
+    """Yield a verdict for each function that was compiled again and again."""
+    functions: dict[str, list[Mapping[str, Plain]]] = {}
+    for row in table(whole.trace, "recompile"):
+        functions.setdefault(str(row["frame"]).partition("/")[0], []).append(row)
+    for number, rows in functions.items():
+        frames = list(dict.fromkeys(str(row["frame"]) for row in rows))
+        if len(frames) >= FEWEST_RECOMPILES:
+            yield _recompiled(whole, number, frames, rows)
+
+
+def _recompiled(whole: Whole, number: str, frames: list[str], rows: list[Mapping[str, Plain]]) -> Verdict:
+    """Say what compiling a function again took, and by which guards."""
+    trace = whole.trace
+    once = sum(float(row["seconds"] or 0) for row in table(trace, "phase") if row["frame"] in frames and row["depth"] == 0)
+    source = next(iter(trace.find("source", f"{number}/0")), None)
+    name = str(source.data["function"]) if source else f"frame {number}"
+    guards = dict.fromkeys(_COMMENT.sub("", str(row["guard"])).strip() for row in rows)
+    sizes = all(re.search(r"size mismatch|\.size\(\)|stride", guard) for guard in guards)
+    limit = next((f for f in trace.failures if f.step in LIMITS), None)
+    remedy = (
+        f"mark the size as dynamic before the first call, {MARKS}(x, 0), or compile with dynamic=True"
+        if sizes
+        else "keep what changes from call to call in a tensor, or out of the compiled function: Dynamo compiles for its value"
+    )
+    what = "reached the limit on recompiles" if limit else "was compiled again"
+    return Verdict(
+        "recompiles",
+        f"{name} {what}: {len(frames)} recompiles",
+        Cost(once / CALLS, "measured", f"the compiles took it, and each ranks as if spread over {CALLS:,} calls", once=once),
+        f"failed guards: {'; '.join(list(guards)[:3])}{f'; and {len(guards) - 3} more' if len(guards) > 3 else ''}"
+        + (f". {limit.message.partition(': ')[2].partition('. ')[0]}" if limit else ""),
+        remedy,
+        _guarded_lines(whole, frames) or _source_line(whole, number),
+        tuple((a.id, 1) for a in trace.find("recompile") if a.frame in frames)[:1],
+        why_unproved="a trace is of one call: explorer.probe(f, x) varies it, and its dynamic() says what mark_dynamic spares",
+    )
+
+
+def _guarded_lines(whole: Whole, frames: list[str]) -> tuple[UserLine, ...]:
+    """List the user lines that the failed guards name."""
+    found: dict[UserLine, None] = {}
+    for row in table(whole.trace, "recompile"):
+        for file, line in re.findall(r'File "(.+?)", line (\d+)', str(row["guard"]))[-1:] if row["frame"] in frames else ():
+            found.update(dict.fromkeys(_user_line(whole.trace, file, int(line))))
+    return tuple(found)
+
+
+def _source_line(whole: Whole, number: str) -> tuple[UserLine, ...]:
+    """Return the first line of a function."""
+    source = next(iter(whole.trace.find("source", f"{number}/0")), None)
+    if source is None:
+        return ()
+    return (UserLine(str(source.data["file"]), int(source.data["first_line"]), source.lines[0].strip()),)

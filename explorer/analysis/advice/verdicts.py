@@ -1,0 +1,236 @@
+"""Verdict and Advice: what is slow, where, what it costs, how that is known, and what would prove it. Pure."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from explorer.analysis.questions.user_lines import UserLine
+from explorer.model.values import EMPTY, Plain, Rows
+
+#: The width of the page in a terminal.
+WIDTH = 112
+#: A call that takes this part of what it took is no faster.
+NO_GAIN = 0.98
+#: A verdict names at most this many user lines, and counts the others.
+MOST_LINES = 3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What something costs in a call: seconds, bytes where it is bytes that cost, and how both are known.
+
+    `known` is "estimated" or "measured". `once` are seconds that are paid once and not in each call, such as a compile.
+    `beyond` tells that the estimate of the kernels leaves these seconds out: a call takes that much longer.
+    """
+
+    seconds: float
+    known: str
+    how: str
+    bytes: int | None = None
+    once: float | None = None
+    beyond: bool = False
+
+    def __str__(self) -> str:
+        if self.once is not None:
+            return f"{duration(self.once)} once, {self.known}"
+        moved = f"{size(self.bytes)}, " if self.bytes else ""
+        return f"{moved}{duration(self.seconds)} a call, {self.known}"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of the `what_if` of a verdict: what was compared, before and after, and whether the verdict is gone.
+
+    `figure` is "measured_seconds" or "estimated_seconds"; both values are None where neither is known. `note` says whether
+    the result is the same, or why there is no proof.
+    """
+
+    figure: str = ""
+    before: float | None = None
+    after: float | None = None
+    gone: bool | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.before is None or self.after is None:
+            return self.note
+        gone = {True: "; the verdict is gone", False: "; the verdict is still there", None: ""}[self.gone]
+        if self.after >= NO_GAIN * self.before:
+            gone = f"; no gain{gone.replace(';', ', though', 1)}"
+        how = self.figure.removesuffix("_seconds")
+        return f"{duration(self.before)} before, {duration(self.after)} after ({how}){gone}; {self.note}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One thing that makes the program slow.
+
+    `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines`
+    are the user lines, `places` lines of artifacts, as (id, line). `what_if` are the arguments of the `Trace.what_if` that proves
+    it, `why_unproved` says why there is none. `share` is that of a whole call, from 0 to 1; 0 for what is paid once.
+    """
+
+    kind: str
+    title: str
+    cost: Cost
+    evidence: str
+    remedy: str
+    lines: tuple[UserLine, ...] = ()
+    places: tuple[tuple[str, int], ...] = ()
+    what_if: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
+    why_unproved: str = ""
+    share: float = 0.0
+    proof: Proof | None = None
+
+    @property
+    def shared(self) -> str:
+        """Write the share: "12 % of a call", or "paid once"."""
+        return percent(self.share) if self.cost.once is None else "paid once"
+
+    @property
+    def call(self) -> str:
+        """The call that proves it, to paste; "" where there is none."""
+        arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.what_if.items())
+        return f"t.what_if({arguments})" if arguments else ""
+
+    def row(self) -> dict[str, Plain]:
+        """Return the verdict as a row of `Advice.rows`."""
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "seconds": self.cost.seconds,
+            "bytes": self.cost.bytes,
+            "once": self.cost.once,
+            "known": self.cost.known,
+            "share": self.share,
+            "lines": tuple(f"{line.file}:{line.number}" for line in self.lines),
+            "code": tuple(line.code for line in self.lines),
+            "places": self.places,
+            "evidence": self.evidence,
+            "remedy": self.remedy,
+            "what_if": self.call,
+            "why_unproved": self.why_unproved,
+            "proof": str(self.proof) if self.proof else "",
+        }
+
+
+def _written(value: Plain) -> str:
+    """Write an argument as Python; a mapping that cannot be changed as a dict, a function by its name."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {_written(one)}" for key, one in value.items()) + "}"
+    return repr(value)
+
+
+@dataclass(frozen=True)
+class Advice(Sequence[Verdict]):
+    """The verdicts on a trace, the costliest first; `rows` is their table. Empty where nothing is wrong.
+
+    `seconds` is what a call takes, as `about` says, and the scale of every share. `unread` says why some or all of the program
+    could not be judged; "" where all of it was.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    seconds: float
+    about: str
+    name: str = ""
+    unread: str = ""
+
+    @overload
+    def __getitem__(self, index: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Verdict, ...]: ...
+    def __getitem__(self, index: int | slice) -> Verdict | tuple[Verdict, ...]:
+        return self.verdicts[index]
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    @property
+    def rows(self) -> Rows:
+        """One row a verdict: kind, title, seconds, bytes, once, known, share, lines, evidence, remedy, what_if, proof."""
+        return Rows((verdict.row() for verdict in self), _COLUMNS)
+
+    def __repr__(self) -> str:
+        head = f"Advice on {self.name or 'the trace'}: {self.headline}. {self.about}"
+        parts = [textwrap.fill(head, WIDTH), *(_page(number, verdict) for number, verdict in enumerate(self, 1))]
+        return "\n\n".join(parts)
+
+    @property
+    def headline(self) -> str:
+        """Count the verdicts in words; without any, say whether nothing stands out or nothing could be judged."""
+        if self:
+            return f"{len(self)} verdict{'s' * (len(self) != 1)}"
+        if not self.unread:
+            return "nothing stands out"
+        return "nothing stands out in what could be judged" if self.seconds else "cannot judge"
+
+    def _repr_html_(self) -> str:
+        head = f"<p><b>{html.escape(self.headline)}</b> {html.escape(self.about)}</p>"
+        return f"{head}<ol>{''.join(map(_html, self))}</ol>" if self else head
+
+
+_COLUMNS = tuple(Verdict("", "", Cost(0.0, "", ""), "", "").row())
+
+
+def _facts(verdict: Verdict) -> list[tuple[str, str]]:
+    """List what the page says of a verdict, each with its heading."""
+    facts = [("cost", f"{verdict.cost}: {verdict.cost.how}"), ("evidence", verdict.evidence), ("do", verdict.remedy)]
+    facts.append(("prove", verdict.call or verdict.why_unproved))
+    facts.append(("proof", str(verdict.proof) if verdict.proof else ""))
+    return [(name, text) for name, text in facts if text]
+
+
+def _page(number: int, verdict: Verdict) -> str:
+    head = f"{number}. {verdict.title}  [{verdict.kind}, {verdict.shared}]"
+    lines = [f"     {line.file}:{line.number}  {line.code}" for line in verdict.lines[:MOST_LINES]]
+    if (rest := len(verdict.lines) - MOST_LINES) > 0:
+        lines.append(f"     and {rest} more line{'s' * (rest != 1)}")
+    indent = " " * 15
+    facts = [
+        textwrap.fill(text, WIDTH, initial_indent=f"     {name:8}  ", subsequent_indent=indent, break_on_hyphens=False)
+        for name, text in _facts(verdict)
+    ]
+    return "\n".join((textwrap.fill(head, WIDTH, subsequent_indent="   "), *lines, *facts))
+
+
+def _html(verdict: Verdict) -> str:
+    head = f"<b>{html.escape(verdict.title)}</b> <small>{html.escape(f'{verdict.kind}, {verdict.shared}')}</small>"
+    lines = "".join(
+        f"<br><small>{html.escape(f'{line.file}:{line.number}')}</small> <code>{html.escape(line.code)}</code>"
+        for line in verdict.lines[:MOST_LINES]
+    )
+    facts = "".join(_fact(name, text, code=name == "prove" and bool(verdict.call)) for name, text in _facts(verdict))
+    return f"<li>{head}{lines}<ul>{facts}</ul></li>"
+
+
+def _fact(name: str, text: str, *, code: bool) -> str:
+    written = f"<code>{html.escape(text)}</code>" if code else html.escape(text)
+    return f"<li><i>{name}</i>: {written}</li>"
+
+
+def duration(seconds: float) -> str:
+    """Write seconds with three digits: "1.23 ms"."""
+    for unit, each in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= each:
+            return f"{seconds / each:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def size(count: int) -> str:
+    """Write bytes with three digits: "134 MB"."""
+    for unit, each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= each:
+            return f"{count / each:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def percent(share: float) -> str:
+    """Write a share of a call: "12 % of a call"."""
+    return f"{100 * share:.0f} % of a call"
+
+
+__all__ = ["Advice", "Cost", "Proof", "Verdict", "duration", "percent", "size"]

@@ -1,0 +1,309 @@
+"""What one call of the program takes, on one scale: the seconds that every verdict is a share of. Pure.
+
+A call takes as long as its kernels and library calls, or as their launches from Python where these take longer. The seconds of
+a kernel are those that autotuning measured, else the estimate of `costs.estimate`. For the CPU, whose figures are not known,
+bytes count at a bandwidth that is assumed; so does Python's time for a launch. What is assumed is here and in the page's head.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, measured_ms, target_of
+from explorer.analysis.questions.fusion import Graph, fusion_of
+from explorer.analysis.questions.kernels import KernelData, kernels_of, kernels_of_graph
+from explorer.analysis.questions.memory import element_size
+from explorer.analysis.questions.priced_collectives import priced_collectives
+from explorer.analysis.questions.rows import GroupRow
+from explorer.analysis.questions.tables import table
+from explorer.analysis.questions.user_lines import UserLine, compilers_of
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain
+from explorer.reference.gpus.figures import Target
+from explorer.stages.fx_graph import input_names, node_lines
+
+#: Assumed of every CPU, whose figures nothing tells: bytes, and multiplications and additions, a second.
+CPU_BANDWIDTH, CPU_OPERATIONS = 25e9, 500e9
+#: Assumed: seconds that Python takes for a launch from Inductor's wrapper.
+LAUNCH = 5e-6
+#: Seconds that a graph break adds to a call: measured between two small linear layers, on one CPU with torch 2.13, with the
+#: backend "eager", so that nothing but Dynamo's part is in it: 8.3 to 8.8 µs.
+BREAK = 9e-6
+#: The shares below which a verdict is not worth a line, and the seconds: a twentieth of a call, and two launches' worth.
+LEAST_SHARE, LEAST_SECONDS = 0.05, 2e-6
+#: What a trace's `backend` says where Inductor compiled.
+INDUCTOR = (None, "", "inductor")
+_LINE = "\n"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A node of the scheduler after fusion that runs something: its graph, its row, and its seconds."""
+
+    graph: Graph = field(repr=False)
+    row: GroupRow
+    seconds: float
+    measured: bool = False
+
+    @property
+    def known(self) -> str:
+        """How its seconds are known."""
+        return "measured" if self.measured else "estimated"
+
+    @property
+    def name(self) -> str:
+        """The kernels or the call, by name."""
+        return ", ".join(self.row["kernels"]) or self.row["call"]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One call of a traced program: its launches and their seconds."""
+
+    trace: TraceData = field(repr=False)
+
+    @cached_property
+    def target(self) -> Target | None:
+        """The GPU; None where its figures are not known, as for the CPU."""
+        return target_of(self.trace)
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether what was generated runs on the CPU."""
+        return self.target is None and not any(kernel.language == "triton" for kernel in self.kernels)
+
+    @cached_property
+    def frames(self) -> frozenset[str]:
+        """The frames of one call: of each function its last compile."""
+        last: dict[str, str] = {}
+        for graph in fusion_of(self.trace).graphs:
+            last[graph.artifact.frame.partition("/")[0]] = graph.artifact.frame
+        return frozenset(last.values())
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The scheduler's graphs of a call."""
+        return tuple(graph for graph in fusion_of(self.trace).graphs if graph.artifact.frame in self.frames)
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """What runs in a call."""
+        return tuple(
+            self._launch(graph, row)
+            for graph in self.graphs
+            for row in graph.groups()
+            if row["kernels"] or (is_call(row) and row["call"] and not is_view(row))
+        )
+
+    def _launch(self, graph: Graph, row: GroupRow) -> Launch:
+        place = (graph.artifact.frame, graph.artifact.graph)
+        timed = [ms for name in row["kernels"] if (ms := self._measured.get((*place, name))) is not None]
+        if timed and len(timed) == len(row["kernels"]):
+            return Launch(graph, row, sum(timed) / 1000, measured=True)
+        if self.target is not None:
+            return Launch(graph, row, estimate(self.target, row).seconds)
+        operations = sum(call.operations or 0 for call in row["calls"] or ())
+        return Launch(graph, row, max(self.seconds_of(row["read"] + row["written"]), operations / CPU_OPERATIONS))
+
+    @cached_property
+    def _measured(self) -> Mapping[tuple[str, str, str], float | None]:
+        return {(k.artifact.frame, k.artifact.graph, k.name): measured_ms(k) for k in self.kernels}
+
+    @cached_property
+    def kernels(self) -> tuple[KernelData, ...]:
+        """The generated kernels."""
+        return kernels_of(self.trace)
+
+    def kernels_of(self, launch: Launch) -> Iterator[KernelData]:
+        """Yield the kernels of a launch."""
+        graph = launch.graph.artifact
+        for kernel in kernels_of_graph(self.trace, graph.frame, graph.graph):
+            if kernel.name in launch.row["kernels"]:
+                yield kernel
+
+    # Seconds -------------------------------------------------------------------------------------------------------
+
+    def seconds_of(self, moved: float) -> float:
+        """Convert bytes to seconds: at the share of the GPU's bandwidth that kernels reach, or at what is assumed of a CPU."""
+        return moved / (self.target.bandwidth * SHARES["memory"] if self.target else CPU_BANDWIDTH)
+
+    @property
+    def bandwidth(self) -> str:
+        """Say at what bandwidth bytes are converted."""
+        if self.target is None:
+            return f"at {CPU_BANDWIDTH / 1e9:.0f} GB/s, assumed"
+        return f"at {SHARES['memory']:.0%} of the {self.target.bandwidth / 1e12:.3g} TB/s of {self.target.title}"
+
+    @cached_property
+    def device(self) -> float:
+        """Seconds of all kernels and calls, and of the collectives where nothing hides them."""
+        return sum(launch.seconds for launch in self.launches) + self.exchanging
+
+    @cached_property
+    def exchanging(self) -> float:
+        """Seconds of the collectives where nothing hides them; all of one for which it is not known what runs meanwhile."""
+        if not any(exchanges(launch.row) for launch in self.launches):
+            return 0.0
+        rows = [row for row in priced_collectives(self.trace) if row["frame"] in self.frames]
+        return float(sum(row["seconds"] or 0.0 if row["exposed"] is None else row["exposed"] for row in rows))
+
+    @cached_property
+    def host(self) -> float:
+        """Seconds that Python takes to launch them; 0 on the CPU, and where CUDA graphs launch them."""
+        if self.is_cpu or self.captured:
+            return 0.0
+        return LAUNCH * len(self.launches)
+
+    @cached_property
+    def captured(self) -> bool:
+        """Whether every graph is launched as a CUDA graph."""
+        rows = [row for a in self.trace.find("cuda_graph") if a.frame in self.frames for row in a.data["rows"]]
+        return bool(rows) and all(row["decision"] == "captured" for row in rows)
+
+    @cached_property
+    def breaks(self) -> int:
+        """How many graph breaks a call comes by."""
+        return len({a.text for a in self.trace.find("graph_break")})
+
+    @cached_property
+    def seconds(self) -> float:
+        """Seconds of a call."""
+        return max(self.device, self.host) + self.breaks * BREAK
+
+    @cached_property
+    def unread(self) -> str:
+        """Say why the kernels of a call, or of some of its graphs, cannot be judged; "" where all of them can."""
+        others = [name for name in compilers_of(self.trace) or (self.trace.meta.get("backend"),) if name not in INDUCTOR]
+        if others:
+            return (
+                f"The kernels of {', '.join(map(str, others))} cannot be judged, because verdicts are read from Inductor's "
+                "scheduler: only what Dynamo did is judged. t.benchmark() times the function, and explorer.compare() shows it "
+                "beside a trace by Inductor."
+            )
+        cached = dict.fromkeys(str(row["frame"]) for row in table(self.trace, "cache") if "ir_pre_fusion" in row["not_seen"])
+        if cached:
+            return (
+                f"{counted(len(cached), 'frame')} came from a cache without being compiled, so their kernels were not read: "
+                "record(fresh=True), or explorer.trace(), compiles them."
+            )
+        if failures := [failure for failure in self.trace.failures if failure.fatal]:
+            message = failures[0].message.partition(_LINE)[0]
+            return f"The compile ended with an error, so what came after it is not judged: {message}"
+        if not self.trace.find("ir_post_fusion"):  # it is there, and empty, for a graph of views alone
+            return f"No kernel was recorded: {self._why_nothing}."
+        return ""
+
+    @property
+    def _why_nothing(self) -> str:
+        """Say why a trace has no graph of the scheduler."""
+        if self.trace.failures:
+            return self.trace.failures[0].message.partition(_LINE)[0].rstrip(".")
+        if self.trace.find("dynamo"):
+            return "the trace has graphs of Dynamo, and no text of the scheduler of Inductor"
+        return "nothing was compiled while this was recorded"
+
+    def about(self, beyond: float = 0.0) -> str:
+        """Say what a call takes and how that is known, with the seconds that verdicts add to the estimate."""
+        timed = sum(launch.measured for launch in self.launches)
+        estimated = "estimated" if not timed else f"{timed} of {len(self.launches)} launches measured, the others estimated"
+        where = "the CPU" if self.is_cpu else self.target.title if self.target else "this device"
+        from_python = f", {LAUNCH * 1e6:.0f} µs assumed for a launch from Python" if not (self.is_cpu or self.captured) else ""
+        exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
+        added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
+        return (
+            f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {counted(len(self.launches), 'launch')}, "
+            f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
+            f"The time of guards and of the Python around the graphs is not included. "
+            f"What costs less than {LEAST_SHARE:.0%} of it is not mentioned."
+        )
+
+    # Lines ---------------------------------------------------------------------------------------------------------
+
+    def user_lines(self, nodes: Iterable[Mapping[str, Plain]]) -> tuple[UserLine, ...]:
+        """List the user lines of some FX nodes, each once."""
+        lines = (UserLine(str(n["file"]), int(n["line"]), str(n.get("code") or "")) for n in nodes if n.get("file"))
+        return tuple(dict.fromkeys(lines))
+
+    def nodes_of(self, launch: Launch) -> list[Mapping[str, Plain]]:
+        """List the FX nodes that a launch computes."""
+        # of a call its own node; its other origins are what it reads, such as a transposed weight
+        of_calls = {call.node for call in launch.row["calls"] or () if call.node}
+        names = of_calls or set(launch.row["fx_nodes"])
+        return [node for node in launch.graph.graph_nodes if node["name"] in names]
+
+    def lines_of(self, launches: Iterable[Launch]) -> tuple[UserLine, ...]:
+        """List the user lines of some launches, those of the longest first."""
+        longest = sorted(launches, key=lambda launch: -launch.seconds)
+        return tuple(dict.fromkeys(line for launch in longest for line in self.user_lines(self.nodes_of(launch))))
+
+    def inputs_of(self, launch: Launch) -> dict[str, str]:
+        """Map the inputs of a launch's graph to what the program calls them."""
+        return input_names(self.trace, launch.graph.artifact.frame, launch.graph.artifact.graph)
+
+    def places_of(self, launches: Iterable[Launch]) -> tuple[tuple[str, int], ...]:
+        """List where some launches are: each kernel's text, or the FX node of a call."""
+        return tuple(dict.fromkeys(place for launch in launches for place in self._places(launch)))
+
+    def _places(self, launch: Launch) -> Iterator[tuple[str, int]]:
+        kernels = [(kernel.artifact.id, first_line(kernel)) for kernel in self.kernels_of(launch)]
+        yield from kernels or self.places_of_nodes(launch.graph.artifact, launch.row["fx_nodes"])
+
+    def places_of_nodes(self, near: Artifact, names: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Yield the lines of some FX nodes in the graph that Inductor lowered."""
+        for graph in self.trace.find("post_grad", near.frame, near.graph):
+            lines = node_lines(graph)
+            yield from ((graph.id, lines[name]) for name in names if name in lines)
+
+
+def is_view(row: GroupRow) -> bool:
+    """Tell whether a node of the scheduler only calls an operator that gives a view, by the operator's schema."""
+    calls = row["calls"] or ()
+    return bool(calls) and all(call.view for call in calls)
+
+
+def reads_of(launch: Launch) -> Iterator[str]:
+    """Yield the FX nodes that a launch reads."""
+    nodes = {node["name"]: node for node in launch.graph.graph_nodes}
+    for name in launch.row["fx_nodes"]:
+        yield from nodes.get(name, {}).get("inputs", ())
+
+
+def bytes_of(node: Mapping[str, Plain] | None) -> int:
+    """Count the bytes of a node's result; 0 where that is not known."""
+    if node is None or node.get("shape") is None or not all(str(length).isdigit() for length in node["shape"]):
+        return 0
+    return math.prod(int(length) for length in node["shape"]) * element_size(str(node.get("dtype")))
+
+
+def first_line(kernel: KernelData) -> int:
+    """The line on which a kernel's function begins, behind its imports; 1 where the text does not say."""
+    heads = (number for number, line in enumerate(kernel.artifact.lines, 1) if line.startswith(("def ", 'extern "C"')))
+    return next(heads, 1)
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: "1 launch", "3 launches"."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+
+
+__all__ = [
+    "BREAK",
+    "LAUNCH",
+    "LEAST_SECONDS",
+    "LEAST_SHARE",
+    "Launch",
+    "Whole",
+    "bytes_of",
+    "counted",
+    "first_line",
+    "is_view",
+    "reads_of",
+]

@@ -1,0 +1,514 @@
+"""Compare two or more traces, with buffers matched by their origin. Pure.
+
+Names such as op3 and buf7 mean nothing across compiles, so a scheduler node is matched by the value that it stores. That value
+is the last of its FX nodes, identified by its user line, its operator, and its number among equal ones. This matches traces of
+two targets, modes or versions, or before and after an edit, as far as their graphs agree. Matched values are the same if they
+are computed from the same operators, numbers and lines, back to the graph's inputs.
+
+Only Inductor has a scheduler. Traces of several compilers are compared by the lines of the program: what each made of a line,
+and which lines it fused into one kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import Any
+
+from explorer.analysis.questions.figures import figures as figures_of_code
+from explorer.analysis.questions.fusion import fusion_of
+from explorer.analysis.questions.joined_sets import joined
+from explorer.analysis.questions.kernel_bytes import bytes_moved
+from explorer.analysis.questions.kernels import first_form, kernels_of
+from explorer.analysis.questions.line_texts import LineTexts, texts_of
+from explorer.analysis.questions.memory import memory_of, readable
+from explorer.analysis.questions.program_lines import program_lines
+from explorer.analysis.questions.source_lines import FirstLine
+from explorer.analysis.questions.tables import graph_breaks, table
+from explorer.analysis.questions.user_lines import UserLine, compiled_kernels, compilers_of
+from explorer.errors import InputError
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain, Rows
+from explorer.process.garbage import full_collections_paused
+from explorer.stages.inductor.output_code import LIBRARIES, calls_of, names_called
+
+#: What is known of a trace by Inductor, in the order of `figures`; of another compiler some of it is.
+OF_INDUCTOR = (
+    "FX nodes",
+    "scheduler nodes",
+    "fused groups",
+    "kernels",
+    "kernel launches",
+    "library calls",
+    "peak memory (bytes)",
+    "kept for backward (bytes)",
+    "most registers of a kernel",
+    "spilled bytes",
+    "estimated seconds",
+)
+#: The columns of the tables beside those that are named as the traces are.
+COLUMNS = ("figure", "ratio", "graph", "line", "code", "operator", "number", "same", "what", "values", "lines")
+#: Graphs that compute the same: an inference graph is matched with a forward graph.
+SAME_GRAPH = {"inference": "forward"}
+#: Operators whose numbers are sizes and places, lists of numbers, and the numbers and dtypes in a node's arguments.
+SIZED = re.compile(r"\b(view|reshape|expand|slice|select|full|empty|iota|arange|split|new_|as_strided|pad|repeat|sym_)")
+LISTS = re.compile(r"\[[^][]*\]")
+LITERALS = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])|torch\.(?:\w*float\w*|\w*int\d+|bool|complex\d+)")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A value's identity in any trace: compile, graph, user code, operator, and number among equal ones."""
+
+    compile: int
+    graph: str
+    code: str
+    operator: str
+    number: int
+
+    def __str__(self) -> str:
+        several = f" #{self.number + 1}" if self.number else ""
+        return f"{self.operator}{several} of `{self.code}`" if self.code else f"{self.operator}{several}"
+
+
+@dataclass(frozen=True)
+class Op:
+    """A scheduler node: its name in its trace, the value that it stores, and its fused node.
+
+    Two values of the same key have the same `computed_from` if everything that they are computed from is the same.
+    """
+
+    name: str
+    key: Key
+    group: tuple[str, str, str]
+    computed_from: str = ""
+
+
+def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
+    """Compare two or more traces; `names` labels them, else target, mode or "trace 1".
+
+    InputError for fewer than two traces, if there are not as many names as traces, and for the name of another column.
+    """
+    given = tuple(names)
+    wrong = next((t for t in traces if not hasattr(t, "artifacts")), None)
+    if wrong is not None:
+        raise InputError(f"compare takes traces, explorer.compare(t1, t2), not {type(wrong).__name__}")
+    if len(traces) < 2:
+        raise InputError(f"compare takes two or more traces, not {len(traces)}: explorer.compare(t1, t2)")
+    if given and (len(given) != len(traces) or len(set(given)) != len(given)):
+        raise InputError(f"{len(traces)} traces need as many different names, not {given!r}")
+    if unfit := [name for name in given if not _can_name(name)]:
+        raise InputError(
+            f"{unfit[0]!r} cannot name a trace: a name is a text that is no column of the tables, {', '.join(COLUMNS)}"
+        )
+    return Comparison(traces, given or _names(traces))
+
+
+def _can_name(name: object) -> bool:
+    """Whether the tables can have a column of that name for a trace."""
+    return isinstance(name, str) and name.strip() != "" and name not in COLUMNS
+
+
+def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
+    """Name the traces by the first fact that differs for all of them, else by number."""
+    for fact in ("target", "backend", "mode", "name", "torch", "dynamic", "train", "fusion"):
+        values = [t.meta.get(fact) for t in traces]
+        names = tuple(value if isinstance(value, str) else f"{fact}={value}" for value in values)
+        if len(set(names)) == len(names) and all(map(_can_name, names)):
+            return names
+    return tuple(f"trace {n}" for n in range(1, len(traces) + 1))
+
+
+class Comparison:
+    """A comparison: `figures`, `lines`, `nodes`, `groups` and `fusion`, each as Rows with a column per trace."""
+
+    def __init__(self, traces: tuple[TraceData, ...], names: tuple[str, ...]) -> None:
+        self.traces, self.names = traces, names
+        with full_collections_paused():
+            self._ops = [tuple(ops(trace)) for trace in traces]
+
+    @property
+    def scheduled(self) -> list[tuple[Op, ...]]:
+        """The scheduler nodes of each trace; none of a trace by another compiler than Inductor."""
+        return self._ops
+
+    def figures(self) -> Rows:
+        """One row per figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
+        with full_collections_paused():  # what is read of large files stays alive: each collection would walk all of it
+            columns = [figures(trace) for trace in self.traces]
+        return Rows(
+            {"figure": name, **dict(zip(self.names, values, strict=True)), "ratio": _ratio(values)}
+            for name in columns[0]
+            if any(values := [column[name] for column in columns])
+        )
+
+    def lines(self) -> Rows:
+        """One row per line of the program and graph: the kernels, dispatches and library calls that each compiler made of it.
+
+        A kernel that computes other lines too, as several that were fused, is in the row of each: see `kernels`. () stands
+        where no kernel of that compiler is known to compute the line. The number and the code are those of the first trace that
+        has the line.
+        """
+        return Rows(
+            {
+                "graph": line.graph,
+                "line": line.first.line.number,
+                "code": line.first.line.code,
+                **{n: tuple(kernel.name for kernel in of) for n, of in zip(self.names, line.kernels, strict=True)},
+            }
+            for line in program_lines(self.traces)
+        )
+
+    def kernels(self) -> Rows:
+        """One row per kernel, dispatch or library call of each trace: the lines of the program that it computes."""
+        return Rows(
+            {
+                "trace": name,
+                "graph": kernel.graph,
+                "kernel": kernel.name,
+                "lines": tuple(line.number for line in kernel.user_lines),
+                "code": tuple(line.code for line in kernel.user_lines),
+            }
+            for name, trace in zip(self.names, self.traces, strict=True)
+            for kernel in compiled_kernels(trace)
+        )
+
+    def line(self, which: int | str) -> LineTexts:
+        """Show what each compiler made of one line, given by its number in `lines` or a part of its code: see `LineTexts`.
+
+        InputError, with the lines that there are, for one that no kernel computes, and for one of several.
+        """
+        forms: dict[FirstLine, list[set[UserLine]]] = {}
+        for line in program_lines(self.traces):
+            for of_trace, lines in zip(forms.setdefault(line.first, [set() for _ in self.traces]), line.lines, strict=True):
+                of_trace.update(lines)
+        chosen = sorted(first for first, lines in forms.items() if _is_asked_for(which, first.line, *lines))
+        if len(chosen) != 1:
+            listed = "; ".join(f"{line.number}: {line.code}" for line, _ in chosen or sorted(forms))
+            raise InputError(f"{'several lines fit' if chosen else 'no kernel computes the line'} {which!r}: {listed}")
+        return LineTexts(
+            chosen[0].line,
+            {
+                name: tuple(text for line in sorted(lines) for text in texts_of(trace, line))
+                for name, trace, lines in zip(self.names, self.traces, forms[chosen[0]], strict=True)
+            },
+        )
+
+    def nodes(self) -> Rows:
+        """One row per value that a trace stores in a buffer, with its scheduler node in each trace.
+
+        A trace that does not store it has "": there another kernel or other operators compute it. `same` is False if the
+        traces that store it compute it from different values.
+        """
+        by_trace = [{op.key: op for op in ops} for ops in self._ops]
+        keys = dict.fromkeys(key for stored in by_trace for key in stored)
+        return Rows(
+            {
+                **_facts(key),
+                **{n: stored[key].name if key in stored else "" for n, stored in zip(self.names, by_trace, strict=True)},
+                "same": len({stored[key].computed_from for stored in by_trace if key in stored}) == 1,
+            }
+            for key in keys
+        )
+
+    def groups(self) -> Rows:
+        """One row per set of fused nodes that share values across the traces, with what differs.
+
+        `what` is "same" if each trace has one group of the same values. It is "values differ" if a value is in one trace
+        only or is computed from different values, "split" if a trace needs more groups than another, and "only in …" if the
+        other traces store none of its values.
+        """
+        return Rows(self._group_row(component) for component in self._sharing())
+
+    def fusion(self) -> Rows:
+        """One row per pair of values that one trace fuses and another does not, with the recorded reason."""
+        return Rows(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
+
+    def _sharing(self) -> list[list[set[tuple[str, str, str]]]]:
+        """Return the groups of each trace that share values, directly or through other groups."""
+        by_key: dict[Key, list[tuple[int, tuple[str, str, str]]]] = {}
+        for number, ops in enumerate(self._ops):
+            for op in ops:
+                by_key.setdefault(op.key, []).append((number, op.group))
+        components = []
+        for places in joined(by_key.values()):
+            component: list[set[tuple[str, str, str]]] = [set() for _ in self.traces]
+            for number, group in places:
+                component[number].add(group)
+            components.append(component)
+        return components
+
+    @cached_property
+    def _by_group(self) -> list[dict[tuple[str, str, str], list[Op]]]:
+        """The nodes of each trace by the group that computes them."""
+        by_group: list[dict[tuple[str, str, str], list[Op]]] = [{} for _ in self._ops]
+        for groups, ops in zip(by_group, self._ops, strict=True):
+            for op in ops:
+                groups.setdefault(op.group, []).append(op)
+        return by_group
+
+    @cached_property
+    def _order(self) -> dict[Key, int]:
+        """Which value comes before which: as in the first trace that has it."""
+        return {key: number for number, key in enumerate(dict.fromkeys(op.key for ops in self._ops for op in ops))}
+
+    def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
+        ops_of = [[op for g in groups for op in by[g]] for by, groups in zip(self._by_group, component, strict=True)]
+        values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
+        every = sorted({op.key for ops in ops_of for op in ops}, key=self._order.__getitem__)
+        columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
+        lines = tuple(dict.fromkeys(key.code for key in every if key.code))
+        return {"graph": every[0].graph, "what": self._what(component, values), "values": len(every), **columns, "lines": lines}
+
+    def _what(self, component: list[set[tuple[str, str, str]]], values: list[set[tuple[Key, str]]]) -> str:
+        present = [name for name, groups in zip(self.names, component, strict=True) if groups]
+        if len(present) < len(self.names):
+            return f"only in {', '.join(present)}"
+        if len({len(groups) for groups in component}) > 1 or max(map(len, component)) > 1:
+            return "split"
+        return "same" if all(stored == values[0] for stored in values) else "values differ"
+
+    def _differences(self, one: int, other: int) -> Iterator[dict[str, Plain]]:
+        """Yield neighbours in a group of one trace that are apart in the other, in both directions."""
+        for fused, apart in ((one, other), (other, one)):
+            there = {op.key: op for op in self._ops[apart]}
+            groups: dict[tuple[str, str, str], list[Op]] = {}
+            for op in self._ops[fused]:
+                if op.key in there:
+                    groups.setdefault(op.group, []).append(op)
+            for ops in groups.values():
+                for a, b in pairwise(ops):
+                    first, second = there[a.key], there[b.key]
+                    if first.group != second.group:
+                        yield {
+                            "graph": a.key.graph,
+                            "first": str(a.key),
+                            "second": str(b.key),
+                            "fused_in": self.names[fused],
+                            "apart_in": self.names[apart],
+                            "nodes": (first.name, second.name),
+                            "why": reason(self.traces[apart], first, second),
+                        }
+
+    def __repr__(self) -> str:
+        counted = Counter(row["what"] for row in self.groups())
+        groups = ", ".join(f"{n} {what}" for what, n in counted.items()) or "none"
+        below = str(self.lines()) if self._several_compilers() else f"fused groups: {groups}"
+        return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\n{below}"
+
+    def _several_compilers(self) -> bool:
+        """Whether not all traces are Inductor's: then the lines of the program say more than the scheduler's groups."""
+        return not all(map(_by_inductor, self.traces)) and any(map(compiled_kernels, self.traces))
+
+    def _table(self) -> str:
+        """Return the figures as fixed-width text."""
+        lines = [("", *self.names)]
+        for row in self.figures():
+            lines.append((row["figure"], *(shown(row["figure"], row[name]) for name in self.names)))
+        widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+        return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+
+    def _repr_html_(self) -> str:
+        rows = self.figures()
+        table = Rows({"figure": r["figure"], **{n: shown(r["figure"], r[n]) for n in self.names}} for r in rows)
+        figures = table._repr_html_()
+        joined = Rows({**row, **{name: ", ".join(row[name]) for name in self.names}} for row in self.lines())
+        return f"{figures}{joined._repr_html_()}" if self._several_compilers() else figures
+
+
+def _is_asked_for(which: int | str, first: UserLine, *forms: Iterable[UserLine]) -> bool:
+    """Whether a line is the one of this number, or has this in its code in one of the traces."""
+    if isinstance(which, int):
+        return first.number == which
+    return any(which in line.code for lines in forms for line in lines)
+
+
+def shown(figure: str, value: Any) -> str:
+    """Format a figure for people; "" if it is unknown."""
+    if value is None:
+        return ""
+    if figure.endswith("(bytes)"):
+        return readable(value)
+    return f"{value:.3g}" if figure.startswith("estimated") else str(value)
+
+
+def _facts(key: Key) -> dict[str, Plain]:
+    return {"graph": key.graph, "code": key.code, "operator": key.operator, "number": key.number}
+
+
+def _ratio(values: list[Any]) -> float | None:
+    first, last = values[0], values[-1]
+    return last / first if isinstance(first, (int, float)) and isinstance(last, (int, float)) and first else None
+
+
+# Reading a trace -------------------------------------------------------------------------------------------------------
+
+
+def ops(trace: TraceData) -> Iterator[Op]:
+    """Yield the scheduler nodes of every graph of a trace."""
+    compiles = {frame: n for n, frame in enumerate(dict.fromkeys(a.frame for a in trace.find("ir_pre_fusion")))}
+    for ir in trace.find("ir_pre_fusion"):
+        groups = _groups(trace, ir)
+        keys = _keys(trace, ir, compiles[ir.frame])
+        histories = _histories(trace, ir)
+        seen: Counter[Key] = Counter()
+        for node in ir.nodes:
+            stored = [(*keys[name], name) for name in node["origins"] if name in keys]
+            if stored:
+                _, key, last = max(stored, key=lambda row: row[0])
+                number, seen[key] = seen[key], seen[key] + 1
+                key = (
+                    key if not number else Key(key.compile, key.graph, key.code, f"{key.operator} part {number + 1}", key.number)
+                )
+                group = (ir.frame, ir.graph, groups.get(node["name"], str(node["name"])))
+                yield Op(str(node["name"]), key, group, histories.get(last, ""))
+
+
+def _groups(trace: TraceData, ir: Artifact) -> dict[str, str]:
+    """Map each scheduler node to its fused node."""
+    after = trace.find("ir_post_fusion", ir.frame, ir.graph)
+    return {part: str(node["name"]) for a in after for node in a.nodes for part in (node["fused"] or (node["name"],))}
+
+
+def _keys(trace: TraceData, ir: Artifact, compile: int) -> dict[str, tuple[int, Key]]:
+    """Map each FX node of the graph to its position and its key."""
+    seen: Counter[tuple[str, str]] = Counter()
+    keys: dict[str, tuple[int, Key]] = {}
+    graph = SAME_GRAPH.get(ir.graph, ir.graph)
+    for a in trace.find("post_grad", ir.frame, ir.graph):
+        codes: dict[str, str] = {}
+        for place, node in enumerate(a.nodes):
+            # a node made by a pass may have no user line, so it takes the line of its input
+            near = next((codes[name] for name in reversed(node.get("inputs", ())) if codes.get(name)), "")
+            codes[node["name"]] = str(node.get("code") or near)
+            what = (codes[node["name"]], str(node.get("target", "")))
+            if node.get("op") not in ("placeholder", "output"):
+                keys[str(node["name"])] = (place, Key(compile, graph, *what, seen[what]))
+                seen[what] += 1
+    return keys
+
+
+def _histories(trace: TraceData, ir: Artifact) -> dict[str, str]:
+    """Map each FX node of the graph to a digest of all that it is computed from.
+
+    Inputs are identified by their position among the tensors. A tensor that forward saves for backward is identified by its
+    digest in the forward graph.
+    """
+    saved = {}
+    for a in trace.find("forward", ir.frame) if ir.graph == "backward" else ():
+        saved.update(_digests(a.nodes, {}))
+    digests: dict[str, str] = {}
+    for a in trace.find("post_grad", ir.frame, ir.graph):
+        digests.update(_digests(a.nodes, saved))
+    return digests
+
+
+def _digests(nodes: Iterable[Mapping[str, Plain]], saved: Mapping[str, str]) -> dict[str, str]:
+    digests: dict[str, str] = {}
+    tensors = 0
+    for node in nodes:
+        name = str(node["name"])
+        if node.get("op") == "placeholder":
+            tensors += bool(node.get("shape"))
+            stated = name if name.startswith("tangents") else f"input {tensors}" if node.get("shape") else "size"
+            digests[name] = saved.get(name, stated)
+        else:
+            inputs = [digests.get(str(other), "") for other in node.get("inputs", ())]
+            what = (_family(str(node.get("target", ""))), _numbers(node), *inputs)
+            digests[name] = hashlib.sha256("\0".join(what).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return digests
+
+
+def _family(target: str) -> str:
+    """Return an operator's name; one name for all attention, because the operator names only the library's kernel."""
+    backward = "backward" if "backward" in target else ""
+    return f"attention {backward}" if "scaled_dot_product" in target else target
+
+
+def _numbers(node: Mapping[str, Plain]) -> str:
+    """Return the numbers and dtypes in a node's arguments, without sizes, because dynamic sizes are symbols."""
+    if SIZED.search(str(node.get("target", ""))):
+        return ""
+    texts = (LISTS.sub("", str(node.get(key, ""))) for key in ("args", "kwargs"))
+    return " ".join(literal for text in texts for literal in LITERALS.findall(text))
+
+
+def reason(trace: TraceData, first: Op, second: Op) -> str:
+    """Say why two nodes of a trace are apart; "" if the trace recorded no verdicts."""
+    graphs = [g for g in fusion_of(trace).graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
+    return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
+
+
+def figures(trace: TraceData) -> dict[str, Plain]:
+    """Return the figures of one trace for `Comparison.figures`; bytes as integers, times in seconds.
+
+    An unknown figure is None. Of another compiler than Inductor the kernels and the FX nodes that it was handed are known.
+    Memory is unknown if only the run knows the size of a buffer. Registers and spills are unknown for kernels without machine
+    code: the CPU's, and Intel's if triton lacks that backend. Estimated seconds (see `figures.figures`) are unknown for a
+    device that explorer has no figures of. Bytes between kernels are those of `kernel_bytes`.
+    """
+    return {
+        "frames compiled": len({a.frame for a in trace.find("dynamo")}),
+        "graph breaks": len(graph_breaks(trace)),
+        **(_of_inductor(trace) if _by_inductor(trace) else _of_another(trace)),
+        "between kernels (bytes)": bytes_moved(trace),
+        "compile seconds": round(sum(row["seconds"] for row in table(trace, "phase") if row["depth"] == 0), 3),
+    }
+
+
+def _by_inductor(trace: TraceData) -> bool:
+    """Whether Inductor compiled a trace, or would have had there been anything to compile."""
+    return (compilers_of(trace) or (trace.meta.get("backend", "inductor"),)) == ("inductor",)
+
+
+def _of_inductor(trace: TraceData) -> dict[str, Plain]:
+    """Return what Inductor's scheduler, its wrapper and its kernels say."""
+    memory = memory_of(trace).figures()  # before the launches: it parses the output code for both
+    launched, called = launches(trace)
+    forms = (first_form(trace, kernel.artifact) for kernel in kernels_of(trace))
+    resources = [form.metadata for form in forms if form is not None]
+    return {
+        "FX nodes": sum(len(a.nodes) for a in trace.find("post_grad")),
+        "scheduler nodes": sum(len(a.nodes) for a in trace.find("ir_pre_fusion")),
+        "fused groups": sum(len(a.nodes) for a in trace.find("ir_post_fusion")),
+        "kernels": len(kernels_of(trace)),
+        "kernel launches": launched,
+        "library calls": called,
+        "peak memory (bytes)": memory.peak,
+        "kept for backward (bytes)": memory.saved,
+        "most registers of a kernel": max(_known(resources, "registers"), default=None),
+        "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
+        "estimated seconds": figures_of_code(trace)["estimated_seconds"],
+    }
+
+
+def _of_another(trace: TraceData) -> dict[str, Plain]:
+    """Return what is known of a compiler that has no scheduler of Inductor's: None for all that only that says."""
+    unknown: dict[str, Plain] = dict.fromkeys(OF_INDUCTOR)
+    handed = [a for stage in ("forward", "backward") for a in trace.find(stage)]
+    return {**unknown, "FX nodes": sum(len(a.nodes) for a in handed) or None, "kernels": len(compiled_kernels(trace)) or None}
+
+
+def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
+    """Return the known values of some kernel resources; none for kernels without machine code, as for the CPU."""
+    return [row[name] for row in resources for name in names if row.get(name) is not None]
+
+
+def launches(trace: TraceData) -> tuple[int, int]:
+    """Count the kernel launches and the library calls when every graph is called once."""
+    kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in kernels_of(trace)}
+    launched = called = 0
+    for artifact in trace.find("output_code"):
+        in_cpp = artifact.language == "cpp"
+        for name in (name for _, name in calls_of(artifact)) if in_cpp else names_called(artifact):
+            launched += (artifact.frame, artifact.graph, name.removesuffix(".run")) in kernels
+            called += name.startswith(LIBRARIES)
+    return launched, called
+
+
+__all__ = ["Comparison", "compare", "figures", "launches", "ops", "shown"]

@@ -1,0 +1,54 @@
+"""The cost of one run of a trace's generated code: kernels, launches, bytes, estimated seconds. Pure."""
+
+from __future__ import annotations
+
+from explorer.analysis.questions.costs import estimate, is_call, target_of, unsized
+from explorer.analysis.questions.fusion import fusion_of
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Plain
+
+
+def figures(trace: TraceData) -> dict[str, float | None]:
+    """Return the cost of one run: kernels, groups, launches, bytes read and written, estimated seconds.
+
+    `groups` counts the scheduler's nodes after fusion that a generated kernel computes; in C++ a kernel can hold several.
+    `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` adds up the estimates
+    of all launches (`costs.estimate`), as if each began when the one before ended. The figures are the named GPU's, or those
+    that torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
+    """
+    graphs = fusion_of(trace).graphs
+    groups = [(g, row) for g in graphs for row in g.groups()]
+    written = sum(len(g.verdicts.data.kernels) for g in graphs)
+    calls = sum(1 for _, row in groups if is_call(row))
+    target = target_of(trace)
+    seconds = [estimate(target, row).seconds for _, row in groups if not row["unsized"]] if target else []
+    return {
+        "kernels": len(trace.find("kernel")),
+        "groups": sum(1 for _, row in groups if row["kernels"]),
+        "launches": written + calls,
+        "bytes_read": sum(row["read"] for _, row in groups),
+        "bytes_written": sum(row["written"] for _, row in groups),
+        "estimated_seconds": sum(seconds) if target else None,
+    }
+
+
+def estimated(trace: TraceData) -> str:
+    """Say where the estimated seconds of a trace come from, or why there are none."""
+    target = target_of(trace)
+    if target is None and trace.meta.get("target") == "cpu":
+        return "no estimate for the CPU: its memory's bandwidth and its peak rates are not known; measured_seconds says it"
+    if target is None:
+        return "no estimate: the figures of this device are not known"
+    rates = "" if target.peak else ", bytes alone: its peak rates are not known"
+    rows = [row for g in fusion_of(trace).graphs for row in g.groups()]
+    missing = unsized(rows)
+    outside = dict.fromkeys(launch.outside for row in rows if (launch := estimate(target, row)).outside)
+    beyond = f"; not validated: {'; '.join(outside)}" if outside else ""
+    return f"an estimate for {target.title}{rates}{f'; left out: {missing}' if missing else ''}{beyond}"
+
+
+def shown(value: Plain) -> str:
+    """Format a figure for people; "?" if it is unknown."""
+    if value is None:
+        return "?"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

@@ -1,0 +1,641 @@
+"""Why two nodes are one kernel or not: the scheduler's verdicts of a trace, by name. Pure.
+
+    t.fusion.groups()             one row per kernel or call: its nodes, what it reads and writes
+    t.fusion.table()              one row per verdict: the pair, the rule that refused it, its score
+    t.fusion.why("op3", "op7")    one sentence for any two nodes, also for two that the scheduler never considered
+    t.fusion.alone("op3")         why a node is a kernel by itself
+    t.fusion.made()               why each buffer is in memory;  t.fusion.inlined()  what needs no buffer
+
+A node is named as the scheduler names it ("op3", "op3_op7"), by a buffer it writes ("buf3"), by an FX node it computes
+("mul_2"), or by its kernel. Where the graph has it once, an operator of the program ("silu", as kernels' own names have it) or
+Dynamo's name for a result is a name too. Names count anew in each graph: give `graph="backward"` or `frame="1/0"` where both
+have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from explorer.analysis.questions.operator_places import OperatorPlace, operator_places, several_places
+from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
+from explorer.errors import InputError, unknown_name
+from explorer.model.artifacts import Fusion as RecordedFusion
+from explorer.model.artifacts import SchedulerGraph
+from explorer.model.events import FusionWish
+from explorer.model.records import typed
+from explorer.model.rows import FinalNode
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
+from explorer.stages.inductor.verdicts import Verdict, Verdicts
+
+#: Plain names for the scheduler's classes of nodes.
+KINDS: tuple[tuple[str, str], ...] = (
+    ("NopKernelSchedulerNode", "nop"),
+    ("FusedExternTritonKernelSchedulerNode", "user's kernel"),
+    ("ForeachKernelSchedulerNode", "foreach"),
+    ("FusedMixOrderReductions", "mix-order reduction"),
+    ("FusedNestedReductions", "nested reduction"),
+    ("OuterLoopFusedSchedulerNode", "outer loop"),
+    ("GroupedSchedulerNode", "grouped"),
+)
+#: The scheduler considers a pair in both orders, and refuses one for the order alone. That is no reason for the pair.
+WRONG_WAY = "node1 must go before node2"
+#: Where a template computes the nodes that are fused into it.
+ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
+#: A sentence names at most this many nodes of a list, and counts the others.
+MOST_LISTED = 4
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer to `Fusion.why`: whether two nodes are one kernel, the reason, and the verdicts behind it.
+
+    `rule` is the scheduler's own reason, "" if it refused nothing. `considered` is False if it never considered the pair.
+    """
+
+    first: str
+    second: str
+    fused: bool
+    sentence: str
+    rule: str = ""
+    considered: bool = True
+    verdicts: Rows = field(default_factory=Rows, repr=False)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        rule = f"\n  the scheduler: {self.rule}" if self.rule else ""
+        return f"{self.first} and {self.second}: {'fused' if self.fused else 'not fused'}\n  {self.sentence}{rule}"
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The fusion verdicts of a whole trace; the module's docstring lists the questions."""
+
+    trace: TraceData = field(repr=False)
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The verdicts of each graph that the scheduler saw."""
+        return tuple(
+            Graph(a, Verdicts(typed(RecordedFusion, a.data)), _rows_of(self.trace, a), _fx_nodes_of(self.trace, a))
+            for a in self.trace.find("fusion")
+        )
+
+    def table(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row per verdict: frame, graph, pair, direction, verdict, rule, reason, shared_bytes, score, rounds, after.
+
+        The pair is `first` and `second`. `rule` is the scheduler's own reason and `reason` a plain sentence. `shared_bytes`
+        are the bytes that one kernel would move once instead of twice, None if an earlier rule refused. `score` has the parts
+        of the scheduler's score, {} for pairs that it did not rank. `after` names the fusions that the verdict depends on.
+        """
+        return Rows((row for g in self._chosen(graph, frame) for row in g.table()), PairRow.__annotations__)
+
+    def groups(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row per scheduler node after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes moved.
+
+        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. It reads results
+        of the calls in `before`, and the calls in `after` read its results.
+        """
+        return Rows((row for g in self._chosen(graph, frame) for row in g.groups()), GroupRow.__annotations__)
+
+    def made(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row per buffer that lowering realized: buffer, node, FX node, why, and where in Inductor."""
+        return Rows((row for g in self._chosen(graph, frame) for row in g.made()), BufferRow.__annotations__)
+
+    def inlined(self, graph: str | None = None, frame: str | None = None) -> Rows:
+        """One row per FX node that lowering inlined: it never had a buffer, and the nodes in `into` compute it."""
+        return Rows((row for g in self._chosen(graph, frame) for row in g.inlined()), InlinedRow.__annotations__)
+
+    def why(self, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
+        """Say why two nodes are one kernel or not.
+
+        InputError for an unknown name, with the nearest ones, and for an operator that is computed in several places, with these.
+        """
+        graphs = self._chosen(graph, frame)
+        matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
+        if len(matching) == 1:
+            return matching[0].why(first, second)
+        for name in (first, second):
+            self.known(name, graphs)
+        if matching:
+            raise InputError(f"{first!r} and {second!r} are in several graphs, name one of them: {_places(matching)}")
+        homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
+        sentence = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
+        return Why(first, second, False, sentence, considered=False)
+
+    def alone(self, node: str, graph: str | None = None, frame: str | None = None) -> Why:
+        """Say why a node is a kernel by itself, or that it is not; InputError for an unknown name."""
+        graphs = self._chosen(graph, frame)
+        self.known(node, graphs)
+        matching = [g for g in graphs if g.find(node) is not None]
+        if len(matching) > 1:
+            raise InputError(f"{node!r} is in several graphs, name one of them: {_places(matching)}")
+        return matching[0].alone(node)
+
+    @property
+    def summarised(self) -> str:
+        """Say in one sentence how many pairs the recorded rows stand for."""
+        pairs = sum(len({(v.first, v.second) for v in g.verdicts.each()}) for g in self.graphs)
+        rows = sum(len(g.verdicts.data.pairs) for g in self.graphs)
+        return (
+            f"{pairs} pairs are recorded in {rows} rows: a pair asked about again with the same answer is said once, with its "
+            "rounds, and partners of a node refused by the same rule with the same figures are one row; nothing is left out."
+        )
+
+    def _chosen(self, graph: str | None, frame: str | None) -> list[Graph]:
+        chosen = [g for g in self.graphs if graph in (None, g.artifact.graph) and frame in (None, g.artifact.frame)]
+        if not chosen and self.graphs:
+            raise InputError(f"no such graph: there are {_places(self.graphs)}")
+        if not chosen:
+            raise InputError("this trace has no fusion verdicts: Inductor's scheduler did not run, or the stage was left out")
+        return chosen
+
+    def known(self, name: str, graphs: Iterable[Graph]) -> None:
+        """Check that a name stands for nodes of one of some graphs; InputError, with the nearest names, if it does not."""
+        if any(g.find(name) is not None for g in graphs):
+            return
+        if places := [place for g in graphs for place in g.operators.get(name, ())]:
+            raise several_places(name, places)
+        names = {other for g in graphs for other in g.every_name}
+        raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
+
+    def __repr__(self) -> str:
+        lines = [f"{g.place}: {g.artifact.lines[0]}" for g in self.graphs]
+        return "\n".join(lines) or "no fusion verdicts"
+
+
+def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
+    """Return the scheduler nodes before fusion by name, each with its reads, writes and origins."""
+    scheduled = next((a for a in trace.find("ir_pre_fusion", artifact.frame, artifact.graph) if _same_nodes(artifact, a)), None)
+    return {row["name"]: row for row in scheduled.nodes} if scheduled else {}
+
+
+def _fx_nodes_of(trace: TraceData, artifact: Artifact) -> tuple[Mapping[str, Plain], ...]:
+    """Return the FX nodes of the graph that Inductor lowered; none for a graph inside another."""
+    if typed(RecordedFusion, artifact.data).of:
+        return ()
+    return next((a.nodes for a in trace.find("post_grad", artifact.frame, artifact.graph)), ())
+
+
+def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
+    """Tell whether verdicts are about the nodes of an ir_pre_fusion artifact, whose graph may be nested."""
+    verdicts, scheduled = typed(RecordedFusion, artifact.data), typed(SchedulerGraph, nodes.data)
+    same_place = (nodes.frame, nodes.graph, scheduled.of or "") == (artifact.frame, artifact.graph, verdicts.of)
+    return same_place and set(verdicts.names) <= {row.name for row in scheduled.nodes}
+
+
+def _places(graphs: Iterable[Graph]) -> str:
+    return ", ".join(g.place for g in graphs)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The verdicts on one graph, with the reads, writes and origins of its nodes, and the graph's FX nodes."""
+
+    artifact: Artifact = field(repr=False)
+    verdicts: Verdicts = field(repr=False)
+    nodes: Mapping[str, Mapping[str, Plain]] = field(repr=False)
+    graph_nodes: tuple[Mapping[str, Plain], ...] = field(default=(), repr=False)
+
+    @property
+    def place(self) -> str:
+        """The graph's place, such as "frame 0/0 graph forward"."""
+        of = self.verdicts.data.of
+        return f"frame {self.artifact.frame} graph {self.artifact.graph}{f' ({of})' if of else ''}"
+
+    def is_of(self, nodes: Artifact) -> bool:
+        """Tell whether these verdicts are about the nodes of an artifact of stage ir_pre_fusion."""
+        return _same_nodes(self.artifact, nodes)
+
+    # Names ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def numbers_by_name(self) -> dict[str, tuple[int, ...]]:
+        """The single nodes that each name stands for."""
+        v = self.verdicts
+        numbers_of: dict[str, list[int]] = {}
+        for number, name in enumerate(v.names):
+            for other in (*self.nodes.get(name, {}).get("writes", ()), *self.fx_nodes(name)):
+                numbers_of.setdefault(other, []).append(number)
+        for kernel, numbers in v.data.kernels:
+            numbers_of.setdefault(kernel, []).extend(numbers)
+        for group in v.data.final:
+            numbers_of["_".join(v.names_in(group.number))] = list(v.members(group.number))
+        numbers_of |= {name: [number] for number, name in enumerate(v.names)}
+        return {name: tuple(dict.fromkeys(numbers)) for name, numbers in numbers_of.items()}
+
+    def fx_nodes(self, name: str) -> tuple[str, ...]:
+        """Return the FX nodes that a scheduler node computes; for a call or template only its own."""
+        row = self.nodes.get(name, {})
+        fx_node = row.get("node", "")
+        return (fx_node,) if fx_node and ("Extern" in row["kind"] or name in self._whole) else tuple(row.get("origins", ()))
+
+    @cached_property
+    def _whole(self) -> set[str]:
+        """The scheduler nodes that compute one whole FX node: templates, and calls that Inductor chose over a template."""
+        v, whole = self.verdicts, set()
+        for group in v.data.final:
+            calls = v.members(group.number) if "Extern" in group.kind else ()
+            whole |= {v.names[n] for n in (*calls, group.template) if n is not None}
+        return whole
+
+    def find(self, name: str) -> tuple[int, ...] | None:
+        """Find the single nodes that a name stands for; None if this graph has no such name, or an operator several times."""
+        places = self.operators.get(name, ())
+        return self.numbers_by_name.get(name) or (places[0].numbers if len(places) == 1 else None)
+
+    @cached_property
+    def operators(self) -> dict[str, tuple[OperatorPlace, ...]]:
+        """The places of each operator of the program, by its names and by Dynamo's for its result."""
+        return operator_places(self.graph_nodes, self.numbers_by_name)
+
+    @property
+    def every_name(self) -> tuple[str, ...]:
+        """All names that `find` may know."""
+        return (*self.numbers_by_name, *self.operators)
+
+    @cached_property
+    def _group_of(self) -> dict[int, FinalNode]:
+        return {n: group for group in self.verdicts.data.final for n in self.verdicts.members(group.number)}
+
+    @cached_property
+    def _ancestors(self) -> list[int]:
+        """For each node, as bits, the nodes whose results it needs."""
+        names = {name: n for n, name in enumerate(self.verdicts.names)}
+        bits = [0] * len(names)
+        for number, name in enumerate(self.verdicts.names):
+            for other in self.nodes.get(name, {}).get("inputs", ()):
+                if other in names and names[other] < number:
+                    bits[number] |= bits[names[other]] | 1 << names[other]
+        return bits
+
+    def direction(self, first: int, second: int) -> str:
+        """Return "template" if a node of the pair is one, "vertical" if one needs the other's result, else "horizontal"."""
+        one, other = (self.verdicts.members(n) for n in (first, second))
+        if {*one, *other} & {group.template for group in self.verdicts.data.final}:
+            return "template"
+        needs = [sum(1 << n for n in set(a)) & _any(self._ancestors[n] for n in b) for a, b in ((one, other), (other, one))]
+        return "vertical" if any(needs) else "horizontal"
+
+    # Tables --------------------------------------------------------------------------------------------------------
+
+    def table(self) -> Iterator[PairRow]:
+        """Yield one row per verdict, in the order of the rounds."""
+        yield from map(self.row, sorted(self.verdicts.each(), key=lambda v: (v.rounds, v.first, v.second)))
+
+    def row(self, v: Verdict) -> PairRow:
+        """Return a verdict as a row of `table`."""
+        verdicts = self.verdicts
+        return {
+            "frame": self.artifact.frame,
+            "graph": self.artifact.graph,
+            "first": "_".join(verdicts.names_in(v.first)),
+            "second": "_".join(verdicts.names_in(v.second)),
+            "direction": self.direction(v.first, v.second),
+            "verdict": v.verdict,
+            "rule": verdicts.words(v),
+            "reason": self.reason(v),
+            "shared_bytes": v.shared,
+            "score": verdicts.scores.get((v.first, v.second), {}),
+            "rounds": tuple(n + 1 for n in v.rounds),
+            "after": tuple("_".join(verdicts.names_in(n)) for n in verdicts.earlier(v)),
+        }
+
+    def reason(self, v: Verdict) -> str:
+        """Explain a verdict in plain words; for a pair that shares no data, name the buffers that both touch."""
+        sentence = self.verdicts.sentence(v)
+        if v.rule.said != "no shared data" or v.verdict != "refused":
+            return sentence
+        both = sorted(self.touched(self.verdicts.members(v.first)) & self.touched(self.verdicts.members(v.second)))
+        return (
+            f"{sentence} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order."
+            if both
+            else sentence
+        )
+
+    def groups(self) -> Iterator[GroupRow]:
+        """Yield one row per node after fusion, in the order in which they run."""
+        for group in self.verdicts.data.final:
+            members = self.verdicts.members(group.number)
+            names = [self.verdicts.names[n] for n in members]
+            rows = [self.nodes.get(name, {}) for name in names]
+            yield {
+                "frame": self.artifact.frame,
+                "graph": self.artifact.graph,
+                "name": "_".join(names),
+                "nodes": tuple(names),
+                "kind": kind_of(group, members),
+                "kernels": self.verdicts.kernels(members),
+                "call": group.call or (group.ir or "" if "Extern" in group.kind else ""),
+                "buffers": _distinct(row.get("writes", ()) for row in rows),
+                "fx_nodes": _distinct(map(self.fx_nodes, names)),
+                "read": group.read,
+                "written": group.written,
+                "unsized": group.unsized or (),
+                "calls": group.calls,
+                "elementwise": group.elementwise,
+                "one_block": group.one_block,
+                "rows": group.rows,
+                "run": group.run,
+                "before": self._calls(members, before=True),
+                "after": self._calls(members, before=False),
+                "prologue": self._named(group.prologue or ()),
+                "epilogue": self._named(group.epilogue or ()),
+            }
+
+    def _named(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.verdicts.names[n] for n in numbers)
+
+    def _calls(self, members: tuple[int, ...], *, before: bool) -> tuple[str, ...]:
+        """Find the calls next to these nodes: they make what the nodes read, or read what the nodes make."""
+        inside = {self.verdicts.names[n] for n in members}
+        reads = {i for name in inside for i in self.nodes.get(name, {}).get("inputs", ())}
+        if before:
+            return tuple(name for name in self._inputs_of_calls if name in reads and name not in inside)
+        return tuple(name for name, taken in self._inputs_of_calls.items() if name not in inside and inside & taken)
+
+    @cached_property
+    def _inputs_of_calls(self) -> dict[str, frozenset[str]]:
+        """Map each node that is a call to the nodes that it reads."""
+        names = (self.verdicts.names[n] for n, group in self._group_of.items() if kind_of(group, (n,)) == "extern")
+        return {name: frozenset(self.nodes.get(name, {}).get("inputs", ())) for name in names}
+
+    def made(self) -> Iterator[BufferRow]:
+        """Yield one row per buffer that lowering realized."""
+        for row in self.verdicts.made():
+            numbers = self.find(row["buffer"])
+            node = self.verdicts.names[numbers[0]] if numbers else ""
+            yield {
+                "frame": self.artifact.frame,
+                "graph": self.artifact.graph,
+                "buffer": row["buffer"],
+                "node": node,
+                "lowering": row["lowering"],
+                "why": row["why"],
+                "where": row["where"],
+            }
+
+    def inlined(self) -> Iterator[InlinedRow]:
+        """Yield one row per FX node that lowering inlined into other scheduler nodes."""
+        into: dict[str, list[str]] = {}
+        for name in self.verdicts.names:
+            for origin in self.fx_nodes(name):
+                if origin != self.nodes[name].get("node"):
+                    into.setdefault(origin, []).append(name)
+        for origin, names in into.items():
+            yield {"frame": self.artifact.frame, "graph": self.artifact.graph, "fx_node": origin, "into": tuple(names)}
+
+    # Why -----------------------------------------------------------------------------------------------------------
+
+    def why(self, first: str, second: str) -> Why:
+        """Say why two nodes are one kernel or not."""
+        one, other = self.find(first) or (), self.find(second) or ()
+        if both := set(one) & set(other):
+            name = self.verdicts.names[min(both)]
+            same = f"{first} and {second} are one scheduler node, {name}: lowering computes one where the other reads it."
+            return Why(first, second, True, same if first != second else f"{first} is {name} itself.", considered=False)
+        groups = {self._group_of[n].number for n in one} & {self._group_of[n].number for n in other}
+        verdicts = self._between(one, other)
+        if groups:
+            return self._fused(first, second, min(groups), verdicts)
+        refused = [v for v in verdicts if v.verdict == "refused"]
+        if refused:
+            return self._refused(first, second, refused, verdicts)
+        sentence = self._never(first, second, one, other)
+        return Why(first, second, False, sentence, considered=bool(verdicts), verdicts=Rows(map(self.row, verdicts)))
+
+    def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
+        """Find every verdict on two nodes, or on the groups that contain them, in the order of the rounds."""
+        a, b = ({n for member in side for n in self.verdicts.containing[member]} for side in (one, other))
+        verdicts = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
+        return sorted(verdicts, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first, v.second))
+
+    def _fused(self, first: str, second: str, group: int, verdicts: list[Verdict]) -> Why:
+        kernels = self.verdicts.kernels(self.verdicts.members(group))
+        names = ", ".join(kernels) or self.verdicts.name(group)
+        one = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
+        joined = next((v for v in verdicts if v.verdict == "fused"), None)
+        how = f" In round {joined.rounds[0] + 1} {self.verdicts.sentence(joined)}" if joined else self._grouped(group)
+        rows, roles = Rows(map(self.row, verdicts)), self._roles(first, second, group)
+        return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}{roles}", verdicts=rows)
+
+    def _roles(self, first: str, second: str, group: int) -> str:
+        """Say where in a template two nodes are computed; "" outside of one."""
+        template = next(g for g in self.verdicts.data.final if g.number == group)
+        sentences = ""
+        for name in (first, second):
+            numbers = self.find(name) or ()
+            for role, computed in (("prologue", template.prologue), ("epilogue", template.epilogue)):
+                if set(numbers) <= set(computed or ()):
+                    sentences += f" {name} is in the template's {role}: computed {ROLES[role]}."
+        return sentences
+
+    def _grouped(self, group: int) -> str:
+        """Say how nodes became one group without a fusion of two."""
+        kind = next(kind_of(g, ()) for g in self.verdicts.data.final if g.number == group)
+        if kind == "combo":
+            return " They do not depend on each other, and combo kernels put such kernels into one launch (combo_kernels)."
+        if kind == "foreach":
+            return " They come from one operation on a list of tensors, which is lowered to one foreach kernel."
+        return ""
+
+    def _refused(self, first: str, second: str, refused: list[Verdict], verdicts: list[Verdict]) -> Why:
+        last = ([v for v in refused if self.verdicts.words(v) != WRONG_WAY] or refused)[-1]
+        sentence = self.reason(last)
+        possible = next((v for v in verdicts if v.verdict == "possible"), None)
+        if possible is not None and (possible.first, possible.second) != (last.first, last.second):
+            by_then = " and ".join(self.verdicts.name(n) for n in self.verdicts.earlier(last))
+            sentence = (
+                f"{self.verdicts.sentence(possible)} But a fusion that scored higher came first and made {by_then}. {sentence}"
+            )
+        if kernels := self._one_kernel(last):
+            sentence += f" Both are in the kernel {kernels} all the same, as loops one after the other."
+        return Why(first, second, False, sentence, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
+
+    def _one_kernel(self, v: Verdict) -> str:
+        """Find the kernel in which two groups are separate loops, as in C++; "" if there is none."""
+        one, other = (set(self.verdicts.kernels(self.verdicts.members(n))) for n in (v.first, v.second))
+        return ", ".join(sorted(one & other))
+
+    def _never(self, first: str, second: str, one: tuple[int, ...], other: tuple[int, ...]) -> str:
+        """Say why the scheduler did not consider two nodes."""
+        for name, numbers in ((first, one), (second, other)):
+            if sentence := next(filter(None, (self.unfusable(name, number) for number in numbers)), ""):
+                return sentence
+        a, b = (self.touched(side) for side in (one, other))
+        if not a & b:
+            return f"{first} and {second} were never considered: they neither read nor write a buffer that both touch."
+        devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side} for side in (one, other)]
+        if not devices[0] & devices[1]:
+            return f"{first} and {second} were never considered: they run on different devices."
+        shared = ", ".join(sorted(a & b)[:MOST_LISTED])
+        return (
+            f"{first} and {second} were never considered: both touch {shared}, but of the nodes that touch a buffer the "
+            f"scheduler asks about each only with the {self.most_partners} that come next "
+            "(max_fusion_buffer_group_pairwise_attempts)."
+        )
+
+    @property
+    def most_partners(self) -> int | None:
+        """How many of the nodes that touch a buffer the scheduler asks about with each of them."""
+        most = self.verdicts.settings.get("max_fusion_buffer_group_pairwise_attempts")
+        return most if isinstance(most, int) else None
+
+    def touched(self, numbers: Iterable[int]) -> set[str]:
+        """The buffers that some single nodes read or write."""
+        rows = [self.nodes.get(self.verdicts.names[n], {}) for n in numbers]
+        return {name for row in rows for name in (*row.get("reads", ()), *row.get("writes", ()))}
+
+    def unfusable(self, name: str, number: int) -> str:
+        """Say why the scheduler never considers a node; "" if it does."""
+        group = self._group_of.get(number)
+        kind = kind_of(group, (number,)) if group else ""
+        if kind == "nop":
+            return f"{name} computes nothing, it only says where its result lies: there is nothing to fuse."
+        if kind == "extern":
+            called = group and (group.call or group.ir)
+            return (
+                f"{name} is a call of {called}, which is not Inductor's own code: nothing is fused with it, and it ends what is."
+            )
+        if kind == "output of a call":
+            return f"{name} is one of several results of a call: it computes nothing itself."
+        return ""
+
+    def alone(self, node: str) -> Why:
+        """Say why a node is a kernel by itself."""
+        numbers = self.find(node) or ()
+        group = self._group_of[numbers[0]]
+        members = self.verdicts.members(group.number)
+        if len(members) > len(numbers):
+            others = ", ".join(self.verdicts.names[n] for n in members if n not in numbers)
+            names = ", ".join(self.verdicts.kernels(members))
+            return Why(node, node, True, f"{node} is not alone: it is in {names or 'one group'} with {others}.")
+        if sentence := self.unfusable(node, numbers[0]):
+            return Why(node, node, False, sentence, considered=False)
+        refused = {n: self._about(numbers, n) for n in range(len(self.verdicts.names)) if n not in numbers}
+        last = [v for verdicts in refused.values() for v in verdicts[-1:] if v.verdict == "refused"]
+        if not last:
+            return Why(
+                node, node, False, f"{node} was never considered with any other: {self._around(members)}.", considered=False
+            )
+        rules = Counter(self.verdicts.words(v) for v in last)
+        rules_with_partners = [f"{rule} ({self._with(last, rule, numbers)})" for rule, _ in rules.most_common()]
+        sentence = f"{node} is alone: every fusion with it was refused. {' '.join(_firsts(self, last))}"
+        return Why(node, node, False, sentence, "; ".join(rules_with_partners), verdicts=Rows(map(self.row, last)))
+
+    def _around(self, members: tuple[int, ...]) -> str:
+        """Describe the neighbours of a node that no other could be fused with."""
+        before, after = (", ".join(self._calls(members, before=way)) for way in (True, False))
+        if not before and not after:
+            return "it touches no buffer that another node that could be fused touches"
+        read = f"what it reads is made by {before}" if before else ""
+        used = f"what it makes is read by {after}" if after else ""
+        return " and ".join(filter(None, (read, used))) + ", and nothing is fused with a call"
+
+    def _about(self, numbers: tuple[int, ...], other: int) -> list[Verdict]:
+        return self._between(numbers, (other,))
+
+    def _with(self, verdicts: Iterable[Verdict], rule: str, numbers: tuple[int, ...]) -> str:
+        """Name the partners that a rule refused."""
+        partners: dict[str, None] = {}
+        for v in verdicts:
+            if self.verdicts.words(v) == rule:
+                partner = v.second if set(self.verdicts.members(v.first)) & set(numbers) else v.first
+                partners[self.verdicts.name(partner)] = None
+        names = list(partners)
+        more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+        return "with " + ", ".join(names[:MOST_LISTED]) + more
+
+
+def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
+    """Return the sentence of each rule's first verdict."""
+    sentences: dict[str, str] = {}
+    for v in verdicts:
+        sentences.setdefault(str(v.rule), graph.reason(v))
+    return list(sentences.values())
+
+
+def kind_of(group: FinalNode, members: tuple[int, ...]) -> str:
+    """Classify a node after fusion: "fused", "alone", "extern", "nop", "foreach", "combo", "template" …"""
+    if group.kind == "ExternKernelSchedulerNode":
+        named = {"MultiOutput": "output of a call", "UserDefinedTritonKernel": "user's kernel"}
+        return "template" if group.template is not None else named.get(group.ir or "", "extern")
+    if group.kind == "ForeachKernelSchedulerNode" and group.combo:
+        return "combo"
+    if group.template is not None:
+        return "template"
+    return dict(KINDS).get(group.kind) or ("fused" if len(members) > 1 else "alone")
+
+
+# Requests --------------------------------------------------------------------------------------------------------------
+
+
+def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Sequence[Veto | Force]) -> list[Failure]:
+    """List a Failure for each Veto or Force that the scheduler did not fulfil, with the reason.
+
+    `events` are those of kind "fusion_wish". InputError, with the nearest names, for nodes that no graph has or no graph has
+    both of, and for a Veto on what is one scheduler node.
+    """
+    outcomes = [typed(FusionWish, event.data) for event in events]
+    failures = []
+    for number, request in enumerate(requests):
+        rows = [row for outcome in outcomes for row in outcome.rows if row.wish == number]
+        if not rows:
+            raise _not_in_one_graph(request, outcomes)
+        if isinstance(request, Veto) and any(row.same for row in rows):
+            raise InputError(
+                f"{request.first} and {request.second} are one scheduler node, for lowering computes one where the other reads "
+                "it: a Veto keeps apart what the scheduler would fuse"
+            )
+        if any(row.together is isinstance(request, Veto) for row in rows):
+            failures.append(_failure(trace, request))
+    return failures
+
+
+def _failure(trace: TraceData, request: Veto | Force) -> Failure:
+    if isinstance(request, Veto):
+        step, outcome = "veto", "in one kernel all the same"
+    else:
+        step, outcome = "force", "not one kernel all the same"
+    message = f"{request.first} and {request.second} are {outcome}. {_why_unfulfilled(trace, request)}"
+    return Failure("fusion", step, message.strip())
+
+
+def _not_in_one_graph(request: Veto | Force, outcomes: Sequence[FusionWish]) -> InputError:
+    names = {name for outcome in outcomes for name in outcome.names}
+    if not outcomes:
+        return InputError("a Veto or Force needs a graph that Inductor schedules, and there was none")
+    for name in (request.first, request.second):
+        if name not in names:
+            return unknown_name("scheduler node, buffer or FX node", name, names)
+    where = " ".join(filter(None, (request.frame, request.graph)))
+    return InputError(f"{request.first!r} and {request.second!r} are never in one graph{f' of {where}' if where else ''}")
+
+
+def _why_unfulfilled(trace: TraceData, request: Veto | Force) -> str:
+    """Say why the scheduler did not fulfil a request; "" if no verdict tells."""
+    graphs = [g for g in fusion_of(trace).graphs if g.find(request.first) is not None and g.find(request.second) is not None]
+    answers = [g.why(request.first, request.second) for g in graphs]
+    return next((why.sentence for why in answers if why.fused is isinstance(request, Veto)), "")
+
+
+def _distinct(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for names in lists for name in names))
+
+
+def _any(bits: Iterable[int]) -> int:
+    union = 0
+    for some in bits:
+        union |= some
+    return union
+
+
+@once
+def fusion_of(trace: TraceData) -> Fusion:
+    """The fusion verdicts of a trace, read when first asked for."""
+    return Fusion(trace)

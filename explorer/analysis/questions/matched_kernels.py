@@ -1,0 +1,183 @@
+"""Match the kernels and library calls of several traces by what they compute. Pure.
+
+Where Inductor compiled all of them, what a kernel computes are the values that its scheduler nodes store, which
+`comparison.Key` identifies in any trace. Else they are the lines of the program, in each graph. Kernels that share one of these,
+directly or through others, are one match. Bytes and seconds are those of all launches in one run of the code, None where they
+are not known of one launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from explorer.analysis.questions.call_lines import call_lines
+from explorer.analysis.questions.comparison import Comparison, Op
+from explorer.analysis.questions.costs import call_table, is_call, kernel_rows
+from explorer.analysis.questions.fusion import fusion_of
+from explorer.analysis.questions.joined_sets import joined
+from explorer.analysis.questions.kernel_bytes import traffic
+from explorer.analysis.questions.kernels import kernels_of
+from explorer.analysis.questions.rows import GroupRow
+from explorer.analysis.questions.source_lines import FirstLine, first_numbering
+from explorer.analysis.questions.user_lines import FORWARD, UserLine, compiled_kernels
+from explorer.model.trace_data import TraceData
+
+
+@dataclass(frozen=True)
+class MatchedKernel:
+    """A kernel or call of one trace: its text and line there, the values that it computes, the user's code, what it costs."""
+
+    name: str
+    graph: str
+    artifact: str
+    line: int
+    computes: Mapping[Hashable, str]
+    code: tuple[str, ...]
+    bytes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class KernelMatch:
+    """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
+
+    `what` is "not known" where no record says what one of them computes. It is too where no record says that of another kernel of
+    their graph, which could belong to them.
+    """
+
+    graph: str
+    what: str
+    code: tuple[str, ...]
+    kernels: tuple[tuple[MatchedKernel, ...], ...]
+
+
+def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
+    """List the matches, in the order of the first trace and then of the others."""
+    if all(comparison.scheduled) and all(map(_has_groups, comparison.traces)):
+        every = [tuple(_scheduled(t, ops)) for t, ops in zip(comparison.traces, comparison.scheduled, strict=True)]
+    else:
+        numbered = first_numbering(comparison.traces)
+        every = [tuple(_by_line(t, n, lines)) for n, (t, lines) in enumerate(zip(comparison.traces, numbered, strict=True))]
+    unknown = [frozenset(kernel.graph for kernel in of if not kernel.computes) for of in every]
+    return [_match(places, every, unknown, comparison.names) for places in _sharing(every)]
+
+
+def _has_groups(trace: TraceData) -> bool:
+    """Whether a record says which scheduler nodes each kernel of a trace computes; older ones do not."""
+    rows = [group for graph in fusion_of(trace).graphs for group in graph.groups()]
+    return bool(rows) and (any(group["kernels"] for group in rows) or not kernels_of(trace))
+
+
+def _match(
+    places: Sequence[tuple[int, int]],
+    every: Sequence[Sequence[MatchedKernel]],
+    unknown: Sequence[frozenset[str]],
+    names: Sequence[str],
+) -> KernelMatch:
+    """Describe a set of kernels that share values: what they have in common, and what differs.
+
+    `unknown` has the graphs of each trace with a kernel of which no record says what it computes.
+    """
+    kernels = tuple(tuple(of[at] for number, at in places if number == trace) for trace, of in enumerate(every))
+    members = [kernel for of in kernels for kernel in of]
+    graph, code = members[0].graph, tuple(dict.fromkeys(line for kernel in members for line in kernel.code))
+    may_be_theirs = any(not mine and graph in graphs for mine, graphs in zip(kernels, unknown, strict=True))
+    known = all(kernel.computes for kernel in members) and not may_be_theirs
+    return KernelMatch(graph, _what(kernels, names) if known else "not known", code, kernels)
+
+
+def _what(kernels: Sequence[Sequence[MatchedKernel]], names: Sequence[str]) -> str:
+    """Say what differs between the kernels of each trace that are matched."""
+    present = [name for name, of in zip(names, kernels, strict=True) if of]
+    if len(present) < len(names):
+        return f"only in {', '.join(present)}"
+    if max(map(len, kernels)) > 1:
+        return "split"
+    first, *others = ([dict(kernel.computes) for kernel in of] for of in kernels)
+    return "same" if all(other == first for other in others) else "values differ"
+
+
+def _sharing(every: Sequence[Sequence[MatchedKernel]]) -> list[list[tuple[int, int]]]:
+    """The kernels that share what they compute, each as (trace, number)."""
+    places = [(trace, number) for trace, kernels in enumerate(every) for number in range(len(kernels))]
+    by_value: dict[Hashable, list[tuple[int, int]]] = {}
+    for trace, number in places:
+        for value in every[trace][number].computes:
+            by_value.setdefault(value, []).append((trace, number))
+    # each kernel is also a set of its own, so that one of which no record says what it computes is listed too
+    return joined([*([place] for place in places), *by_value.values()])
+
+
+# By Inductor's scheduler -------------------------------------------------------------------------------------------------
+
+
+def _scheduled(trace: TraceData, ops: Iterable[Op]) -> Iterator[MatchedKernel]:
+    """The kernels and calls that Inductor made of the groups of a trace's scheduler nodes."""
+    of_group: dict[tuple[str, str, str], list[Op]] = {}
+    for op in ops:
+        of_group.setdefault(op.group, []).append(op)
+    kernels: dict[tuple[str, str, str], list[Op]] = {}
+    calls: list[tuple[GroupRow, list[Op]]] = []
+    for group in (group for graph in fusion_of(trace).graphs for group in graph.groups()):
+        members = of_group.get((group["frame"], group["graph"], group["name"]), [])
+        if is_call(group):
+            calls.append((group, members))
+        for name in () if is_call(group) else group["kernels"]:
+            kernels.setdefault((group["frame"], group["graph"], name), []).extend(members)
+    yield from _generated(trace, kernels)
+    yield from _called(trace, calls)
+
+
+def _generated(trace: TraceData, members: Mapping[tuple[str, str, str], Sequence[Op]]) -> Iterator[MatchedKernel]:
+    for kernel, row in zip(kernels_of(trace), kernel_rows(trace), strict=True):
+        a = kernel.artifact
+        ops = members.get((a.frame, a.graph, kernel.name), ())
+        moved = _sum(row["read"], row["written"])
+        yield MatchedKernel(kernel.name, FORWARD.get(a.graph, a.graph), a.id, 0, _values(ops), _codes(ops), moved, row["seconds"])
+
+
+def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) -> Iterator[MatchedKernel]:
+    """The library calls, each on its line of the output code where that is known."""
+    costs = {(row["frame"], row["graph"], row["node"]): row for row in call_table(trace)}
+    kernels = {(k.artifact.frame, k.artifact.graph, k.name) for k in kernels_of(trace)}
+    lines = call_lines(trace)
+    grouped: dict[tuple[str, str, str], list[tuple[GroupRow, Sequence[Op]]]] = {}
+    for group, ops in calls:
+        grouped.setdefault((group["frame"], group["graph"], group["call"]), []).append((group, ops))
+    for (frame, graph, name), members in grouped.items():
+        if (frame, graph, name) in kernels:
+            continue
+        for group, ops in members:
+            cost = costs[frame, graph, group["name"]]
+            moved, place = _sum(cost["read"], cost["written"]), lines[frame, graph, group["name"]]
+            yield MatchedKernel(name, FORWARD.get(graph, graph), *place, _values(ops), _codes(ops), moved, cost["seconds"])
+
+
+def _values(ops: Iterable[Op]) -> dict[Hashable, str]:
+    return {op.key: op.computed_from for op in ops}
+
+
+def _codes(ops: Iterable[Op]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(op.key.code for op in ops if op.key.code))
+
+
+def _sum(read: int | None, written: int | None) -> int | None:
+    return None if read is None or written is None else read + written
+
+
+# By the lines of the program ---------------------------------------------------------------------------------------------
+
+
+def _by_line(trace: TraceData, number: int, first: Mapping[UserLine, FirstLine]) -> Iterator[MatchedKernel]:
+    """The kernels of a trace by the lines that they compute, as the first trace that has them numbers them."""
+    moved = {(kernel.artifact.id, kernel.lines): _sum(size.read, size.written) for kernel, size in traffic(trace)}
+    for kernel in compiled_kernels(trace):
+        a, lines = kernel.artifact, [first.get(line, FirstLine(line, number)) for line in kernel.user_lines]
+        computes: dict[Hashable, str] = {(kernel.graph, line): "" for line in lines}
+        code = tuple(line.code for line, _ in lines)
+        at = kernel.lines[0] if kernel.lines else 0
+        yield MatchedKernel(kernel.name, kernel.graph, a.id, at, computes, code, moved.get((a.id, kernel.lines)))
+
+
+__all__ = ["KernelMatch", "MatchedKernel", "matched_kernels"]

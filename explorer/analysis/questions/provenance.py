@@ -1,0 +1,168 @@
+"""Follow links from one line to every related line, with the route. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+
+from explorer.analysis.questions.link_index import Bits, Chosen, Index, Ways, index, index_around
+from explorer.errors import InputError, unknown_name
+from explorer.model.trace_data import TraceData
+from explorer.model.values import COARSE, Plain, Rows, once
+from explorer.stages.fx_graph import node_lines
+from explorer.stages.program_names import is_inside
+
+Route = tuple[str, ...]
+
+
+class Reached:
+    """The places that a walk from `start` came to: lines by artifact, and by artifact and route.
+
+    A line of `start` that no link names is in no set; it leads nowhere.
+    """
+
+    def __init__(self, index: Index, start: Mapping[str, Iterable[int]]) -> None:
+        self._index = index
+        self._start = {artifact: tuple(sorted(set(lines))) for artifact, lines in start.items()}
+        self.known: dict[str, Bits] = {}
+        self.groups: dict[tuple[str, Route], Bits] = {}
+        for artifact, lines in self._start.items():
+            if artifact in index.lines:
+                self.add(artifact, index.lines[artifact].bits(lines), ())
+
+    def lacking(self, artifact: str, lines: Bits) -> Bits:
+        """Return the lines that are not reached yet."""
+        return lines & ~self.known.get(artifact, 0)
+
+    def add(self, artifact: str, lines: Bits, route: Route) -> None:
+        """Add lines that are not reached yet."""
+        self.known[artifact] = self.known.get(artifact, 0) | lines
+        self.groups[artifact, route] = self.groups.get((artifact, route), 0) | lines
+
+    def merge(self, other: Reached) -> None:
+        """Add the lines that only another walk reached."""
+        for (artifact, route), lines in other.groups.items():
+            if new := self.lacking(artifact, lines):
+                self.add(artifact, new, route)
+
+    def rows(self) -> Iterator[tuple[str, Route, tuple[int, ...]]]:
+        """Yield artifact, route and lines of each group that was reached, the nearest first; the start has the route ()."""
+        yield from ((artifact, (), lines) for artifact, lines in self._start.items() if lines)
+        for (artifact, route), lines in self.groups.items():
+            if route:
+                yield artifact, route, self._index.lines[artifact].of(lines)
+
+    def by_artifact(self) -> dict[str, set[int]]:
+        """The lines of each artifact, those of the start included."""
+        lines_by_artifact = {artifact: set(self._index.lines[artifact].of(bits)) for artifact, bits in self.known.items()}
+        for artifact, lines in self._start.items():
+            lines_by_artifact.setdefault(artifact, set()).update(lines)
+        return lines_by_artifact
+
+
+def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
+    """Every place linked to a line: what it came from, and then all that came from the same origin.
+
+    A route goes down to origins first and then only up, so that two lines are related when they share an origin,
+    not when some third line mixes two. The calls that led to an origin and the wholes that a line is part of (`WHOLES`: its
+    scheduler node, its kernel) are shown, but what else was called from there, and the whole's other parts, are not
+    related: they are only when the call or the whole is the chosen line.
+    """
+    reached = walk(index_around(trace, artifact_id), {artifact_id: (line,)})
+    return _rows(trace, (place for place in reached.rows() if place[1]))  # without the line itself
+
+
+def walk(index: Index, start: Mapping[str, Iterable[int]]) -> Reached:
+    """Find all places related to any of the given lines, these lines included."""
+    reached = _reach(_reach(Reached(index, start), index.origins), index.results)
+    reached.merge(_reach(Reached(index, start), index.from_wholes))
+    reached.merge(_reach(Reached(index, start), index.to_wholes))
+    return reached
+
+
+def _reach(reached: Reached, ways: Ways) -> Reached:
+    """Follow the links that the walk may take from every reached place, nearest first."""
+    known, groups = reached.known, reached.groups
+    queue = deque((artifact, lines, route, ways.start) for (artifact, route), lines in groups.items())
+    while queue:
+        here, lines, route, steps = queue.popleft()
+        chosen = Chosen(lines)
+        for ends in steps.get(here, ()):
+            if not lines & ends.begin:  # most have none of the lines
+                continue
+            there = ends.there
+            before = known.get(there, 0)
+            lacking = ends.all & ~before
+            if lacking and (new := ends.of(chosen, lacking)):
+                known[there] = before | new
+                key = there, (*route, ends.how)
+                groups[key] = groups[key] | new if key in groups else new
+                onward = ways.after_whole if ends.whole else ways.after_other
+                if there in onward:
+                    queue.append((there, new, key[1], onward))
+    return reached
+
+
+def _rows(trace: TraceData, reached: Iterable[tuple[str, Route, tuple[int, ...]]]) -> Rows:
+    """What was reached as rows, in the trace's order."""
+    order = _order(trace)
+    coarse: dict[Route, bool] = {}
+    places: list[tuple[int, Mapping[str, Plain]]] = []
+    for artifact, route, lines in reached:
+        if artifact not in order:  # a stage of the caller's own may link to what is not there
+            continue
+        if route not in coarse:
+            coarse[route] = not COARSE.isdisjoint(route)
+        number, stage = order[artifact]
+        row = {"artifact": artifact, "stage": stage, "lines": lines, "route": route, "coarse": coarse[route]}
+        places.append((number, row))
+    places.sort(key=itemgetter(0))
+    return Rows([row for _, row in places])
+
+
+@once
+def _order(trace: TraceData) -> dict[str, tuple[int, str]]:
+    """The place of each artifact in the trace, and its stage."""
+    return {a.id: (n, a.stage) for n, a in enumerate(trace.artifacts)}
+
+
+def follow_module(trace: TraceData, path: str) -> Rows:
+    """Find every place linked to a node of an nn.Module or of its submodules, by the nodes' module paths.
+
+    InputError, with the nearest paths, if no node is in that module.
+    """
+    paths = {str(node["module"]) for a in trace.artifacts for node in (*a.nodes, *a.inner) if node.get("module")}
+    if not paths:
+        raise InputError(f"no node of this trace is in an nn.Module, so there is nothing to follow for {path!r}")
+    inside = {name for name in paths if is_inside(name, path)} if path.strip(".") else set()
+    if not inside:
+        raise unknown_name("module of this trace", path, paths)
+    start: dict[str, list[int]] = {}
+    for artifact in trace.artifacts:
+        nodes = (*artifact.nodes, *artifact.inner)
+        named = [n["name"] for n in nodes if n.get("module") in inside]
+        if named:
+            lines = node_lines(artifact)
+            start[artifact.id] = [lines[name] for name in named if name in lines]
+    links = index(trace)
+    return _rows(trace, _reach(Reached(links, start), links.to_wholes).rows())
+
+
+def origins(trace: TraceData, artifact_id: str, lines: Iterable[int]) -> dict[str, set[int]]:
+    """Return the lines of each artifact that some lines come from, these included; calls and wholes are left aside."""
+    links = index_around(trace, artifact_id)
+    return _reach(Reached(links, {artifact_id: lines}), links.origins).by_artifact()
+
+
+def made_of(trace: TraceData, artifact_id: str, line: int) -> dict[str, set[int]]:
+    """Return the lines of each artifact that come from one line, this one included; calls and wholes are left aside."""
+    links = index_around(trace, artifact_id)
+    return _reach(Reached(links, {artifact_id: (line,)}), links.results).by_artifact()
+
+
+def from_sources(trace: TraceData, *, wholes: bool = False) -> dict[str, set[int]]:
+    """Return the lines of each artifact that come from a user line."""
+    sources = {a.id: range(1, len(a.lines) + 1) for a in trace.find("source")}
+    links = index(trace)
+    return _reach(Reached(links, sources), links.to_wholes if wholes else links.results).by_artifact()

@@ -1,0 +1,115 @@
+"""Summarise a trace: its counts, one row per stage, what changed there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from explorer.analysis.questions.compiles import COMPILES
+from explorer.analysis.questions.tables import functions, graph_breaks, table
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain
+from explorer.stages import stage_of
+from explorer.stages.torch_compile.cache import ARTIFACT
+
+
+def described(trace: TraceData) -> str:
+    """Describe a trace for a terminal: counts, stages, assumptions, cache hits and failures."""
+    head = f"<Trace of {trace.meta.get('name', '?')} for {target_words(trace) or '?'}: {counts(trace)}>"
+    assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
+    notice = cache_notice(trace)
+    cached = f"\nfrom a cache: {notice}" if notice else ""
+    failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
+    return f"{head}\n{stage_table(trace)}{assumed}{cached}{failures}"
+
+
+def target_words(trace: TraceData) -> str:
+    """Say what a trace is for; of a recording that left the device to each call, that it did."""
+    target = str(trace.meta.get("target") or "")
+    return "the device of each call" if target == "auto" else target
+
+
+def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
+    """Yield summary rows for stages that failed and have no artifact."""
+    held = {a.stage for a in trace.artifacts}
+    for stage in dict.fromkeys(f.stage for f in trace.failures if f.stage not in held):
+        failures = "; ".join(str(f) for f in trace.failures if f.stage == stage)
+        empty = {"frame": "", "stage": stage, "graph": "", "count": 0, "lines": 0, "seconds": None, "changes": ""}
+        yield {**empty, "failures": failures}
+
+
+def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
+    """Yield one row per stage of a graph: number of texts and lines, seconds, changes, failures."""
+    several: dict[tuple[str, str, str], list[Artifact]] = {}
+    for a in trace.artifacts:
+        several.setdefault((a.frame, a.stage, a.graph), []).append(a)
+    order = {frame: number for number, frame in enumerate(trace.frames)}
+    for frame, stage, graph in sorted(several, key=lambda key: order.get(key[0], -1)):
+        group = several[frame, stage, graph]
+        seconds = [a.seconds for a in group if a.seconds is not None]
+        yield {
+            "frame": frame,
+            "stage": stage,
+            "graph": graph,
+            "count": len(group),
+            "lines": sum(a.line_count for a in group),
+            "seconds": sum(seconds) if seconds else None,
+            "changes": stage_of(trace, stage).summary(group),
+            "failures": "; ".join(str(f) for f in trace.failures if f.stage == stage),
+        }
+
+
+def cache_notice(trace: TraceData) -> str:
+    """Say which frames came from a cache, what was not seen of them, and how to see it; "" where all were compiled."""
+    missing: dict[str, None] = {}
+    frames: dict[str, None] = {}
+    has_artifacts = False
+    for row in table(trace, "cache"):
+        if row["not_seen"]:
+            has_artifacts = has_artifacts or row["cache"] == ARTIFACT
+            frames[row["frame"]] = None
+            missing.update(dict.fromkeys(row["not_seen"]))
+    if not frames:
+        return ""
+    named = [frame for frame in frames if frame] if len(frames) < 4 else [f"{len(frames)} frames"]
+    which, were = " and ".join(named) or "a graph", "were" if len(frames) > 1 else "was"
+    target = str(trace.meta.get("target") or "auto")
+    machine = "" if target in ("auto", "cpu", "cuda") else f", which is for this machine and not for {target}"
+    return (
+        f"{which} {were} loaded, not compiled, so not seen: {', '.join(missing)}; graphs, output code and kernels have only the "
+        "links that the cached texts state. record(fresh=True) compiles again and shows all"
+        f"{f', except what CompiledArtifact.load loads{machine}' if has_artifacts else ''}"
+    )
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a message, with "…" if more follow."""
+    head, _, rest = text.partition("\n")
+    return f"{head} …" if rest.strip() else head
+
+
+def counts(trace: TraceData) -> str:
+    """Count what a trace has, as "2 frames, 1 graph break, 3 kernels"; leave out zeros."""
+    compiled = [f for f in functions(trace) if f["compiled"]]
+    numbers = {
+        "frame": len(compiled),
+        "graph break": len(graph_breaks(trace)),
+        "recompile": len(trace.find("recompile")),
+        "kernel": len(trace.find("kernel")),
+        "assumption": len(table(trace, "assumption")),
+        "failure": sum(failure.stage != COMPILES for failure in trace.failures),
+    }
+    return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"
+
+
+def stage_table(trace: TraceData) -> str:
+    """Return the summary as fixed-width text for a terminal."""
+    head = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
+    rows = [head]
+    for row in summary_rows(trace):
+        seconds = "" if row["seconds"] is None else f"{row['seconds']:.3f}"
+        change = row["changes"] if len(row["changes"]) <= 60 else row["changes"][:57] + "…"
+        rows.append((row["frame"], row["stage"], row["graph"], str(row["count"]), str(row["lines"]), seconds, change))
+    widths = [max(len(r[i]) for r in rows) for i in range(len(head) - 1)]
+    right = {3, 4, 5}
+    cells = [[c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=False))] for r in rows]
+    return "\n".join("  ".join([*c, r[-1]]).rstrip() for c, r in zip(cells, rows, strict=True))

@@ -1,0 +1,122 @@
+"""The tables of a trace: guards, graph breaks, passes, caches … Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import get_args, get_type_hints
+
+from explorer.analysis.questions.rows import FunctionRow
+from explorer.model.artifacts import ARTIFACTS, GraphBreak, Source
+from explorer.model.records import keys_of, typed
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain, Rows
+from explorer.stages import stage_of
+from explorer.stages.dynamo import graph_break
+from explorer.stages.fx_graph import OPERATOR_COUNTS
+from explorer.stages.fx_graph import operator_counts as counts_of
+from explorer.stages.inductor import fx_pass
+
+
+def table(trace: TraceData, stage: str) -> Rows:
+    """The rows of a stage in every frame, as the stage itself has them."""
+    rows = stage_of(trace, stage).rows
+    return Rows(({"frame": a.frame, **row} for a in trace.find(stage) for row in rows(a, trace)), _columns(trace, stage))
+
+
+def _columns(trace: TraceData, stage: str) -> tuple[str, ...]:
+    """The columns of a stage's table: its own, or what its artifacts hold; () where neither says them."""
+    if own := stage_of(trace, stage).columns:
+        return ("frame", *own)
+    return _columns_held(stage)
+
+
+@cache
+def _columns_held(stage: str) -> tuple[str, ...]:
+    kind = ARTIFACTS.get(stage)
+    hint = get_type_hints(kind).get("rows") if kind is not None else None
+    return ("frame", *keys_of(get_args(hint)[0])) if hint is not None else ()
+
+
+def functions(trace: TraceData) -> Rows:
+    """One row per function that Dynamo compiled, and per resume function: name, frame, whether it was compiled."""
+    return Rows(compiled_functions(trace), FunctionRow.__annotations__)
+
+
+def compiled_functions(trace: TraceData) -> Iterator[FunctionRow]:
+    """Yield the rows of `functions`."""
+    for artifact in trace.find("source"):
+        source = typed(Source, artifact.data)
+        if not source.inlined:
+            yield {
+                "frame": artifact.frame,
+                "qualname": source.qualname,
+                "file": source.file,
+                "first_line": source.first_line,
+                "compiled": source.compiled,
+                "resume": source.resume,
+            }
+
+
+def graph_breaks(trace: TraceData) -> Rows:
+    """One row per graph break: its first frame, reason, explanation, hints, user file and line, all frames.
+
+    A break in a function with several callers ends each frame that reaches it; `frames` lists them all.
+    """
+    breaks: dict[tuple[str, str, int], tuple[str, GraphBreak, list[str]]] = {}
+    for a in trace.find("graph_break"):
+        data = typed(GraphBreak, a.data)
+        _, _, frames = breaks.setdefault((data.reason, data.file, data.line), (a.frame, data, []))
+        if a.frame not in frames:
+            frames.append(a.frame)
+    rows = ({"frame": first, **graph_break.row_of(data), "frames": tuple(frames)} for first, data, frames in breaks.values())
+    return Rows(rows, ("frame", *graph_break.COLUMNS, "frames"))
+
+
+def symbols(trace: TraceData) -> Rows:
+    """One row a dynamic size."""
+    return table(trace, "symbol").where(what="created")
+
+
+def idle_passes(trace: TraceData) -> Rows:
+    """One row an FX pass that ran and changed nothing, in a round that changed something."""
+    rows = ({"frame": a.frame, **row} for a in trace.find(fx_pass.STAGE.name) for row in fx_pass.idle_rows(a))
+    return Rows(rows, ("frame", *fx_pass.IDLE_COLUMNS))
+
+
+def operator_counts(trace: TraceData) -> Rows:
+    """One row per graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, in all and by name.
+
+    The graphs are those of the trace, from Dynamo's to the scheduler's loop bodies before and after fusion.
+    """
+    return Rows((row for a in trace.artifacts for row in counts_of(a)), OPERATOR_COUNTS)
+
+
+def decompositions(trace: TraceData) -> Rows:
+    """One row per decomposed operator of a graph: the operator, its new nodes, and the decomposition's place.
+
+    `site` is "file:line function" of the Python decomposition, "" for operators that ATen itself decomposes.
+    """
+    groups: dict[tuple[str, str, str, str], list[str]] = {}
+    for a in (*trace.find("joint"), *trace.find("forward"), *trace.find("backward")):
+        for node in a.nodes:
+            if "decomposition" in node:
+                groups.setdefault((a.frame, a.graph, node["original"], node["decomposition"]), []).append(node["name"])
+    rows = ({"frame": f, "graph": g, "operator": o, "nodes": tuple(n), "site": s} for (f, g, o, s), n in groups.items())
+    return Rows(rows, ("frame", "graph", "operator", "nodes", "site"))
+
+
+def code_flow(trace: TraceData) -> Rows:
+    """One row per artifact: the function of PyTorch or triton that made it, its place, and the call path."""
+    return Rows((_flow_row(a) for a in trace.artifacts if a.path), FLOW)
+
+
+#: The keys of the rows of `code_flow`.
+FLOW = ("frame", "stage", "graph", "function", "file", "line", "seconds", "calls")
+
+
+def _flow_row(a: Artifact) -> dict[str, Plain]:
+    file, line, function = a.path[-1]
+    calls = tuple(f"{f}:{n} {name}" for f, n, name in a.path)
+    key = {"frame": a.frame, "stage": a.stage, "graph": a.graph}
+    return {**key, "function": function, "file": file, "line": line, "seconds": a.seconds, "calls": calls}

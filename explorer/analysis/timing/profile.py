@@ -1,0 +1,73 @@
+"""Read a profile into a trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from explorer.analysis.timing.joined import joined
+from explorer.analysis.timing.measured_kernels import profile_of_rows
+from explorer.analysis.timing.run_times import run_times
+from explorer.analysis.timing.sources import timeline_of
+from explorer.analysis.timing.timeline import Timeline, own_by_name
+from explorer.errors import InputError
+from explorer.model.artifacts import Profile, RunTimes
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Event, Rows
+from explorer.stages.replay import extended, rendered
+from explorer.stages.torch_compile.profile import UNJOINED
+
+T = TypeVar("T", bound=TraceData)
+
+#: The most names of a profile that a message lists.
+MOST = 5
+
+
+def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
+    """Return the trace with a profile in place of the one that it may have; see `Trace.with_profile`.
+
+    With `or_bare` a profile that has nothing of the trace leaves it without one, in place of the InputError.
+    """
+    if isinstance(source, Rows):
+        return _with(trace, profile_of_rows(trace, source))
+    timeline = timeline_of(source)
+    profile, times = joined(trace, timeline), run_times(trace, timeline)
+    nothing = all(row.kind == UNJOINED for row in profile.rows)
+    if nothing and not times.exchanges and not or_bare:
+        raise InputError(_nothing_joined(trace, timeline, profile))
+    return _with(trace, None if nothing else profile, times)
+
+
+def _with(trace: T, profile: Profile | None, times: RunTimes | None = None) -> T:
+    """The trace with a profile's texts, in place of those of another profile."""
+    bare = _without_profile(trace)
+    events = [Event(kind="profile", time=0.0, data=profile)] if profile else []
+    if times is not None and times.calls:
+        events.append(Event(kind="run_times", time=0.0, data=times))
+    return extended(bare, list(rendered(bare, events)))
+
+
+def _without_profile(trace: T) -> T:
+    """The trace without the profile that was read in before."""
+    old = {artifact.id for stage in ("profile", "run_times") for artifact in trace.find(stage)}
+    if not old:
+        return trace
+    artifacts: tuple[Artifact, ...] = tuple(a for a in trace.artifacts if a.id not in old)
+    return replace(trace, artifacts=artifacts, links=tuple(link for link in trace.links if not {link.source, link.target} & old))
+
+
+def _nothing_joined(trace: TraceData, timeline: Timeline, profile: Profile) -> str:
+    """Say that nothing of a profile is of this trace, what it has, and what to do."""
+    kernels = [a.kernel for a in trace.find("kernel")]
+    if not kernels and not trace.find("output_code"):
+        return "the profile cannot be joined: the trace has no generated code whose times it could have"
+    longest = sorted(own_by_name(timeline).items(), key=lambda pair: -pair[1])
+    has = ", ".join(name for name, _ in longest[:MOST]) or "nothing that took time"
+    why = f"the profile has {has}; the trace has {', '.join(kernels[:MOST]) or 'library calls only'}"
+    cpp = not timeline.gpu and any(a.language == "cpp" for a in trace.find("kernel"))
+    hint = (
+        "trace and profile with options={'cpp.enable_kernel_profile': True}, which has C++ kernels write their names"
+        if cpp
+        else "profile a few calls of the same function, compiled with the same options and shapes"
+    )
+    return f"nothing of the profile is a kernel or library call of this trace: {why}; {hint}"

@@ -1,0 +1,339 @@
+"""Run Inductor's code for an absent GPU on the CPU: the wrapper as it is, its kernels interpreted.
+
+In place of the code for the GPU Dynamo calls the graph on the CPU. Inside `interpreted` it runs what
+was compiled: AOTAutograd's own wrappers, and in them Inductor's module, whose text is executed. Tensors are the CPU's;
+torch's questions about the device are answered as while compiling, ATen's operators run on the CPU.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from explorer.capture.absent.absent_gpu import pretending
+from explorer.capture.absent.cuda_on_cpu import on_the_cpu
+from explorer.capture.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
+from explorer.capture.interpret.interpreter import WAITS, Interpreter, interpreting
+from explorer.capture.observe.patch import Guard, added, guard_here, guarded, guarding, replaced
+from explorer.capture.observe.versions import inside_compile_fx
+from explorer.errors import InputError
+from explorer.model.integers import value_of
+from explorer.model.syntax import parsed
+from explorer.model.values import Plain
+
+if TYPE_CHECKING:
+    from explorer.reference.gpus.figures import Target
+
+#: How a kernel or wrapper draws random numbers.
+RANDOM = ("tl.rand", "tl.randn", "tl.randint", "tl.philox", "triton_helpers.rand", "inductor_seeds", "aten.randint.", "bernoulli")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Inductor's module for one graph: its text, its constants, and the values that its symbols had while compiling."""
+
+    text: str
+    file: str
+    target: Target
+    constants: Mapping[str, Any]
+    sizes: Mapping[str, int]
+    replacements: dict[str, list[Callable[[Any], Any]]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def replayed(self) -> bool:
+        """Never: it is interpreted, and no CUDA graph is made."""
+        return False
+
+    def replace(self, name: str, replacement: Callable[[Any], Any]) -> Callable[[], None]:
+        """Put something else in the place of a name of the module wherever it is executed: see `splice.wrappers.Wrapper`."""
+        if not re.search(rf"^(?:{re.escape(name)} = |(?:from \S+ )?import (?:.*\b)?{re.escape(name)}$)", self.text, re.MULTILINE):
+            raise InputError(f"the output code {self.file} has no {name!r}")
+        of_name = self.replacements.setdefault(name, [])
+        of_name.append(replacement)
+        return lambda: of_name.remove(replacement)
+
+    def __call__(self, args: Any) -> Any:
+        """Run the module's `call` in the interpreter."""
+        return _wrappers_here().call(self, args)
+
+    def in_place_of_another(self, args: Any) -> Any:
+        """Run the module's `call` where the interpreter has begun to run another module for the same GPU."""
+        return _wrappers_here()._space(self)["call"](args)
+
+    @property
+    def random(self) -> bool:
+        """Whether the code draws random numbers, which differ from eager's."""
+        return any(name in self.text for name in RANDOM) or "dropout" in self.text
+
+
+class Compiled:
+    """The callable that AOTAutograd returned for one of Dynamo's graphs, with Inductor's code in it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+
+@dataclass
+class Generated:
+    """All code generated for an absent GPU in one trace. The trace keeps it alive; Dynamo's cache does not."""
+
+    codes: list[Code] = field(default_factory=list)
+    compiled: list[Compiled] = field(default_factory=list)
+
+    def in_place_of(self, graph: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what Dynamo calls for a graph: the graph itself, or the generated code in a thread that interprets.
+
+        Dynamo keeps it as long as the program's own function lives, so that what was compiled, which lives as long as the
+        trace, is not kept by it.
+        """
+        self.compiled.append(Compiled(function))
+        found = weakref.ref(self.compiled[-1])
+
+        def generated(*args: Any) -> Any:
+            """Run the generated code; InputError if its trace is gone."""
+            compiled = found()
+            if compiled is None:
+                raise InputError("the trace that this code was generated for is gone")
+            return compiled.function(*args)
+
+        losses = guard_here().losses
+        with guarding(Guard(lambda: _HERE.wrappers is not None, {} if losses is None else losses, essential=True)):
+            return guarded(graph, lambda _: generated, "generated")
+
+
+#: Why generated code is not interpreted where Dynamo would compile, before any of it ran and after.
+COMPILED_ANEW = (
+    "the function would be compiled anew: it does not do what it did when it was traced, or torch._dynamo.reset() dropped what "
+    "was compiled; trace it again"
+)
+COMPILED_ANEW_LATER = (
+    "the function would be compiled anew after a part of it ran: a number that it took from a tensor, as by .item(), is not to "
+    "the last bit the one that it was traced with, or it does not do what it did then; check the functions on both sides of the "
+    "graph break"
+)
+
+
+class _Here(threading.local):
+    """This thread's interpreter of generated code; None in a thread that does not interpret."""
+
+    wrappers: Wrappers | None = None
+
+
+_HERE = _Here()
+
+
+def _wrappers_here() -> Wrappers:
+    """This thread's interpreter; RuntimeError in a thread that does not interpret."""
+    if _HERE.wrappers is None:
+        raise RuntimeError("this code was compiled for a GPU you don't have")
+    return _HERE.wrappers
+
+
+@contextmanager
+def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Replace `compile_fx`, and what it calls itself: a backend of the user's own may have imported the function before."""
+    from torch._inductor import compile_fx
+
+    with ExitStack() as stack:
+        for name in ("compile_fx", *inside_compile_fx()):
+            stack.enter_context(replaced(compile_fx, name, make))
+        yield
+
+
+@contextmanager
+def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
+    """Run the generated code of a function traced for an absent GPU, in this thread, inside the block.
+
+    `progress` is told how far each kernel is. InputError if Dynamo would have to compile anew in this thread.
+    """
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise InputError(COMPILED_ANEW_LATER if wrappers.spaces else COMPILED_ANEW)
+
+    with guarding(Guard()), ExitStack() as stack:
+        wrappers = Wrappers(stack.enter_context(interpreting(progress)))
+        stack.enter_context(compile_fx_replaced(lambda _: refuse))
+        outer, _HERE.wrappers = _HERE.wrappers, wrappers
+        try:
+            yield wrappers
+        except BackendCompilerFailed as error:
+            if isinstance(error.inner_exception, InputError):
+                raise error.inner_exception from None
+            raise
+        finally:
+            _HERE.wrappers = outer
+
+
+@dataclass
+class Wrappers:
+    """Inductor's modules, each executed once, and the interpreter of their kernels."""
+
+    interpreter: Interpreter
+    spaces: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def call(self, code: Code, args: Any) -> Any:
+        """Run the module's `call` on CPU tensors."""
+        with pretending(code.target), on_the_cpu(code.target.device):
+            return self._space(code)["call"](args)
+
+    def space(self, code: Code) -> Mapping[str, Any]:
+        """The names of a module: its kernels can be launched one by one."""
+        with pretending(code.target), on_the_cpu(code.target.device):
+            return self._space(code)
+
+    def _space(self, code: Code) -> dict[str, Any]:
+        if id(code) not in self.spaces:
+            self.spaces[id(code)] = self._executed(code)
+        return self.spaces[id(code)]
+
+    def _executed(self, code: Code) -> dict[str, Any]:
+        """Execute the module and return its names; it allocates the GPU's tensors on the CPU."""
+        import torch
+        from torch._inductor.async_compile import AsyncCompile
+
+        if "AtenTensorHandle" in code.text:
+            raise InputError(
+                "the wrapper is in C++, which is compiled for its GPU and runs only there: check a trace without cpp_wrapper, "
+                "whose kernels are the same"
+            )
+
+        def triton(self_: Any, name: str, source: str, device_str: str = "cuda") -> Kernel:
+            return Kernel.of(name, source, code.target, self)
+
+        space: dict[str, Any] = {"__name__": "explorer_wrapper", "__file__": code.file}
+        with ExitStack() as stack:
+            stack.enter_context(replaced(AsyncCompile, "triton", lambda _: triton))
+            stack.enter_context(added(torch._C, f"_{code.target.device}_getCurrentRawStream", lambda index: 0))
+            exec(compile(code.text, code.file, "exec"), space)
+        space.update({**code.constants, **_allocators(space)})
+        for name, replacements in code.replacements.items():
+            for replacement in replacements:
+                space[name] = replacement(space[name])
+        return space
+
+
+def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
+    """Allocation functions for the CPU. They fill floats with NaN, so that elements no kernel writes are seen."""
+    import torch
+
+    on_cpu = space["empty_strided_cpu"]
+
+    def empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+        made = on_cpu(size, stride, dtype)
+        return made.fill_(math.nan) if dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16) else made
+
+    allocators = ("empty_strided_cuda", "empty_strided_xpu", "empty_strided_cpu_pinned")
+    return {name: empty_strided for name in allocators if name in space}
+
+
+@dataclass
+class Kernel:
+    """A generated Triton kernel that the wrapper calls, with the config that its ladder shows."""
+
+    name: str
+    function: Any
+    config: Any
+    names: tuple[str, ...]
+    constants: Mapping[str, Any]
+    about: Mapping[str, Any]
+    wrappers: Wrappers | None
+    triton_meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        name: str, source: str, target: Target, wrappers: Wrappers | None, config: Mapping[str, Plain] | None = None
+    ) -> Kernel:
+        """The kernel that a source defines, with the first of its configs or with `config`; InputError if it defines none."""
+        from explorer.capture.ladder.ladder import (
+            autotuner,
+            choose,
+            execute_source,
+            inductor_heuristics_for,
+            lines_of,
+            triton_driver_of,
+        )
+
+        file = f"{name}.py"
+        with triton_driver_of(target), inductor_heuristics_for(target), lines_of(file, source):
+            tuner = autotuner(execute_source(source, name, file), name)
+        chosen = choose(tuner.configs, config)
+        constants = {**tuner.triton_meta.get("constants", {}), **chosen.kwargs}
+        declared = {p.name for p in tuner.fn.params if p.is_constexpr}
+        left_out = (declared & set(constants)) | {k for k, v in constants.items() if v is None and k not in declared}
+        left_out -= {k for k in tuner.triton_meta.get("signature", {}) if k not in declared}
+        names = (*(a for a in tuner.fn.arg_names if a not in left_out), *tuner.inductor_meta.get("extra_launcher_args", ()))
+        return Kernel(name, tuner.fn, chosen, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
+
+    def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
+        """The launch grid that Inductor computes from the arguments; InputError where it has none for the config.
+
+        The grids of a kernel of the user's own are computed for its configs alone. Warps and stages change no grid.
+        """
+        from torch._inductor.runtime.triton_heuristics import GridExpr
+
+        about, sizes = dict(self.about), self.config.kwargs
+        if grids := about.get("precomputed_grids"):
+            alike = [{**one, "config": {k: v for k, v in one["config"].items() if k in sizes}} for one in grids]
+            if not any(sizes.items() >= one["config"].items() for one in alike):
+                raise InputError(f"{self.name} is launched with no grid for {sizes}: its grid is one for each config of its own")
+            about["precomputed_grids"] = alike
+        x, y, z = GridExpr.from_meta(about, self.config).eval_slow({**self.constants, **arguments})
+        return int(x), int(y), int(z)
+
+    def run(self, *args: Any, stream: Any = None, **rest: Any) -> None:
+        """Run a launch of the wrapper in the interpreter."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        assert self.wrappers is not None
+        given = {**dict(zip(self.names, args, strict=False)), **{k: v for k, v in rest.items() if k in self.names}}
+        named = {**self.constants, **given}
+        arguments = {name: named[name] for name in self.function.arg_names if name in named}
+        with _disable_current_modes():  # the interpreter itself uses torch, and these calls are not the wrapper's
+            self.wrappers.interpreter.launch(self.function, arguments, self.grid(given))
+
+
+def launches_in(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:
+    """Find each launch in a module's text, with its integer arguments."""
+    tree = parsed(code.text)
+    names: dict[str, Any] = dict(code.sizes)
+    add_assigned_integers(tree, names)
+    kernels: dict[str, Kernel] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("async_compile.triton("):
+            name, source = (ast.literal_eval(a) for a in node.value.args[:2])  # type: ignore[attr-defined]
+            kernels[ast.unparse(node.targets[0])] = Kernel.of(name, source, code.target, None)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
+            kernel = kernels.get(ast.unparse(node.func.value))
+            if kernel is not None:
+                pairs = zip(kernel.names, (value_of(a, names) for a in node.args), strict=False)
+                yield kernel, {k: v for k, v in pairs if v is not None}
+
+
+def estimate(codes: Sequence[Code]) -> Estimate:
+    """Estimate the work of every launch in the modules' text, each once; one program if sizes are unknown.
+
+    InputError for a cooperative reduction, whose programs meet at a barrier: it could never be run to its end.
+    """
+    total = Estimate()
+    for code in codes:
+        for kernel, arguments in launches_in(code):
+            if "x_grid_barrier" in kernel.function.src:
+                raise InputError(f"{kernel.name} is a cooperative reduction: its programs meet at a barrier, and {WAITS}")
+            try:
+                grid = kernel.grid(arguments)
+            except (NameError, TypeError, ZeroDivisionError):
+                grid = (1, 1, 1)
+            total += estimate_launch(kernel.function.src, {**kernel.constants, **arguments}, grid)
+    return total
+
+
+__all__ = ["Code", "Generated", "Kernel", "Wrappers", "estimate", "interpreted"]

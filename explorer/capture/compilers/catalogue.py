@@ -1,0 +1,100 @@
+"""The backends that PyTorch registers or that its guides name: what each is, and which package brings it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.capture.compilers.compilers import compiler_named
+from explorer.capture.observe.versions import version_of
+from explorer.errors import DISTRIBUTION, is_installed
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBackend:
+    """A backend by name.
+
+    `what` says what it is. `package` is the distribution that brings it, "" for torch itself, and `modules` what must be there
+    to import. `extra` is explorer's extra that installs the package, "" where there is none. `note` is said where it cannot be
+    had, after the reason.
+    """
+
+    name: str
+    what: str
+    package: str = ""
+    modules: tuple[str, ...] = ()
+    extra: str = ""
+    note: str = ""
+
+    @property
+    def installed(self) -> bool:
+        """Whether its modules are here; torch's own always are."""
+        return all(is_installed(module) for module in self.modules)
+
+    @property
+    def install(self) -> str:
+        """The command that installs it; "" where torch has it."""
+        if self.extra:
+            return f"pip install '{DISTRIBUTION}[{self.extra}]'"
+        return f"pip install {self.package}" if self.package else ""
+
+    @property
+    def version(self) -> str:
+        """The version of its package that is installed, "" for none and for torch's own."""
+        return version_of(self.package) if self.package else ""
+
+    @property
+    def advice(self) -> str:
+        """What it is, and what to install."""
+        note = f". {self.note}" if self.note else ""
+        return f"{self.what}. It is not installed: {self.install}{note}"
+
+
+DEBUGGING = "one of PyTorch's own, for debugging"
+IREE = "IREE, an MLIR compiler for CPUs and GPUs"
+TENSORRT = "NVIDIA's TensorRT, through Torch-TensorRT"
+XLA = "XLA, through PyTorch/XLA"
+ANOTHER_WAY = "It must be of the same release as torch; backend 'xla' goes to XLA through StableHLO, without it"
+NO_RELAY = "torch's own backend of this name needs Relay, which TVM has no more: explorer's takes its place"
+SAME_RELEASE = "It must be of the same release as torch"
+NEEDS_GPU = "It needs an NVIDIA GPU"
+
+#: By name, PyTorch's own first. A backend that torch registers and that is not here is one of PyTorch's own, for debugging.
+KNOWN: tuple[KnownBackend, ...] = (
+    KnownBackend("inductor", "PyTorch's compiler, which writes Triton and C++"),
+    KnownBackend("cudagraphs", "PyTorch's capture of a graph's kernels as one CUDA graph, without a compiler"),
+    KnownBackend("eager", "Dynamo's graph, run by PyTorch as it is"),
+    KnownBackend("aot_eager", "AOTAutograd's graphs, run by PyTorch as they are"),
+    KnownBackend("iree", f"{IREE}, through explorer", "iree-turbine", ("iree.compiler", "iree.runtime", "iree.turbine"), "iree"),
+    KnownBackend("turbine_cpu", f"{IREE}, through IREE Turbine", "iree-turbine", ("iree.turbine",), "iree"),
+    KnownBackend("iree_turbine", f"{IREE}, through IREE Turbine", "iree-turbine", ("iree.turbine",), "iree"),
+    KnownBackend("onnxrt", "ONNX Runtime, through explorer", "onnxruntime", ("onnxruntime", "onnxscript"), "onnx"),
+    KnownBackend("openvino", "Intel's OpenVINO, a compiler for inference", "openvino", ("openvino", "packaging"), "openvino"),
+    KnownBackend("tvm", "Apache TVM, through explorer", "apache-tvm", ("tvm", "tvm_ffi"), "tvm", NO_RELAY),
+    KnownBackend("xla", "XLA through StableHLO, through explorer", "jaxlib", ("torch_mlir", "jaxlib"), "xla"),
+    KnownBackend("openxla", XLA, "torch_xla", ("torch_xla",), note=ANOTHER_WAY),
+    KnownBackend("openxla_eval", f"{XLA}, for inference", "torch_xla", ("torch_xla",), note=ANOTHER_WAY),
+    KnownBackend(
+        "ipex",
+        "Intel's extension for PyTorch",
+        "intel-extension-for-pytorch",
+        ("intel_extension_for_pytorch",),
+        note=SAME_RELEASE,
+    ),
+    KnownBackend("tensorrt", TENSORRT, "torch-tensorrt", ("torch_tensorrt",), note=NEEDS_GPU),
+    KnownBackend("torch_tensorrt", TENSORRT, "torch-tensorrt", ("torch_tensorrt",), note=NEEDS_GPU),
+    KnownBackend("hidet", "Hidet, a compiler for NVIDIA GPUs", "hidet", ("hidet",), note=NEEDS_GPU),
+)
+
+
+def known_backend(name: str) -> KnownBackend | None:
+    """What is known of a backend; None for one that is not in the table."""
+    return next((backend for backend in KNOWN if backend.name == name), None)
+
+
+def why_not_here(name: str) -> str:
+    """Why a backend cannot be used, and what to install; "" where all that it needs is installed, or nothing is known of it."""
+    compiler = compiler_named(name)
+    if compiler is not None and compiler.missing:
+        return f"{compiler.title}, {compiler.about}. It is not installed: {compiler.remedy}"
+    known = known_backend(name)
+    return known.advice if known is not None and not known.installed else ""

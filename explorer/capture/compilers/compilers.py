@@ -1,0 +1,18 @@
+"""The compilers other than Inductor that explorer hands graphs to itself: the written-out tuple of them."""
+
+from __future__ import annotations
+
+from explorer.capture.compilers.compiler import Compiler
+from explorer.capture.compilers.iree.compiler import IREE
+from explorer.capture.compilers.onnxrt.compiler import ONNXRT
+from explorer.capture.compilers.openvino.compiler import OPENVINO
+from explorer.capture.compilers.tvm.compiler import TVM
+from explorer.capture.compilers.xla.compiler import XLA
+
+#: Every compiler, in the order of the docs. Another one: see "Adding a compiler" in CONTRIBUTING.md.
+COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO, TVM, XLA)
+
+
+def compiler_named(name: object) -> Compiler | None:
+    """The compiler that `backend=name` asks for; None for Inductor, for a callable and for what only torch knows."""
+    return next((compiler for compiler in COMPILERS if compiler.name == name), None)

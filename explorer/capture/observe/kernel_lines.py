@@ -1,0 +1,487 @@
+"""Which FX node each line of a generated kernel computes: known while the line is written, kept until the kernel is defined.
+
+    lowering:   a loop's inner_fn remembers the FX node under way        (`_Inner`)
+    tracing:    each node of a LoopBody is made while an inner_fn runs   (its meta)
+    generating: each line is written while a LoopBody node is run        (`Written`)
+    assembling: a buffer's text is taken, with its lines' places         (`_State.take`)
+    defining:   the kernel's source is made of such texts                (`_State.placed`)
+
+At any moment one FX node is under way, or none; `_State.node` is its name. An inlined producer's inner_fn runs inside
+its consumer's and puts its own node there, so that every operation of a fused kernel has the one node it computes.
+Nothing that is generated changes: a line that has a node is a `str` equal to the one that it stands for.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any
+
+from explorer.capture.observe.context import current_compile_id
+from explorer.capture.observe.functions import emit_inlined
+from explorer.capture.observe.nested import inner_graphs, lowered_path
+from explorer.capture.observe.patch import beside, followed, observed, preceded, replaced
+from explorer.capture.observe.subclasses import subclasses
+from explorer.capture.observe.versions import cpp_rewriters, has_function, keeps_original_inner_fn, localizes_functions
+from explorer.capture.observe.views import Views, views
+from explorer.model.artifacts import KernelLines
+from explorer.model.rows import Names
+from explorer.model.stage import Emit
+
+#: Under this key the meta of a LoopBody's node has the name of the FX node it was made for.
+KEY = "explorer_fx_node"
+#: Under this key that of a load has the view operators that its index is of.
+VIEWS = "explorer_views"
+#: A text taken of a buffer: for each line that has a node, its place in the text, itself without indentation, the node.
+Block = tuple[tuple[int, str, str], ...]
+#: Texts that are kept until a kernel is defined; those of loops that were generated to be timed are never asked for.
+KEPT = 256
+
+
+class Written(str):
+    """A line of code that knows which FX node it computes."""
+
+    __slots__ = ("node",)
+    node: str
+
+    def __getitem__(self, index: Any) -> Written:
+        return written(str.__getitem__(self, index), self.node)
+
+
+def written(line: str, node: str) -> Written:
+    """The line with its node."""
+    made = Written(line)
+    made.node = node
+    return made
+
+
+class _State(threading.local):
+    """The FX node under way, and the texts taken of buffers since the last kernel was defined."""
+
+    def __init__(self) -> None:
+        self.node: str | None = None
+        self.outer: str | None = None  # what was under way when the block of a LoopBody began to run
+        self.views = Views()
+        self.inner: str | None = None  # the node that is lowered of a graph inside a template, such as a score_mod
+        self.blocks: deque[Block] = deque(maxlen=KEPT)
+
+    @contextmanager
+    def during(self, node: str | None) -> Iterator[None]:
+        """Inside the block `node` is under way."""
+        outer, self.node = self.node, node or self.node
+        try:
+            yield
+        finally:
+            self.node = outer
+
+    def take(self, lines: Iterable[Any]) -> None:
+        """Keep the places of a buffer's lines that have a node, as its text has them."""
+        block: list[tuple[int, str, str]] = []
+        place = 0
+        for line in lines:
+            text = line if isinstance(line, str) else line() if callable(line) else None
+            if text is None:  # a line context, or a line that was taken back
+                continue
+            parts, node = text.split("\n"), node_of(line)
+            if node is not None:
+                block += ((place + n, part.strip(), node) for n, part in enumerate(parts) if part.strip())
+            place += len(parts)
+        if block:
+            self.blocks.append(tuple(block))
+
+    def placed(self, source: str) -> dict[int, str]:
+        """The node of each line of a kernel's source, counted from 0, as the texts that it is made of say."""
+        lines = [line.strip() for line in source.strip().split("\n")]
+        places: dict[str, list[int]] = {}
+        for number, line in enumerate(lines):
+            places.setdefault(line, []).append(number)
+        nodes: dict[int, str] = {}
+        newest = list(reversed(self.blocks))
+        used = [block for block in sorted(newest, key=len, reverse=True) if _fit(block, lines, places, nodes)]
+        self.blocks = deque((block for block in self.blocks if block not in used), maxlen=KEPT)
+        return nodes
+
+
+def _fit(block: Block, lines: Sequence[str], places: dict[str, list[int]], nodes: dict[int, str]) -> bool:
+    """Put a text's nodes where the source has exactly its lines, and none of them is spoken for; False where it has not."""
+    rarest = min(block, key=lambda row: len(places.get(row[1], ())))
+    for at in places.get(rarest[1], ()):
+        start = at - rarest[0]
+        if all(0 <= start + n < len(lines) and lines[start + n] == text and start + n not in nodes for n, text, _ in block):
+            nodes.update((start + n, node) for n, _, node in block)
+            return True
+    return False
+
+
+class _Inner:
+    """A loop's inner_fn, during which the FX node that it was made for is under way."""
+
+    __slots__ = ("_function", "_state", "node")
+
+    def __init__(self, function: Callable[..., Any], node: str, state: _State) -> None:
+        self._function, self.node, self._state = function, node, state
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        state = self._state
+        outer, state.node = state.node, self.node
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            state.node = outer
+
+
+@contextmanager
+def kernel_lines(emit: Emit) -> Iterator[None]:
+    """Record for each kernel that is defined its lines' FX nodes and the scheduler nodes it is made of."""
+    state = _State()
+    with ExitStack() as stack:
+        for hooks in (_lowering, _tracing, _writing, _defining):
+            stack.enter_context(hooks(emit, state))
+        yield
+
+
+# Lowering: a loop knows its node ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _lowering(emit: Emit, state: _State) -> Iterator[None]:
+    """Each loop of Inductor's IR remembers the FX node that is lowered when it is made."""
+    from torch._inductor import ir
+
+    def made(_: None, loops: Any) -> None:
+        remember(loops, state)
+
+    def make_store(original: Callable[..., Any]) -> Callable[..., Any]:
+        def store(self: Any, *args: Any, **kwargs: Any) -> Any:
+            with state.during(own_node(self)):
+                return original(self, *args, **kwargs)
+
+        return store
+
+    make_original = beside(lambda buffer: state.during(own_node(buffer.data)), "with_original_inner_fn")
+
+    with ExitStack() as stack:
+        stack.enter_context(followed(ir.Loops, "__post_init__", made))
+        for kind in subclasses(ir.Loops):
+            for name in {"store_output", "store_reduction"} & set(vars(kind)):
+                stack.enter_context(replaced(kind, name, make_store))
+        if keeps_original_inner_fn():  # a reduction that was split is put together again
+            stack.enter_context(replaced(ir.ComputedBuffer, "with_original_inner_fn", make_original))
+        stack.enter_context(_localized())
+        stack.enter_context(_inside_templates(state))
+        stack.enter_context(views(emit, state.views))
+        yield
+
+
+@contextmanager
+def _localized() -> Iterator[None]:
+    """A loop of the C++ backend that is rewritten to use a local buffer keeps its node."""
+    from torch._inductor.codegen.cpp_utils import LocalBufferContext
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def localize_function(self: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
+            made = original(self, fn, *args, **kwargs)
+            if isinstance(fn, _Inner):
+                return _Inner(made, fn.node, fn._state)
+            return made
+
+        return localize_function
+
+    if localizes_functions():
+        with replaced(LocalBufferContext, "localize_function", make):
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def _inside_templates(state: _State) -> Iterator[None]:
+    """The graphs that a template takes in, such as flex attention's score_mod, are lowered node by node as well."""
+    from torch._inductor.subgraph_lowering import PointwiseSubgraphLowering
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run_node(self: Any, n: Any, *args: Any, **kwargs: Any) -> Any:
+            graphs = inner_graphs(self.root_graph.module)
+            name = next((path for path, graph in graphs if graph is self.module), "")
+            path = ".".join(filter(None, (lowered_path(self.root_graph), name)))
+            outer, state.inner = state.inner, f"{path}.{n.name}" if name else None
+            try:
+                return original(self, n, *args, **kwargs)
+            finally:
+                state.inner = outer
+
+        return run_node
+
+    with replaced(PointwiseSubgraphLowering, "run_node", make):
+        yield
+
+
+def remember(loops: Any, state: _State) -> None:
+    """Give a new loop's functions the node that is lowered; a loop rewritten later keeps the node of the old one."""
+    lowered = state.inner or lowered_node()
+    node = lowered or state.node
+    for name in ("inner_fn", "inner_fns"):
+        value = getattr(loops, name, None)
+        if node is None or value is None:
+            continue
+        functions = value if isinstance(value, tuple) else (value,)
+        made = tuple(_Inner(f, node, state) if lowered or not isinstance(f, _Inner) else f for f in functions)
+        object.__setattr__(loops, name, made if isinstance(value, tuple) else made[0])
+
+
+def lowered_node() -> str | None:
+    """The name of the FX node that Inductor is lowering, that of a nested graph with the graph's path before it."""
+    from torch._inductor.virtualized import V
+
+    return named(getattr(V.graph, "current_node", None), V.graph)
+
+
+def named(node: Any, graph: Any) -> str | None:
+    """An FX node's name in what is recorded."""
+    if node is None:
+        return None
+    from torch._inductor.virtualized import V
+
+    inside = lowered_path(V.graph if graph is None else graph)
+    return f"{inside}.{node.name}" if inside else str(node.name)
+
+
+def own_node(loops: Any) -> str | None:
+    """The node that a loop was made for."""
+    for name in ("inner_fn", "inner_fns"):
+        value = getattr(loops, name, None)
+        for function in value if isinstance(value, tuple) else (value,):
+            if isinstance(function, _Inner):
+                return function.node
+    return None
+
+
+# Tracing: each node of a LoopBody knows its FX node ----------------------------------------------------------------------
+
+
+@contextmanager
+def _tracing(emit: Emit, state: _State) -> Iterator[None]:
+    """A LoopBody's node takes over the FX node under way when it is made, and is it while it is run."""
+    from torch._inductor import loop_body
+
+    def created(node: Any, *_: Any, **__: Any) -> None:
+        if state.node is not None:
+            node.meta[KEY] = state.node
+        if state.views.nodes and node.target == "load":
+            node.meta[VIEWS] = state.views.nodes
+
+    def begun(_: Any, node: Any) -> None:
+        state.node = with_views(node) or _neighbour(node) or state.outer
+
+    with (
+        followed(loop_body.LightTracer, "create_node", created),
+        replaced(loop_body.InterpreterShim, "run", partial(_run, state)),
+        preceded(loop_body.InterpreterShim, "run_node", begun),
+    ):
+        yield
+
+
+def _run(state: _State, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a LoopBody's block; after it the node is under way again that was before, such as the one that masks the block."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = state.node, state.outer
+        state.outer = state.node
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.node, state.outer = before
+
+    return run
+
+
+def with_views(node: Any) -> str:
+    """The FX node of a LoopBody's node, and with a space before each the view operators that a load's index is of."""
+    meta = node.meta
+    own: str = meta.get(KEY, "")
+    return " ".join(dict.fromkeys((own, *meta[VIEWS]))) if own and VIEWS in meta else own
+
+
+def _neighbour(node: Any) -> str | None:
+    """The FX node of what a LoopBody's node uses, or else of what uses it: a conversion that a backend put in has none."""
+    near = [other for other in (*node.all_input_nodes, *node.users) if KEY in other.meta and other.op != "placeholder"]
+    return near[0].meta[KEY] if near else None
+
+
+def body_nodes(part: Any) -> dict[str, dict[str, str]]:
+    """The FX node of each node of a scheduler node's LoopBody, by block ("body", "masked_subblock1") and name.
+
+    A load has behind it, with a space before each, the view operators that its index is of.
+    """
+    body = getattr(part, "_body", None)
+    if body is None:
+        return {}
+    blocks = {"body": body.root_block, **body.subblocks}
+    return {name: {n.name: with_views(n) for n in block.graph.nodes if KEY in n.meta} for name, block in blocks.items()}
+
+
+# Generating: each line knows its FX node ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _writing(emit: Emit, state: _State) -> Iterator[None]:
+    """A line written while an FX node is under way keeps its name, also through other buffers."""
+    from torch._inductor.codegen import cpp
+    from torch._inductor.utils import IndentedBuffer
+
+    def line_written(_: None, buffer: Any, line: Any) -> None:
+        node = state.node if type(line) is str else node_of(line) or state.node
+        if node is not None:
+            mark(buffer._lines, node)
+
+    def make_value(original: Callable[..., Any]) -> Callable[..., Any]:
+        def getvaluewithlinemap(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if any(type(line) is not str and node_of(line) is not None for line in self._lines):
+                emit.attempt("kernel", "text", lambda: state.take(self._lines))
+            return result
+
+        return getvaluewithlinemap
+
+    def make_rewrite(original: Callable[..., Any]) -> Callable[..., Any]:
+        def rewrite(buffer: Any, *args: Any) -> Any:
+            before = [node_of(line) for line in buffer._lines]
+            result = original(buffer, *args)
+            emit.attempt("kernel", "rewrite", lambda: mark_again(buffer._lines, before))
+            return result
+
+        return rewrite
+
+    with ExitStack() as stack:
+        stack.enter_context(_shared_bodies())
+        stack.enter_context(followed(IndentedBuffer, "writeline", line_written))
+        stack.enter_context(replaced(IndentedBuffer, "getvaluewithlinemap", make_value))
+        for name in cpp_rewriters():
+            stack.enter_context(replaced(cpp, name, make_rewrite))
+        yield
+
+
+def _shared_bodies() -> AbstractContextManager[None]:
+    """Observe the one body that equal parts of a combo kernel share: torch 2.15 writes it anew, with other names."""
+    from torch._inductor.codegen.triton_combo_kernel import ComboKernel
+
+    def shared(result: Any, _: Any, parts: Any, *args: Any, **kwargs: Any) -> None:
+        if result is not None:
+            mark_shared(result.body._lines, [part.body._lines for part in parts])
+
+    if has_function(ComboKernel, "_try_get_shared_body"):
+        return followed(ComboKernel, "_try_get_shared_body", shared)
+    return nullcontext()
+
+
+def mark_shared(lines: list[Any], parts: Iterable[Sequence[Any]]) -> None:
+    """Give each line that several parts share the nodes that it has in all of them."""
+    kept = [[line for line in part if isinstance(line, str) or line() is not None] for part in parts]  # as torch keeps them
+    for number, (_, *alike) in enumerate(zip(lines, *kept, strict=True)):
+        nodes = [name for line in alike for name in (node_of(line) or "").split()]
+        if nodes:
+            mark_at(lines, number, " ".join(dict.fromkeys(nodes)))
+
+
+def node_of(line: Any) -> str | None:
+    """The node of a line, or of the line that a deferred one may become."""
+    node: str | None = getattr(line, "node", None) or getattr(getattr(line, "line", None), "node", None)
+    return node
+
+
+def mark(lines: list[Any], node: str) -> None:
+    """Give the last line that was written its node."""
+    mark_at(lines, -1, node)
+
+
+def mark_again(lines: list[Any], nodes: Sequence[str | None]) -> None:
+    """Give lines that were rewritten in their places the nodes that they had."""
+    for number, node in enumerate(nodes):
+        if node is not None and node_of(lines[number]) is None:
+            mark_at(lines, number, node)
+
+
+def mark_at(lines: list[Any], number: int, node: str) -> None:
+    """Give one line of a buffer its node."""
+    line = lines[number]
+    if isinstance(line, str):
+        if line.strip():
+            lines[number] = written(line, node)
+    elif isinstance(getattr(line, "line", None), str):
+        line.line = written(line.line, node)
+
+
+# Defining: a kernel's source is made of such lines ------------------------------------------------------------------------
+
+
+@contextmanager
+def _defining(emit: Emit, state: _State) -> Iterator[None]:
+    """Record a kernel's lines and nodes when a backend defines it, and again each time it is used for other nodes.
+
+    Of a Triton kernel that the user wrote the source is recorded: Inductor copies it into the output code.
+    """
+    from torch._inductor.codegen import common, cpp, simd, triton  # noqa: F401 the backends are subclasses
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+    from torch._inductor.scheduler import BaseScheduling
+
+    def defined(_: Any, src_code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        name = yield
+        emit("kernel_lines", lambda: definition(str(name), str(src_code), nodes, state))
+
+    copies: dict[CodeType, str] = {}
+
+    def copied(_: Any, wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> None:
+        for function in jit_functions(kernel):
+            copies.setdefault(function.__code__, current_compile_id())
+
+    with ExitStack() as stack:
+        stack.enter_context(followed(PythonWrapperCodegen, "define_user_defined_triton_kernel", copied))
+        for kind in subclasses(BaseScheduling):
+            if "define_kernel" in vars(kind):
+                stack.enter_context(observed(kind, "define_kernel", defined))
+        yield
+    for code, frame in copies.items():  # now, as the functions that call them come first
+        with emit.within(frame):
+            emit_inlined(emit, code)
+
+
+def jit_functions(kernel: Any) -> list[FunctionType]:
+    """The Python function of a Triton kernel, below its autotuner and heuristics, and those that it calls."""
+    from triton.runtime.jit import JITFunction
+
+    found: dict[FunctionType, None] = {}
+    queue = [kernel]
+    while queue:
+        function = queue.pop(0)
+        while not isinstance(function, JITFunction) and hasattr(function, "fn"):
+            function = function.fn
+        if isinstance(function, JITFunction) and function.fn not in found:
+            found[function.fn] = None
+            names = (function.fn.__globals__.get(name) for name in function.fn.__code__.co_names)
+            queue += (value for value in names if isinstance(value, JITFunction))
+    return list(found)
+
+
+def definition(name: str, source: str, nodes: Any, state: _State) -> KernelLines:
+    """A kernel that was defined: its lines' nodes, counted from 1, its scheduler nodes, and its template's FX node."""
+    lines = state.placed(source)
+    parts = [part for node in nodes if hasattr(node, "get_nodes") for part in node.get_nodes()]
+    return KernelLines(
+        name=name,
+        lines=tuple((number + 1, node) for number, nodes in sorted(lines.items()) for node in nodes.split()),
+        operations=tuple(part.get_name() for part in parts),
+        template=tuple(node for part in parts if part.is_template() for node in template_nodes(part.node)),
+    )
+
+
+def template_nodes(buffer: Any) -> Names:
+    """The FX nodes that a template computes."""
+    origin = getattr(buffer, "origin_node", None)
+    while origin is not None and origin.target is operator.getitem:  # one of the template's outputs
+        origin = origin.args[0]
+    return (origin.name,) if origin is not None else tuple(sorted(node.name for node in buffer.get_origins()))

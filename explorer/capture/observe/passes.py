@@ -1,0 +1,228 @@
+"""Observe Inductor's FX passes: which of them changed a graph, and how."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from explorer.capture.observe.context import PART_OF_REGION, REGION, ROUNDS
+from explorer.capture.observe.fx import line_of, stacks_of, target_name
+from explorer.capture.observe.patch import observed, replaced
+from explorer.model.events import FxPassIdle, FxPassText
+from explorer.model.rows import Names
+from explorer.model.stage import Emit
+
+
+class PassWatch:
+    """Watches each FX pass and records those that changed the graph: nodes made and erased, text before and after.
+
+    Two states of a graph are compared by the identity of each node's target and arguments, which takes 0.3 µs a node. The text
+    before a pass is the text after the last one that changed something. Of passes that changed nothing only the names and the
+    seconds are kept, in `idle`.
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._section = ""
+        self._depth = 0
+        self._graph: Any = None
+        self._state: list[tuple[Any, ...]] = []
+        self._lines: list[str] = []
+        self._replaced: dict[Any, list[Any]] = {}
+        self._idle: list[tuple[str, float]] = []
+        self._parts: set[Any] = set()
+
+    def replaces(self, old: Any, new: Any) -> None:
+        """Note that a new node takes the place of an old one in all its uses, and so comes from it."""
+        if self._section:
+            self._replaced.setdefault(new, []).append(old)
+
+    def decomposes(self, old: Any, before: Any) -> None:
+        """Note that the nodes between `before` and an old node, which is about to be erased, were made in its place."""
+        new = old.prev
+        while new is not before:
+            self.replaces(old, new)
+            self._parts.add(new)
+            new = new.prev
+
+    def _origins(self, node: Any, before: set[Any]) -> set[str]:
+        """Name the nodes of the earlier graph that a node took the place of, also by way of nodes made in between."""
+        names: set[str] = set()
+        seen, queue = {node}, [node]
+        while queue:
+            for old in self._replaced.get(queue.pop(), ()):
+                if old in before:
+                    names.add(old.name)
+                elif old not in seen:
+                    seen.add(old)
+                    queue.append(old)
+        return names
+
+    @contextmanager
+    def section(self, name: str, gm: Any) -> Iterator[None]:
+        """Watch one of Inductor's rounds of passes ("pre_grad", "joint", "post_grad") over `gm`."""
+        outer = self._section, self._graph, self._state, self._lines, self._idle
+        self._section, self._idle = name, []
+        self._emit.attempt("fx_pass", name, lambda: self._remember(gm.graph))
+        try:
+            yield
+            self._emit.attempt("fx_pass", name, lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
+            if last := self._idle:
+                self._emit("fx_pass_idle", lambda: FxPassIdle(section=name, of=self._emit.here().path, idle=tuple(last)))
+        finally:
+            self._section, self._graph, self._state, self._lines, self._idle = outer
+
+    def entered(self, gm: Any) -> float:
+        """Note that a pass begins; what changed since the last one is recorded as made outside a named pass."""
+        self._depth += 1
+        if self._depth == 1 and self._section:
+            self._emit.attempt("fx_pass", "begin", lambda: self._compare(gm.graph, "(outside a named pass)", 0.0))
+        return time.perf_counter()
+
+    def left(self, gm: Any, name: str, started: float) -> None:
+        """Note that a pass ended, and record what it changed."""
+        self._depth -= 1
+        seconds = time.perf_counter() - started
+        if self._depth == 0 and self._section:
+            self._emit.attempt("fx_pass", name, lambda: self._ended(gm.graph, name, seconds))
+
+    def _ended(self, graph: Any, name: str, seconds: float) -> None:
+        if not self._compare(graph, name, seconds):
+            self._idle.append((name, seconds))
+
+    def _remember(self, graph: Any) -> None:
+        self._graph = graph
+        self._replaced, self._parts = {}, set()
+        self._state = _state(graph)
+        self._lines = [line_of(node) for node in graph.nodes]
+
+    def _compare(self, graph: Any, name: str, seconds: float) -> bool:
+        """Record what changed since the last comparison; False where nothing did."""
+        if graph is not self._graph and _owner(graph) is not _owner(self._graph):
+            return False  # a graph inside this one, which has a round of passes of its own, or a pattern's own little graph
+        state = _state(graph)
+        if _same(state, self._state):
+            return False
+        before, old, names = self._lines, {row[0] for row in self._state}, {row[0].name for row in self._state}
+        made = [row[0] for row in state if row[0] not in old]
+        replaced = {node.name: tuple(sorted(origins)) for node in made if (origins := self._origins(node, old))}
+        parts = tuple(sorted(node.name for node in made if node in self._parts))
+        self._remember(graph)
+        after = {row[0].name for row in self._state}
+        if before == self._lines:
+            return False
+        stacks = stacks_of(row[0] for row in self._state if row[0].name not in names)
+        path = self._emit.here().path
+        # its first graph is shown nowhere else
+        alone = path.startswith(REGION) or (self._section == "joint" and path.startswith(PART_OF_REGION))
+        changed = FxPassText(
+            name=name,
+            section=self._section,
+            of=path,
+            seconds=seconds,
+            made=tuple(sorted(after - names)),
+            erased=tuple(sorted(names - after)),
+            before="\n".join(before),
+            text="\n".join(self._lines),
+            stacks=stacks_of(row[0] for row in self._state) if alone else stacks,
+            replaced=replaced,
+            names=tuple(row[0].name for row in self._state if row[0].op != "output"),
+            targets=tuple(target_name(row[1]) for row in self._state if row[0].op != "output"),
+            users=self._made_for_users(after - names - set(replaced), stacks) if replaced else {},
+            idle=tuple(self._idle),
+            parts=parts or None,
+        )
+        self._idle = []
+        self._emit("fx_pass", lambda: changed)
+        return True
+
+    def _made_for_users(self, names: set[str], stacks: Mapping[str, str]) -> dict[str, Names]:
+        """The users of new nodes whose own stack does not say for whom they were made.
+
+        One stack cannot where there are several users: torch 2.15 gives the seeds that of the first operator that draws.
+        """
+        users = _users_of(names, self._state)
+        return {name: using for name, using in users.items() if name not in stacks or len(using) > 1}
+
+
+def _users_of(names: set[str], state: Iterable[tuple[Any, ...]]) -> dict[str, Names]:
+    """The nodes that use each of the named ones, in the order of the graph."""
+    users: dict[str, list[str]] = {}
+    for node in (row[0] for row in state if names):
+        for used in node.all_input_nodes:
+            if used.name in names:
+                users.setdefault(used.name, []).append(node.name)
+    return {name: tuple(using) for name, using in users.items()}
+
+
+def _owner(graph: Any) -> Any:
+    """What a graph belongs to; itself where it belongs to no module."""
+    return getattr(graph, "owning_module", None) or graph
+
+
+def _state(graph: Any) -> list[tuple[Any, ...]]:
+    return [(node, node.target, node.args, node.kwargs) for node in graph.nodes]
+
+
+def _same(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
+    return len(one) == len(other) and all(
+        a[0] is b[0] and a[1] is b[1] and a[2] is b[2] and a[3] is b[3] for a, b in zip(one, other, strict=True)
+    )
+
+
+@contextmanager
+def passes(emit: Emit) -> Iterator[None]:
+    """Record every FX pass that changed a graph, in order."""
+    from torch._inductor import compile_fx
+    from torch._inductor.fx_passes import reinplace
+    from torch.fx import Node
+    from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+
+    watch = PassWatch(emit)
+    started: list[float] = []
+
+    def round_of(section: str, gm: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        with watch.section(section, gm):
+            yield
+
+    def make_enter(original: Any) -> Any:
+        def __enter__(self: Any, *args: Any, **kwargs: Any) -> Any:
+            started.append(watch.entered(self.gm))
+            return original(self, *args, **kwargs)
+
+        return __enter__
+
+    def make_exit(original: Any) -> Any:
+        def __exit__(self: Any, *details: Any) -> Any:
+            watch.left(self.gm, self.passname, started.pop())
+            return original(self, *details)
+
+        return __exit__
+
+    def make_replace(original: Any) -> Any:
+        def replace_all_uses_with(self: Any, replace_with: Any, *args: Any, **kwargs: Any) -> Any:
+            watch.replaces(self, replace_with)
+            return original(self, replace_with, *args, **kwargs)
+
+        return replace_all_uses_with
+
+    def make_decompose(original: Any) -> Any:
+        def _decompose_scatter_mutating(graph: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+            before = node.prev
+            made = original(graph, node, *args, **kwargs)
+            watch.decomposes(node, before)
+            return made
+
+        return _decompose_scatter_mutating
+
+    with ExitStack() as stack:
+        stack.enter_context(replaced(reinplace, "_decompose_scatter_mutating", make_decompose))
+        stack.enter_context(replaced(Node, "replace_all_uses_with", make_replace))
+        stack.enter_context(replaced(GraphTransformObserver, "__enter__", make_enter))
+        stack.enter_context(replaced(GraphTransformObserver, "__exit__", make_exit))
+        for function, section in ROUNDS.items():
+            stack.enter_context(observed(compile_fx, function, partial(round_of, section)))
+        yield

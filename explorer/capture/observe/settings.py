@@ -1,0 +1,83 @@
+"""Observe the settings of Dynamo, Inductor and functorch that are not at their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from explorer.capture.observe.context import current_compile_id
+from explorer.capture.observe.patch import observed
+from explorer.capture.observe.structured import listening
+from explorer.model.artifacts import ChangedSetting
+from explorer.model.stage import Emit
+
+#: What explorer sets itself while it records, so that it sees every stage and compiles kernels in this process.
+OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "inductor": {"fx_graph_cache": False, "fx_graph_remote_cache": False, "compile_threads": 1},
+    "functorch": {
+        "enable_autograd_cache": False,
+        "enable_remote_autograd_cache": False,
+        "force_non_lazy_backward_lowering": True,
+    },
+    "dynamo": {"recompile_limit": 1024, "accumulated_recompile_limit": 4096},
+}
+
+
+@contextmanager
+def settings(emit: Emit) -> Iterator[None]:
+    """Record each setting of Dynamo, Inductor and functorch that differs from its default when a frame is compiled.
+
+    They are read when Dynamo begins a frame, and again when Inductor compiles a graph of it or loads it from its cache. What
+    differs only then was set by torch.compile's `mode` or `options`, or by torch itself.
+    """
+    from torch._inductor.codecache import FxGraphCache
+    from torch._inductor.compile_fx import _InProcessFxCompile
+
+    seen: set[tuple[str, str, str, str]] = set()
+
+    def record(setting: ChangedSetting) -> None:
+        key = (current_compile_id(), setting.of, setting.name, setting.value)
+        if key not in seen:
+            seen.add(key)
+            emit("setting", lambda: setting)
+
+    def started(metadata: Mapping[str, Any], payload: str) -> None:
+        for setting in changed_settings("frame"):
+            record(setting)
+
+    def graph_begun(*args: Any, **kwargs: Any) -> Iterator[None]:
+        for setting in changed_settings("graph"):
+            record(setting)
+        yield
+
+    with ExitStack() as stack:
+        stack.enter_context(listening(emit, {"dynamo_start": started}))
+        stack.enter_context(observed(_InProcessFxCompile, "codegen_and_compile", graph_begun))
+        stack.enter_context(observed(FxGraphCache, "cache_hit_post_compile", graph_begun))
+        yield
+
+
+def changed_settings(where: str) -> Iterator[ChangedSetting]:
+    """Yield the settings that are not at their defaults now; `where` says what begins: a "frame", or a "graph" of one."""
+    import torch._dynamo.config
+    import torch._functorch.config
+    import torch._inductor.config
+
+    modules = {"dynamo": torch._dynamo.config, "inductor": torch._inductor.config, "functorch": torch._functorch.config}
+    for of, module in modules.items():
+        for name, entry in module._config.items():
+            if entry.alias is None and not module._is_default(name):
+                value = module.get_config_copy()[name] if "." in name else getattr(module, name)
+                if value != entry.default:
+                    text = repr(value)
+                    setter = set_by(of, name, text, where)
+                    yield ChangedSetting(of=of, name=name, value=text, default=repr(entry.default), set_by=setter)
+
+
+def set_by(of: str, name: str, value: str, where: str) -> str:
+    """Name who changed a setting: explorer, the program before the frame, or torch.compile for the graph."""
+    own = OWN_SETTINGS.get(of, {})
+    if name in own and repr(own[name]) == value:
+        return "explorer"
+    return "the program" if where == "frame" else "torch.compile"

@@ -1,1 +1,0 @@
-"""The compilers that torch.compile can hand a graph to."""

@@ -1,0 +1,180 @@
+"""What is asked of the data of a trace, whether it was loaded or made just now: each answer in a sentence, with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.analysis.questions.summary import counts, failure_rows, summary_rows, target_words
+from explorer.entry.mcp.answer import Answer
+from explorer.errors import InputError, unknown_name
+from explorer.model.values import Artifact, Rows, text_lines
+from explorer.tracing.traced.comparison import compare
+from explorer.tracing.traced.kernel import Kernel
+from explorer.tracing.traced.trace import Trace
+
+#: The tables of a trace that `table` names, besides those of its stages.
+TABLES = (
+    "assumptions",
+    "caches",
+    "choices",
+    "compile_metrics",
+    "cuda_graphs",
+    "decompositions",
+    "functions",
+    "graph_breaks",
+    "guards",
+    "kernels",
+    "library_calls",
+    "lowerings",
+    "matches",
+    "memory",
+    "operator_counts",
+    "passes",
+    "perf_hints",
+    "recompiles",
+    "settings",
+    "symbols",
+)
+#: The most lines of a text in one answer.
+MOST_LINES = 80
+#: The most lines of which `follow` gives the text.
+QUOTED = 3
+
+
+def stages(trace: Trace, offset: int = 0) -> Answer:
+    """Which stages the trace has, where, and what failed."""
+    rows = [*summary_rows(trace), *failure_rows(trace)]
+    head = f"{trace.meta.get('name', '?')} for {target_words(trace) or '?'}: {counts(trace)}"
+    failures = "".join(f"\nfailed: {failure}" for failure in trace.failures)
+    asking = ('text(trace, "post_grad") for a stage', 'table(trace, "kernels")', "advise(trace)", "why(trace, first, second)")
+    return Answer(f"{head}{failures}", rows, asking, offset)
+
+
+def text(trace: Trace, stage: str, kernel: str = "", frame: str = "", graph: str = "", start: int = 1, find: str = "") -> Answer:
+    """Lines of one text, numbered; with `find` only those that have it, from line `start` on."""
+    title, lines = _lines(trace, stage, kernel, frame or None, graph or None)
+    if not 1 <= start <= max(1, len(lines)):
+        raise InputError(f"{title} has lines 1 to {len(lines)}, not {start}")
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if number >= start and find in line]
+    said, last = [], 0
+    for number, line in numbered[:MOST_LINES]:
+        said.append(f"{number:5} {line}")
+        last = number
+        if sum(map(len, said)) > 3600:
+            break
+    more = len(numbered) - len(said)
+    matching = f" that have {find!r}" if find else ""
+    head = f"{title}: {len(said)} of {len(numbered)} lines{matching} from {start} of {len(lines)}"
+    going_on = (f"text(…, start={last + 1}) for the other {more}",) if more else ()
+    return Answer("\n".join([head, *said]), next=(*going_on, "follow(trace, artifact, line) for what a line became"))
+
+
+def _lines(trace: Trace, stage: str, kernel: str, frame: str | None, graph: str | None) -> tuple[str, Sequence[str]]:
+    """The title and lines of the one text that is meant."""
+    if kernel:
+        made = kernel_named(trace, kernel).text(stage)
+        return f"{stage} of {kernel}", text_lines(made)
+    found = _of(trace, stage, frame, graph)
+    if len(found) > 1:
+        raise InputError(f"the trace has {len(found)} texts of {stage}; name one by its id: {_ids(found)}")
+    if not found:
+        raise trace.no_text(stage)
+    return found[0].id, found[0].lines
+
+
+def kernel_named(trace: Trace, name: str) -> Kernel:
+    """The kernel of a name, or of the id of its text where several graphs have one of that name."""
+    found = [kernel for kernel in trace.kernels if name in (kernel.name, kernel.artifact.id)]
+    if len(found) > 1:
+        raise InputError(f"{len(found)} kernels are named {name}; name one by its id: {_ids([k.artifact for k in found])}")
+    if not found:
+        raise unknown_name("kernel", name, [kernel.name for kernel in trace.kernels])
+    return found[0]
+
+
+def _of(trace: Trace, stage: str, frame: str | None, graph: str | None) -> tuple[Artifact, ...]:
+    by_id = tuple(artifact for artifact in trace.artifacts if artifact.id == stage)
+    return by_id or trace.find(stage, frame, graph)
+
+
+def _ids(found: Sequence[Artifact]) -> str:
+    listed = ", ".join(artifact.id for artifact in found[:12])
+    return listed + (f", and {len(found) - 12} more" if len(found) > 12 else "")
+
+
+def follow(trace: Trace, artifact: str, line: int, stage: str = "", offset: int = 0) -> Answer:
+    """What a line of one text became, or came from, in every other; with `stage` in that stage alone."""
+    found = _of(trace, artifact, None, None)
+    if len(found) != 1:
+        raise InputError(f"{artifact!r} names {len(found)} texts; name one by its id: {_ids(found or trace.artifacts)}")
+    rows = [row for row in trace.follow(found[0], line) if stage in ("", row["stage"])]
+    texts = {a.id: a.lines for a in trace.artifacts}
+    quoted = [{**row, "text": _quoted(texts[str(row["artifact"])], row["lines"])} for row in rows]
+    at = found[0].lines[line - 1].strip()
+    where = f" in {stage}" if stage else ""
+    said = (
+        f"{found[0].id}:{line} is {at!r}. It is linked to {sum(len(r['lines']) for r in rows)} lines of {len(rows)} texts{where}"
+    )
+    coarse = any(row["coarse"] for row in rows)
+    note = "; those that are coarse lead to a call, not to a line inside it" if coarse else ""
+    return Answer(f"{said}{note}.", quoted, ("text(trace, artifact, start=line) to read around a line",), offset)
+
+
+def _quoted(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    return [f"{number} {lines[number - 1].strip()}" for number in numbers[:QUOTED] if number <= len(lines)]
+
+
+def why(trace: Trace, first: str, second: str, graph: str = "", frame: str = "") -> Answer:
+    """Why two nodes are one kernel or not, as `t.fusion.why` says it."""
+    answer = trace.fusion.why(first, second, graph or None, frame or None)
+    if answer.fused:
+        asking = f"what_if(trace, keep_apart=[[{first!r}, {second!r}]]) to see what the fusion saves"
+    else:
+        asking = f"what_if(trace, fuse=[[{first!r}, {second!r}]]) to see what fusing them would bring"
+    return Answer(repr(answer), answer.verdicts, (asking, 'table(trace, "fusion") for all verdicts'))
+
+
+def lowering(trace: Trace, name: str, graph: str = "", frame: str = "") -> Answer:
+    """How Inductor lowered an FX node or an operator, and why so."""
+    answer = trace.lowering(name, graph or None, frame or None)
+    return Answer(str(answer), answer.rows, ("why(trace, first, second) for its fusion",))
+
+
+def advise(trace: Trace, offset: int = 0) -> Answer:
+    """Why the program is slow: the verdicts, the costliest first."""
+    advice = trace.advise()
+    calls = tuple(f"{verdict.call} proves {verdict.title!r}" for verdict in advice if verdict.call)[:3]
+    return Answer(repr(advice), advice.rows, calls, offset, ("kind", "title", "seconds", "bytes", "lines", "places"))
+
+
+def table(trace: Trace, name: str, offset: int = 0) -> Answer:
+    """The rows of a table: of `TABLES`, or of a stage."""
+    if name == "fusion":
+        rows = trace.fusion.table()
+    elif name == "kernels":
+        rows = trace.kernels.table()
+    elif name == "memory":
+        rows = trace.memory.table()
+    elif name in TABLES:
+        rows = getattr(trace, name)
+    elif trace.find(name):
+        rows = trace.table(name)
+    else:
+        raise unknown_name("table", name, [*TABLES, "fusion", *dict.fromkeys(a.stage for a in trace.artifacts)])
+    if not isinstance(rows, Rows):
+        raise InputError(f"{name} is no table: ask text(trace, {name!r})")
+    return Answer(f"{name}: {len(rows)} rows of {', '.join(rows.columns)}", rows, offset=offset)
+
+
+def compared(traces: Sequence[Trace], names: Sequence[str], offset: int = 0) -> Answer:
+    """What two or more traces differ in: figures, and what became of each line."""
+    found = compare(*traces, names=names)
+    lines = [row for row in found.lines() if len({str(row[name]) for name in names}) > 1]
+    figures = [row for row in found.figures() if len({row[name] for name in names}) > 1]
+    same = len(found.figures()) - len(figures)
+    of = f"of {len(found.lines())} lines of the program {len(lines)} became other kernels"
+    said = f"{len(figures)} figures differ and {same} do not; {of}"
+    return Answer(f"{said}.", [*figures, *lines], ("why(trace, first, second) in each",), offset)
+
+
+__all__ = ["TABLES", "advise", "compared", "follow", "kernel_named", "lowering", "stages", "table", "text", "why"]

@@ -1,1 +1,0 @@
-"""Figures of named GPUs, and how many blocks of a kernel fit on one."""

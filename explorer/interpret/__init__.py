@@ -1,1 +1,0 @@
-"""Run Triton kernels on CPU tensors, and operators with varied rounding or in float64."""

@@ -1,0 +1,410 @@
+"""Edit a kernel of a compiled function: compile the text, try it in another process, put it in place, check and time it.
+
+`wrapper_editing.py` does the same for the whole output code of a graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from explorer.capture.absent.generated import Kernel
+from explorer.capture.ladder.ladder import Ladder
+from explorer.capture.observe.tensors import same_bits
+from explorer.capture.splice import variant as variants
+from explorer.capture.splice.calls import CALL, replace_call
+from explorer.capture.splice.cost import ladder_cost, launched_cost
+from explorer.capture.splice.job import Job, Price
+from explorer.capture.splice.kernels import FORMS, KernelText, compiled, kernel_text
+from explorer.capture.splice.launches import RecordedLaunch
+from explorer.capture.splice.prediction import prediction_of
+from explorer.capture.splice.trial import Outcome, given_timeout, tried
+from explorer.capture.splice.variant import Variant
+from explorer.capture.splice.wrapper_text import WrapperText
+from explorer.capture.splice.wrappers import Wrapper
+from explorer.errors import ExplorerError, InputError
+from explorer.lab.live.outcome import on_copies
+from explorer.lab.live.protocol import no_verb
+from explorer.lab.live.timing import median_seconds
+from explorer.lab.live.tuning import not_launched
+from explorer.model.values import Artifact, Plain, Rows
+from explorer.process.under_way import step
+
+if TYPE_CHECKING:
+    from explorer.lab.live.function import LiveFunction
+
+#: The seconds that a trial of an edit may take, unless asked for more: C++ compiles for 10 s and more.
+TIMEOUT = 60.0
+#: The calls of the whole function with a variant and with the original, in turn.
+CALLS = 7
+#: A text of a kernel, or of a wrapper.
+AnyText = KernelText | WrapperText
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is to be edited: a kernel or output code, the file of its wrapper, which form of it, and the text."""
+
+    artifact: Artifact
+    file: str
+    form: str
+    text: str
+    original: str
+    config: Mapping[str, Plain] | None = None
+    timeout: float = TIMEOUT
+    check: bool = True
+
+    def __post_init__(self) -> None:
+        """InputError for a config or a timeout that is none."""
+        given_timeout(self.timeout)
+        if self.config is not None and not isinstance(self.config, Mapping):
+            raise InputError(f"config is a mapping such as {{'XBLOCK': 4, 'num_warps': 8}}, not {self.config!r}")
+
+    @property
+    def name(self) -> str:
+        """What is replaced in the wrapper: the kernel's name in it, or the name of its call."""
+        return self.artifact.kernel or CALL
+
+
+#: What is said of an edit that stands where the last call did not come by. Only that is known: which guard failed, or whether
+#: the program branched before it, is not asked.
+NOT_RUN = (
+    "this call did not reach the code that was edited: a guard failed and torch.compile ran other code, or the program took "
+    "another way; trace the program as it is now and edit that kernel, or call it again as it was traced"
+)
+
+#: Where an edit stands: the file of the wrapper, and the name in it, which is that of its call for the wrapper itself.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An edit that can stand in the place of the original.
+
+    `put` puts it there and returns what puts the original back. `wrapper` is what runs in place of a whole wrapper.
+    """
+
+    variant: Variant
+    put: Callable[[], Callable[[], None]]
+    wrapper: Wrapper | None = None
+
+
+@dataclass
+class Edits:
+    """The variants of one compiled function by the id of what was edited, which of them stand, and what puts originals back.
+
+    Kernels of two graphs may have one name: where a kernel stands is the file of its wrapper and its name in it. An edited
+    wrapper has kernels of its own: it stands, or edits of its kernels do. `idle` are the edits that stand in code which the last
+    call did not run.
+    """
+
+    made: dict[str, list[Variant]] = field(default_factory=dict)
+    standing: dict[Place, Standing] = field(default_factory=dict)
+    undo: dict[Place, Callable[[], None]] = field(default_factory=dict)
+    idle: set[Place] = field(default_factory=set)
+
+    def of(self, artifact: Artifact) -> tuple[Variant, ...]:
+        """The variants of one kernel or of one output code, in the order in which they were made."""
+        return tuple(self.made.get(artifact.id, ()))
+
+    def add(self, artifact: Artifact, variant: Variant) -> None:
+        """Add one to those of what it is an edit of."""
+        self.made[artifact.id] = [*self.made.get(artifact.id, ()), variant]
+
+    def running(self, wrapper: W) -> W:
+        """What runs in the place of a wrapper: its edit, or itself."""
+        standing = self.standing.get((wrapper.file, CALL))
+        return standing.wrapper if standing is not None and standing.wrapper is not None else wrapper  # type: ignore[return-value]
+
+    def put(self, place: Place, standing: Standing) -> None:
+        """Let an edit stand in the place of the original."""
+        self.reset(place)
+        self.undo[place] = standing.put()
+        self.standing[place] = standing
+
+    def in_place_of(self, place: Place) -> Variant | None:
+        """The edit that stands there, which says so where the last call did not run it; None where the original stands."""
+        standing = self.standing.get(place)
+        if standing is None:
+            return None
+        return replace(standing.variant, message=NOT_RUN) if place in self.idle else standing.variant
+
+    @contextmanager
+    def heeded(self, originals: Sequence[Wrapper]) -> Iterator[None]:
+        """Warn of each edit that stands in a wrapper which nothing inside the block calls.
+
+        A compiled function whose guards fail runs other code, which was compiled anew and has no edit in it. Of an edit that
+        another thread puts or takes away meanwhile, nothing is said.
+        """
+        ran: set[str] = set()
+        before = dict(self.standing)
+
+        def noted(file: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            def run(args: Any) -> Any:
+                ran.add(file)
+                return call(args)
+
+            return run
+
+        files = {file for file, _ in before}
+        with ExitStack() as stack:
+            for wrapper in originals:
+                if wrapper.file in files:
+                    stack.callback(replace_call(self.running(wrapper), functools.partial(noted, wrapper.file)))
+            yield
+        idle = {place for place, standing in before.items() if place[0] not in ran and self.standing.get(place) is standing}
+        self.idle = set(idle)
+        for place in sorted(idle):
+            warnings.warn(f"explorer: the edit of {before[place].variant.kernel}: {NOT_RUN}", stacklevel=5)
+
+    @contextmanager
+    def original(self, file: str, name: str) -> Iterator[None]:
+        """The original stands inside the block; after it what stood before, where no other edit was put there.
+
+        The original of a wrapper is one with its own kernels, and that of a kernel stands in its own wrapper.
+        """
+        before = {place: standing for place, standing in self.standing.items() if place[0] == file and _hides(name, place[1])}
+        for place in before:
+            self.reset(place)
+        try:
+            yield
+        finally:
+            if (file, name) not in self.standing:
+                for place, standing in before.items():
+                    self.put(place, standing)
+
+    def reset(self, place: Place) -> bool:
+        """Put the original back; False where it stands there."""
+        self.standing.pop(place, None)
+        self.idle.discard(place)
+        undo = self.undo.pop(place, None)
+        if undo is not None:
+            undo()
+        return undo is not None
+
+
+#: A wrapper of an attached device or of a GPU you don't have.
+W = TypeVar("W", bound=Wrapper)
+
+
+def _hides(name: str, other: str) -> bool:
+    """Whether an edit of `other` in a wrapper must not stand while one of `name` is tried."""
+    return CALL in (name, other) or name == other
+
+
+@dataclass
+class Editing:
+    """One edit of a kernel under way."""
+
+    live: LiveFunction
+    edit: Edit
+
+    def variant(self) -> Variant:
+        """Make the variant, and put it in place where it is right. InputError for what cannot be edited."""
+        wrapper = self._wrapper()
+        with self.live.edits.original(wrapper.file, self.edit.name):  # an edit is held to the original, not to an earlier edit
+            made = self._variant(wrapper)
+        self.live.edits.add(self.edit.artifact, made)
+        return made
+
+    def _variant(self, wrapper: Wrapper) -> Variant:
+        edit = self.edit
+        original = kernel_text(wrapper, edit.name, edit.artifact.text, edit.artifact.language)
+        text = self._text(wrapper, original)
+        made = replace(self._made(text), config=text.config, original_config=original.config)
+        return self._compiled_and_tried(made, wrapper, text, original)
+
+    def _made(self, text: KernelText | WrapperText) -> Variant:
+        """The variant of a text before anything is known of it."""
+        edit = self.edit
+        number, name = 1 + len(self.live.edits.of(edit.artifact)), edit.artifact.kernel or edit.artifact.id
+        status, interpreted = variants.COMPILED, text.target is not None
+        return Variant(number, name, edit.form, edit.text, edit.original, status, interpreted=interpreted)
+
+    # What is edited ------------------------------------------------------------------------------------------------
+
+    def _wrapper(self) -> Wrapper:
+        """The wrapper as Inductor made it; NoVerbError where nothing can be put in its place, or in that of its kernels."""
+        found = next((w for w in self.live.originals if w.file == self.edit.file), None)
+        what = f"{self.edit.artifact.kernel or self.edit.artifact.id} cannot be edited"
+        if found is None or "AtenTensorHandle" in found.text:
+            raise no_verb(
+                what, "its wrapper is not Python code that was loaded here", "trace without cpp_wrapper, with backend='inductor'"
+            )
+        if found.replayed:
+            raise no_verb(
+                what,
+                "CUDA graphs replay what was recorded, whatever stands in the wrapper",
+                "trace with mode='max-autotune-no-cudagraphs' or without a mode",
+            )
+        return found
+
+    def _text(self, wrapper: Wrapper, original: KernelText) -> KernelText:
+        """What is to be compiled; InputError for a form that the kernel does not have."""
+        edit = self.edit
+        if edit.form == "source":
+            text = kernel_text(wrapper, edit.name, edit.text, edit.artifact.language)
+        elif edit.artifact.language != "triton" or edit.form not in FORMS:
+            raise InputError(
+                f"{edit.name} has no form {edit.form!r} that can be edited: a C++ kernel is edited as source=…, a Triton kernel "
+                f"as source=… or as {', '.join(f'{form}=…' for form in FORMS)}"
+            )
+        else:
+            text = replace(original, form=edit.form, form_text=edit.text)
+        return replace(text, config=dict(edit.config), strict=True) if edit.config is not None else text
+
+    # The steps -----------------------------------------------------------------------------------------------------
+
+    def _compiled_and_tried(self, made: Variant, wrapper: Wrapper, text: AnyText, original: AnyText) -> Variant:
+        """Compile and launch the text in another process first; then here, if it ran."""
+        step("recording a launch of the original")
+        launches = self._launches(wrapper)
+        if not launches:
+            raise InputError(not_launched(made.kernel))
+        step("trying the edit in a process of its own")
+        asked = [(launch.before, launch.keywords) for launch in launches]
+        changed = launches[0].changed if text.target is not None else ()  # for a prediction, which nothing measured needs
+        outcome = tried(Job(text, original, asked, changed), self.edit.timeout)
+        if outcome.price.cost:
+            made = self._priced(made, outcome.price, original, launches[0])
+        if outcome.status != "ran":
+            return replace(made, status=outcome.status, message=outcome.message, line=outcome.line)
+        if text.target is not None and text.form:
+            return made
+        if other := _other_number(outcome, launches):
+            return replace(made, status=variants.WRONG, message=other)
+        if outcome.seconds is not None:
+            made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
+        return self._in_place(made, wrapper, text, _same(outcome, launches))
+
+    def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
+        """A launch of the original, with its arguments."""
+        return self.live.launches([(wrapper.file, self.edit.name)], most=1)
+
+    def _in_place(self, made: Variant, wrapper: Wrapper, text: AnyText, same: bool) -> Variant:
+        """Put the edit in place and check the whole function; it stays where that is right.
+
+        `same` says that the launch that was tried gave, to the bit, what the original's gave.
+        """
+        step("compiling the edit")
+        made, standing = self._standing(made, wrapper, text)
+        with _put(standing.put):
+            rows = self.live.check(None) if self.edit.check else Rows()
+        status, message = _judged(rows, same) if self.edit.check else (variants.IN_PLACE, "it was not checked")
+        made = replace(made, rows=rows, status=status, message=message)
+        if made.in_place and self.live.absent is None:
+            made = replace(made, call_seconds=self._calls(standing.put))
+        if made.in_place:
+            self.live.edits.put((wrapper.file, self.edit.name), replace(standing, variant=made))
+        return made
+
+    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, Standing]:
+        """What can stand in the place of the original, with what it takes."""
+        assert isinstance(text, KernelText)
+        kernel = compiled(text)
+        if own := launched_cost(kernel):
+            made = replace(made, cost=own, original_cost=launched_cost(vars_of(wrapper, self.edit.name)))
+        return made, Standing(made, functools.partial(wrapper.replace, self.edit.name, functools.partial(_standing_in, kernel)))
+
+    def _calls(self, put: Callable[[], Callable[[], None]]) -> tuple[float, float]:
+        """The median seconds of a call of the whole function with the edit, and with the original."""
+        step("timing the function")
+        with on_copies(self.live.call) as call:
+
+            def with_edit() -> None:
+                with _put(put):
+                    self.live.call_compiled(call)
+
+            mine, other = median_seconds([with_edit, functools.partial(self.live.call_compiled, call)], CALLS)
+        return mine.clock, other.clock
+
+    # A GPU you don't have ------------------------------------------------------------------------------------------
+
+    def _priced(self, made: Variant, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Variant:
+        """Say what the text takes of the GPU beside the original."""
+        assert isinstance(of_original, KernelText)
+        made = replace(made, cost=price.cost, config=price.config)
+        original = self._ladder_of_original()
+        if original is None:
+            return made
+        made = replace(made, original_cost=ladder_cost(original), original_config=dict(original.config))
+        other = prediction_of(of_original, original, launch.before, launch.changed, of_original.source)
+        if price.seconds is None or other is None:
+            return made
+        return replace(made, seconds=price.seconds, original_seconds=other.seconds, timed="predicted")
+
+    def _ladder_of_original(self) -> Ladder | None:
+        """The original as the trace compiled it; None where that failed."""
+        try:
+            return self.live.ladders.of(self.edit.artifact)
+        except ExplorerError:
+            return None
+
+
+@contextmanager
+def _put(put: Callable[[], Callable[[], None]]) -> Iterator[None]:
+    """An edit stands inside the block."""
+    undo = put()
+    try:
+        yield
+    finally:
+        undo()
+
+
+def _standing_in(kernel: Any, before: Any) -> Any:
+    """The kernel as the wrapper calls it; of a GPU you don't have it runs in the interpreter of what stood there."""
+    return replace(kernel, wrappers=before.wrappers) if isinstance(kernel, Kernel) and isinstance(before, Kernel) else kernel
+
+
+def vars_of(wrapper: Wrapper, name: str) -> Any:
+    """What stands in the place of a kernel now; None for a GPU you don't have, whose code is executed at each check."""
+    module = getattr(wrapper, "module", None)
+    return vars(module).get(name) if module is not None else None
+
+
+def _other_number(outcome: Outcome, launches: Sequence[RecordedLaunch]) -> str:
+    """Say that an edited wrapper returns another number of values; "" where it does not."""
+    for mine, launch in zip(outcome.after, launches, strict=True):
+        if len(mine) != len(launch.after):
+            given = len(launch.before)
+            return f"it returns {len(mine) - given} values, the original {len(launch.after) - given}"
+    return ""
+
+
+def _same(outcome: Outcome, launches: Sequence[RecordedLaunch]) -> bool:
+    """Whether the launches that were tried gave, to the bit, what the original's gave."""
+    import torch
+
+    both = zip(outcome.after, launches, strict=True)
+    pairs = [pair for after, launch in both for pair in zip(after, launch.after, strict=True)]
+    return all(same_bits(one, other) for one, other in pairs if isinstance(one, torch.Tensor))
+
+
+def _judged(rows: Rows, same: bool) -> tuple[str, str]:
+    """The status of a variant by the check of the whole function, and what is wrong with it."""
+    wrong = [row for row in rows if row["equal"] is False]
+    if wrong:
+        said = [f"{row['output']}: {row['note'] or 'unequal'}, at most {row['max_abs']} off" for row in wrong[:3]]
+        more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
+        return variants.WRONG, "\n".join([*said, *more])
+    if any(row["equal"] for row in rows):
+        return variants.IN_PLACE, ""
+    if same:
+        return variants.IN_PLACE, "no value of the function could be compared; the kernel's own are the original's to the bit"
+    return variants.NOT_COMPARED, ""
+
+
+def one_text(source: str | None, forms: Mapping[str, str]) -> tuple[str, str]:
+    """The form that an edit is given and its text; InputError for none, for several, and for what is no text."""
+    given = {**({"source": source} if source is not None else {}), **forms}
+    if len(given) != 1:
+        names = ", ".join(given) or "none"
+        raise InputError(f"an edit is one text, source=… or ttgir=…; {names} of them given: write k.edit(source=text)")
+    ((form, text),) = given.items()
+    if not isinstance(text, str):
+        raise InputError(f"{form} is a text, not {type(text).__name__}: change k.text() and give that")
+    return form, text

@@ -1,0 +1,50 @@
+"""Run the wrappers and kernels of a trace for a GPU you don't have on the CPU, interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from explorer.capture.absent.generated import Code, estimate, interpreted
+from explorer.capture.interpret.estimate import Estimate, speed
+from explorer.errors import InputError
+from explorer.lab.live.call import Call
+from explorer.process.progress import progress
+
+#: The most seconds of interpreting that a check may be estimated to take, unless asked for more.
+LIMIT = 120.0
+
+
+@contextmanager
+def interpreting_calls(call: Call, codes: Sequence[Code], limit: float | None) -> Iterator[tuple[Callable[..., Any], int]]:
+    """Give what runs the generated code in place of the compiled function, and how many more calls the limit allows.
+
+    InputError, before anything runs, if one call is estimated to take more than `limit` seconds.
+    """
+    cost = estimate(codes)
+    seconds = LIMIT if limit is None else limit
+    check_limit(cost, seconds)
+    more_calls = int(seconds / max(cost.seconds(speed()), 1e-3)) - 1
+    with progress(call_name(call), f"{cost.launches} kernels, interpreting") as show:
+
+        def within() -> AbstractContextManager[Any]:
+            return interpreted(show)
+
+        yield within, more_calls
+
+
+def check_limit(cost: Estimate, limit: float) -> None:
+    """Raise InputError, with what to do, if interpreting takes longer than `limit` seconds."""
+    seconds = cost.seconds(speed())
+    if seconds > limit:
+        raise InputError(
+            f"interpreting {cost.launches} launches of {cost.programs} programs on the CPU takes about "
+            f"{seconds:.0f} s here, more than the limit of {limit:.0f} s: give smaller inputs, or a larger limit, "
+            f"such as limit={2 * seconds:.0f}"
+        )
+
+
+def call_name(call: Call) -> str:
+    """The function's qualified name, or that of its class."""
+    return str(getattr(call.function, "__qualname__", None) or type(call.function).__qualname__)

@@ -1,0 +1,141 @@
+"""KernelCall: one launch of a hand-written Triton kernel, run on copies of its tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.capture.interpret.estimate import estimate_call
+from explorer.capture.interpret.interpreter import interpreting
+from explorer.capture.ladder.triton_jit import argument_names, function_name, run_on_attached_gpu
+from explorer.capture.observe.without_data import NO_DATA, without_data
+from explorer.errors import InputError
+from explorer.lab.live.interpreted import LIMIT, check_limit
+from explorer.model.values import Plain
+from explorer.process.progress import progress
+from explorer.stages.triton.accesses import Unreadable, accesses
+
+#: How the bytes of a hand-written kernel are known.
+BYTES = "the tensors that its TTIR reads and writes, each whole and once: what masks and the grid leave out is counted too"
+#: Why they are not.
+UNMATCHED = "its TTIR has {addresses} arguments that are addresses, and the call {tensors} tensors, so its bytes are not known"
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A launch of a hand-written kernel, to be run on copies of its tensors."""
+
+    kernel: Any
+    args: tuple[Any, ...]
+    constants: Mapping[str, Any]
+    grid: Any
+    config: Any = None
+
+    def run(self, limit: float | None = None) -> tuple[dict[str, Any], bool]:
+        """The tensors that the kernel writes, by the names of its arguments, and whether it was interpreted.
+
+        Where a tensor is on a GPU, that GPU runs the kernel, else the interpreter. InputError for tensors without data, and if
+        interpreting is estimated to take more than `limit` seconds, 120 where none is given.
+        """
+        import torch
+
+        if without_data(self.kernel, self.args, self.constants):
+            raise InputError(NO_DATA.format(what="nothing can be run"))
+        copied = copies((*self.args, *self.constants.values()))
+        args, constants = copied[: len(self.args)], dict(zip(self.constants, copied[len(self.args) :], strict=True))
+        if any(isinstance(value, torch.Tensor) and value.is_cuda for value in copied):
+            return run_on_attached_gpu(self.kernel, args, constants, self.grid), False
+        name = function_name(self.kernel)
+        check_limit(estimate_call(self.kernel, args, constants, self.grid, self.config), LIMIT if limit is None else limit)
+        with progress(name, "interpreting") as show, interpreting(show) as interpreter:
+            launch = interpreter.run(self.kernel, args, constants, self.grid, self.config)
+        named = {**dict(zip(argument_names(self.kernel), args, strict=False)), **constants}
+        tensors = {name: tensor for key, value in named.items() for name, tensor in parts(key, value)}
+        return {key: tensors[key] for key in launch.written if key in tensors}, True
+
+    def tensors(self) -> list[tuple[str, Any]]:
+        """List the tensors among the arguments by name, in the order in which the kernel takes them."""
+        given = {**dict(zip(argument_names(self.kernel), self.args, strict=False)), **self.constants}
+        return [part for name in argument_names(self.kernel) if name in given for part in parts(name, given[name])]
+
+    def bytes_moved(self, ttir: str) -> dict[str, Plain]:
+        """Count the bytes that the launch reads and writes: `read`, `written`, and how they are known, or why they are not.
+
+        A tensor that several arguments share counts once; so does each element that an expanded tensor repeats.
+        """
+        tensors = [tensor for _, tensor in self.tensors()]
+        try:
+            found = accesses(ttir)
+        except Unreadable as error:
+            return {"bytes_known": f"{error}, so its bytes are not known"}
+        if found.addresses != len(tensors):
+            return {"bytes_known": UNMATCHED.format(addresses=found.addresses, tensors=len(tensors))}
+        read, written = (_size(tensors[n] for n in sorted(numbers)) for numbers in (found.read, found.written))
+        return {"read": read, "written": written, "bytes_known": BYTES}
+
+
+def _size(tensors: Iterable[Any]) -> int:
+    """Add up the bytes of different tensors."""
+    sizes: dict[tuple[int, int], int] = {}
+    for tensor in tensors:
+        lengths = (length for length, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
+        place = tensor.untyped_storage()._cdata, tensor.storage_offset()
+        sizes[place] = max(sizes.get(place, 0), math.prod(lengths) * tensor.element_size() if tensor.numel() else 0)
+    return sum(sizes.values())
+
+
+def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """List the tensors of an argument by name: itself, those of a tuple, and that of a tensor descriptor."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, tuple):
+        for number, part in enumerate(value):
+            yield from parts(f"{name}[{number}]", part)
+    elif isinstance(base := getattr(value, "base", None), torch.Tensor):
+        yield name, base
+
+
+def copies(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Copy the tensors among the arguments, with their strides; views of one storage stay views of one."""
+    import dataclasses
+
+    import torch
+
+    storages: dict[int, Any] = {}
+
+    def copied(value: Any) -> Any:
+        if dataclasses.is_dataclass(value) and isinstance(base := getattr(value, "base", None), torch.Tensor):
+            return dataclasses.replace(value, base=copied(base))  # type: ignore[type-var]
+        if isinstance(value, tuple):
+            parts_copied = map(copied, value)
+            return type(value)(*parts_copied) if hasattr(value, "_fields") else tuple(parts_copied)
+        if not isinstance(value, torch.Tensor):
+            return value
+        original = value.untyped_storage()
+        storage = storages.get(original.data_ptr()) or original.clone()
+        storages[original.data_ptr()] = storage
+        empty = torch.empty(0, dtype=value.dtype, device=value.device)
+        return empty.set_(storage, value.storage_offset(), value.shape, value.stride())
+
+    return tuple(map(copied, args))
+
+
+def matched(written: Mapping[str, Any], expected: Any) -> list[tuple[str, Any, Any]]:
+    """Pair what a kernel wrote with what is expected: (name, expected, written); InputError where that cannot be."""
+    import torch
+
+    if isinstance(expected, Mapping):
+        pairs = dict(expected)
+    else:
+        several = [expected] if isinstance(expected, torch.Tensor) else list(expected)
+        if len(several) != len(written):
+            raise InputError(f"the kernel wrote {', '.join(written) or 'nothing'}; expected has {len(several)} tensors")
+        pairs = dict(zip(written, several, strict=True))
+    for name in pairs:
+        if name not in written:
+            raise InputError(f"the kernel wrote no {name!r}; it wrote {', '.join(written) or 'nothing'}")
+    return [(name, tensor, written[name]) for name, tensor in pairs.items()]

@@ -1,0 +1,191 @@
+"""Live: what the process that made a trace can still do with it.
+
+Two things are traced, so there are two implementations: `LiveFunction` of a function that torch.compile compiled, and
+`LiveKernel` of a hand-written Triton kernel. Both have every member. What one of them cannot do raises `NoVerbError`, which
+says why and what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+
+from explorer.capture.ladder.ladder import Ladder
+from explorer.capture.splice.calls import RecordedCall
+from explorer.capture.splice.launches import Hear, RecordedLaunch
+from explorer.capture.splice.tuning import Tune, Tuning
+from explorer.capture.splice.variant import Variant
+from explorer.capture.splice.wrappers import Wrapper
+from explorer.errors import NoVerbError
+from explorer.lab.live.timing import Seconds
+from explorer.model.artifacts import OutputCode
+from explorer.model.records import typed
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Force, Plain, Rows, Veto
+from explorer.process.under_way import Watchers
+from explorer.reference.gpus.figures import Target
+
+if TYPE_CHECKING:
+    from explorer.lab.live.editing import Edit
+    from explorer.tracing.traced.trace import Trace
+
+
+class Changes(TypedDict, total=False):
+    """The arguments of `explorer.trace` that a second trace of the same call may have otherwise."""
+
+    fusion: tuple[Veto | Force, ...]
+    without_pass: tuple[str, ...]
+    without_pattern: tuple[str, ...]
+    mode: str | None
+    options: Mapping[str, Plain]
+    backend: str
+    target: str
+
+
+class TraceAgain(Protocol):
+    """Trace the same call once more, with some arguments of `explorer.trace` changed."""
+
+    def __call__(self, **changes: Unpack[Changes]) -> Trace:
+        """Return the second trace; the errors of `explorer.trace`."""
+
+
+class Live(Protocol):
+    """What `Trace.live` holds. Kernels are given by their artifact of stage "kernel"."""
+
+    #: The error that the compiler raised; None where it compiled everything.
+    error: BaseException | None
+    #: The GPU you don't have for which the kernels are; None for an attached device.
+    absent: Target | None
+    #: The number of the notebook cell that has shown the trace already, until that cell ends; else None.
+    shown_in: object
+    #: The open views of the trace, which are told what a verb is doing.
+    watchers: Watchers
+
+    @property
+    def wrappers(self) -> Sequence[Wrapper]:
+        """Inductor's wrappers, in which kernels can be replaced; () where there are none."""
+
+    # The traced call -----------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Any:
+        """What the traced call returned; CompileError where the compile failed."""
+
+    @property
+    def gradients(self) -> Mapping[str, Any]:
+        """The gradients of a training trace, by the names of inputs and parameters; CompileError where the compile failed."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run what was compiled, on copies of the traced arguments or on new ones: see `Trace.run`."""
+
+    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
+        """Compare what was compiled with what is right, one row a tensor: see `Trace.check`. `limit` is in seconds."""
+
+    def launches(
+        self,
+        kernels: Collection[tuple[str, str]],
+        most: int | None = None,
+        limit: float | None = None,
+        hear: Hear | None = None,
+    ) -> list[RecordedLaunch]:
+        """Run the traced call on copies, and record the launches of kernels, each given by its wrapper's file and its name.
+
+        At most `most` of each are recorded. `limit` is the most seconds that interpreting may be estimated to take. With `hear`
+        each launch is told to it as soon as it is over, and its tensors are not kept.
+        """
+
+    def calls(self, limit: float | None = None) -> list[RecordedCall]:
+        """Run the traced call on copies, and record the first call of each wrapper, in the order of the calls.
+
+        `limit` is the most seconds that interpreting may be estimated to take.
+        """
+
+    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
+        """Time eager, compiled and others in turn: rows with `what`, median `seconds`, `ratio_to_eager` …
+
+        `spread_seconds` is between the quartiles, `processor_seconds` the time of all threads.
+
+        InputError for less than one repeat.
+        """
+
+    # Edits of kernels and of output code ---------------------------------------------------------------------------
+
+    def edit(self, edit: Edit) -> Variant:
+        """Compile another text, try it, and put it in place where it is right: see `Kernel.edit` and `Trace.edit`."""
+
+    def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
+        """The edits of a kernel or of output code, in the order in which they were made."""
+
+    def standing(self, artifact: Artifact, file: str) -> Variant | None:
+        """The edit that stands in the place of a kernel of the wrapper of that file, or of the wrapper itself."""
+
+    def reset(self, artifact: Artifact, file: str) -> bool:
+        """Put the original back into the place of a kernel of that wrapper, or of the wrapper; False where it stands there."""
+
+    def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
+        """Time each kernel and library call of the trace in runs of the compiled function: see `Trace.time_kernels`."""
+
+    def tune(self, tune: Tune) -> Tuning:
+        """Compare configs of a Triton kernel: see `Kernel.tune`."""
+
+    # A second trace ------------------------------------------------------------------------------------------------
+
+    @property
+    def trace_again(self) -> TraceAgain:
+        """The function that traces the same call with changes."""
+
+    def compare(self, other: Live) -> Rows:
+        """Compare the results of two compiled functions on copies of this one's inputs: rows as `check` has them."""
+
+    def race(self, other: Live, repeats: int) -> tuple[Seconds, Seconds]:
+        """Time two compiled functions in turn: the median seconds of a call of this one and of the other, with their spread."""
+
+    # The forms of a kernel -----------------------------------------------------------------------------------------
+
+    def assembly(self, kernel: Artifact) -> Artifact:
+        """The assembly of a C++ kernel (2 to 10 s), made once; LiveError with the C++ compiler's words where it fails."""
+
+    def sass(self, kernel: Artifact) -> str:
+        """The SASS of a Triton kernel (0.3 s)."""
+
+    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
+        """For each Triton kernel the line of its PTX that each SASS instruction was assembled from, in order; () if not known."""
+
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin, hsaco or SPIR-V of a Triton kernel."""
+
+    def passes(self, kernel: Artifact) -> Rows:
+        """One row an MLIR pass of a Triton kernel: see `ladder.triton_passes.passes`."""
+
+    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
+        """Compile a Triton kernel with another of its autotune candidates; InputError for a config that it does not have."""
+
+    # Inductor's choices, by the key of their source ----------------------------------------------------------------
+
+    def choice(self, source: str) -> Ladder:
+        """Compile one of Inductor's choices down the ladder, once; CompileError where it does not compile."""
+
+    @property
+    def choice_stages(self) -> tuple[str, ...]:
+        """The stages below a choice's source that can be made for this trace's target; () for none."""
+
+    def choice_passes(self, source: str) -> Rows:
+        """One row an MLIR pass of one of Inductor's choices."""
+
+    def choice_source(self, source: str) -> Mapping[str, Plain]:
+        """The name, language and text of one of Inductor's choices."""
+
+
+def no_verb(what: str, why: str, instead: str) -> NoVerbError:
+    """Build the error for what a live trace cannot do: what there is not, why, and what to do instead."""
+    return NoVerbError(f"{what}: {why}; {instead}")
+
+
+def check_unedited(live: Live, codes: Iterable[Artifact], verb: str) -> None:
+    """NoVerbError where an edit stands in the place of output code, whose launches are not those that the trace shows."""
+    if any(live.standing(code, typed(OutputCode, code.data).file) for code in codes):
+        raise no_verb(
+            f"{verb} does not look at edited output code",
+            "its launches are not those of this trace",
+            "t.reset() puts the original back",
+        )

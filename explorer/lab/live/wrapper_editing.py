@@ -1,0 +1,47 @@
+"""Edit the output code of a graph: the same steps as for a kernel, with the whole wrapper in the original's place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from explorer.capture.splice import variant as variants
+from explorer.capture.splice.calls import CALL
+from explorer.capture.splice.job import Price
+from explorer.capture.splice.launches import RecordedLaunch
+from explorer.capture.splice.variant import Variant
+from explorer.capture.splice.wrapper_text import WrapperText, changed_kernels, loaded, put_in_place, unreadable, wrapper_text
+from explorer.capture.splice.wrappers import Wrapper
+from explorer.lab.live.editing import AnyText, Editing, Standing
+
+
+@dataclass
+class WrapperEditing(Editing):
+    """One edit of output code under way."""
+
+    def _variant(self, wrapper: Wrapper) -> Variant:
+        edit = self.edit
+        text = wrapper_text(wrapper, edit.text)
+        made = self._made(text)
+        if (error := unreadable(edit.text)) is not None:
+            line, message = error
+            return replace(made, status=variants.SYNTAX if line else variants.COMPILE, message=message, line=line)
+        made = replace(made, kernels=tuple(new.name for new in changed_kernels(edit.text, wrapper.text)))
+        return self._compiled_and_tried(made, wrapper, text, wrapper_text(wrapper, wrapper.text))
+
+    def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
+        """The first call of the wrapper; what it returned stands after its arguments."""
+        calls = self.live.calls(of=[wrapper])
+        return [RecordedLaunch(each.file, CALL, each.before, (*each.after, *each.returned)) for each in calls]
+
+    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, Standing]:
+        assert isinstance(text, WrapperText)
+        edited = loaded(text, wrapper)
+        return made, Standing(made, functools.partial(put_in_place, wrapper, edited), edited)
+
+    # A GPU you don't have ------------------------------------------------------------------------------------------
+
+    def _priced(self, made: Variant, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Variant:
+        """Say what the only kernel that is another takes of the GPU, beside the one that it replaces."""
+        return replace(made, cost=price.cost, original_cost=price.original_cost)

@@ -1,1 +1,0 @@
-"""The ladder: a Triton kernel compiled to machine code, in worker processes."""

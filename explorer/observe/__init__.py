@@ -1,1 +1,0 @@
-"""What observes a compile: the only way in which torch and triton are looked into."""

@@ -1,1 +1,0 @@
-"""The guard laboratory: call a compiled function in varied ways, and see what is compiled again and why."""

@@ -1,1 +1,0 @@
-"""Questions about a recorded compile: data in, values out."""

@@ -1,1 +1,0 @@
-"""Many ranks of one job: read together, and compared by what they compute."""

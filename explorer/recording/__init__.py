@@ -1,1 +1,0 @@
-"""Record a compile, and replay what was recorded into a Trace."""

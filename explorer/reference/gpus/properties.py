@@ -1,0 +1,47 @@
+"""A target's figures by the names that torch and triton give a device's properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.reference.gpus.figures import Target
+
+
+def torch_properties(target: Target) -> dict[str, Any]:
+    """Return what torch.cuda.get_device_properties says of a device; memory in bytes, clocks in kHz."""
+    major, minor = target.capability
+    return {
+        "name": target.title,
+        "major": major,
+        "minor": minor,
+        "gcnArchName": str(target.arch) if target.backend == "hip" else target.title,
+        "multi_processor_count": target.multiprocessors,
+        "total_memory": target.memory,
+        "max_threads_per_multi_processor": target.threads,
+        "max_threads_per_block": target.threads_per_block,
+        "regs_per_multiprocessor": target.registers,
+        "warp_size": target.warp,
+        "L2_cache_size": target.l2,
+        "shared_memory_per_block": target.shared_static,
+        "shared_memory_per_block_optin": target.shared_per_block,
+        "shared_memory_per_multiprocessor": target.shared_per_multiprocessor,
+        "clock_rate": int(target.clock / 1000),
+        "memory_clock_rate": int(target.memory_clock / 1000),
+        "memory_bus_width": target.bus,
+        "is_integrated": 0,
+        "is_multi_gpu_board": 0,
+    }
+
+
+def triton_properties(target: Target) -> dict[str, int]:
+    """Return what triton's drivers say of a device: bytes of shared memory a block, registers, clocks in kHz."""
+    return {
+        "max_shared_mem": target.shared_per_block,
+        "max_num_regs": target.registers,
+        "max_threads_per_sm": target.threads,
+        "multiprocessor_count": target.multiprocessors,
+        "warpSize": target.warp,
+        "sm_clock_rate": int(target.clock / 1000),
+        "mem_clock_rate": int(target.memory_clock / 1000),
+        "mem_bus_width": target.bus,
+    }

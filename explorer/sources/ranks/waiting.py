@@ -1,0 +1,268 @@
+"""Which rank the others wait for in collectives, and how long. Pure.
+
+A rank that comes last to a collective is in it the shortest. So the clocks of ranks need not agree: what another rank is in it
+longer, it waited.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from explorer.analysis.questions.collectives import CollectiveRow, collective_rows
+from explorer.model.artifacts import RunTimes
+from explorer.model.records import typed
+from explorer.model.rows import CallTime, ExchangeTime
+from explorer.model.trace_data import TraceData
+
+
+class WaitRow(TypedDict):
+    """A collective that ranks ran: in `runs` runs, `late` is the rank that came last in most of them, `late_runs` in how many.
+
+    There is a row only where all ranks of the group were profiled: one that was not may be the last.
+    `group` has the ranks of its group. `waited` are the seconds that other ranks waited for that rank in those runs, each the
+    most of them, and `seconds` has those that each rank was in it, by rank. `frame`, `graph` and `node` are those of the lowest
+    rank; `file`, `line` and `code` are the user's.
+    """
+
+    operator: str
+    group: tuple[int, ...]
+    runs: int
+    late: int
+    late_runs: int
+    waited: float
+    seconds: Mapping[str, float]
+    frame: str
+    graph: str
+    node: str
+    file: str
+    line: int
+    code: str
+
+
+class TimeRow(TypedDict):
+    """The times of a rank, in seconds; None for what its trace does not say.
+
+    `compile_seconds` are those of the compiler's outermost phases, `estimated_seconds` Inductor's own estimate of a run, which a
+    log may state. The others are of a profile, and of a frame that is called several times without the first call, which
+    compiles: `calls` counts those of compiled frames, `run_seconds` is what they took, of which the rank was
+    `collective_seconds` in collectives. It waited `waited` for ranks that came later to them, and `late` is what others waited
+    for it, both in the groups of which all ranks were profiled. `overlapped` are the seconds of its collectives in which a GPU
+    ran other kernels.
+    """
+
+    rank: int
+    compiles: int
+    compile_seconds: float | None
+    estimated_seconds: float | None
+    calls: int | None
+    run_seconds: float | None
+    collective_seconds: float | None
+    waited: float | None
+    late: float | None
+    overlapped: float | None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A collective that a rank ran once; `later` tells that it was not in the first call of its frame, which compiles."""
+
+    row: CollectiveRow
+    seconds: float | None
+    overlapped: float | None
+    later: bool
+
+
+@dataclass(frozen=True)
+class RankRuns:
+    """What a profile has of a rank: the number of calls of compiled frames, their seconds, their collectives in order."""
+
+    calls: int
+    seconds: float
+    exchanges: tuple[Exchange, ...]
+    in_collectives: float | None
+    overlapped: float | None
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One run of a collective by all ranks of a group: the seconds of each, and which came last."""
+
+    number: int
+    rows: Mapping[int, CollectiveRow]
+    seconds: Mapping[int, float]
+    late: int
+
+    def waited(self, rank: int) -> float:
+        """The seconds that a rank waited for the last one."""
+        return self.seconds[rank] - self.seconds[self.late]
+
+
+def runs_of_rank(trace: TraceData) -> RankRuns | None:
+    """What a profile has of a rank's calls; None where the trace has none."""
+    artifacts = trace.find("run_times")
+    if not artifacts:
+        return None
+    times = typed(RunTimes, artifacts[-1].data)
+    rows = {(row["artifact"], row["node"]): row for row in collective_rows(trace)}
+    exchanges = []
+    for one in times.exchanges:
+        if (row := rows.get((one.artifact, one.node))) is not None:
+            exchanges.append(Exchange(row, one.seconds, one.overlapped, one.run > 0))
+    counted = _later_exchanges(times.exchanges, rows)
+    known = [one.seconds for one in counted if one.seconds is not None]
+    overlapped = [one.overlapped for one in counted if one.overlapped is not None]
+    outer = [call.seconds for call in _later_calls(times.calls) if call.outer]
+    in_collectives = sum(known) if len(known) == len(counted) else None
+    return RankRuns(len(outer), sum(outer), tuple(exchanges), in_collectives, sum(overlapped) if overlapped else None)
+
+
+def _later_calls(calls: Sequence[CallTime]) -> Iterator[CallTime]:
+    """The calls of frames, without the first of each frame that has more: a part of the compile is in it."""
+    counts = Counter((call.frame, call.backward) for call in calls)
+    started: set[tuple[str, bool]] = set()
+    for call in calls:
+        key = (call.frame, call.backward)
+        if key in started or counts[key] == 1:
+            yield call
+        started.add(key)
+
+
+def _later_exchanges(exchanges: Sequence[ExchangeTime], rows: Mapping[tuple[str, str], CollectiveRow]) -> list[ExchangeTime]:
+    """The collectives of the calls that `_later_calls` gives."""
+    frames = [_frame(rows.get((one.artifact, one.node))) for one in exchanges]
+    repeated = {frame for frame, one in zip(frames, exchanges, strict=True) if one.run > 0}
+    return [one for frame, one in zip(frames, exchanges, strict=True) if one.run > 0 or frame not in repeated]
+
+
+def _frame(row: CollectiveRow | None) -> tuple[str, bool] | None:
+    return (row["frame"], row["graph"] == "backward") if row is not None else None
+
+
+def waits_of(runs: Mapping[int, RankRuns]) -> tuple[Wait, ...]:
+    """Every run of a collective that all ranks of its group have, without those of the first call of a frame that has more.
+
+    Of a group the n-th collective of one rank is that of the others, as long as the operators are the same. `incomplete_groups`
+    has the groups of which nothing is said.
+    """
+    lacking = incomplete_groups(runs)
+    return tuple(
+        wait for group in _groups(runs) if isinstance(group, tuple) and group not in lacking for wait in _of_group(runs, group)
+    )
+
+
+def incomplete_groups(runs: Mapping[int, RankRuns]) -> Mapping[tuple[int, ...] | str, tuple[int, ...]]:
+    """The ranks of each group that have no run of its collectives: one of them may be the last.
+
+    A group whose ranks were not recorded stands here by its name, with (): several groups of a job may have one name.
+    """
+    found: dict[tuple[int, ...] | str, tuple[int, ...]] = {}
+    for group, members in _groups(runs).items():
+        if isinstance(group, str):
+            found[group] = ()
+        elif lacking := tuple(rank for rank in group if rank not in members):
+            found[group] = lacking
+    return found
+
+
+def _groups(runs: Mapping[int, RankRuns]) -> Mapping[tuple[int, ...] | str, set[int]]:
+    """The groups of all collectives, each with the ranks that ran one."""
+    groups: dict[tuple[int, ...] | str, set[int]] = {}
+    for rank, own in runs.items():
+        for one in own.exchanges:
+            groups.setdefault(_group(one.row), set()).add(rank)
+    return groups
+
+
+def _group(row: CollectiveRow) -> tuple[int, ...] | str:
+    return row["ranks"] or row["group"]
+
+
+def _of_group(runs: Mapping[int, RankRuns], group: tuple[int, ...]) -> Iterator[Wait]:
+    if len(group) < 2:
+        return
+    members = {rank: [one for one in runs[rank].exchanges if _group(one.row) == group] for rank in group}
+    repeated = {_key(one) for own in members.values() for one in own if one.later}
+    for number, column in enumerate(zip(*members.values(), strict=False)):
+        alike = dict(zip(members, column, strict=True))
+        if len({one.row["operator"] for one in column}) > 1:
+            return
+        if any(_key(one) in repeated and not one.later for one in column):
+            continue
+        seconds = {rank: one.seconds for rank, one in alike.items() if one.seconds is not None}
+        if len(seconds) == len(alike):
+            rows = {rank: one.row for rank, one in alike.items()}
+            yield Wait(number, rows, seconds, min(seconds, key=lambda rank: seconds[rank]))
+
+
+def _key(one: Exchange) -> tuple[str, str]:
+    return one.row["artifact"], one.row["node"]
+
+
+def wait_rows(waits: Sequence[Wait]) -> list[WaitRow]:
+    """A row a collective, the one in which ranks waited longest first."""
+    found: dict[tuple[object, ...], list[Wait]] = {}
+    for wait in waits:
+        row = wait.rows[min(wait.rows)]
+        found.setdefault((_group(row), row["artifact"], row["node"]), []).append(wait)
+    return sorted((_wait_row(own) for own in found.values()), key=lambda row: -row["waited"])
+
+
+def _wait_row(waits: Sequence[Wait]) -> WaitRow:
+    first = waits[0]
+    row = first.rows[min(first.rows)]
+    late, late_runs = Counter(wait.late for wait in waits).most_common(1)[0]
+    return {
+        "operator": row["operator"],
+        "group": row["ranks"],
+        "runs": len(waits),
+        "late": late,
+        "late_runs": late_runs,
+        "waited": sum(longest_wait(wait) for wait in waits if wait.late == late),
+        "seconds": {str(rank): sum(wait.seconds[rank] for wait in waits) for rank in first.seconds},
+        "frame": row["frame"],
+        "graph": row["graph"],
+        "node": row["node"],
+        "file": row["file"],
+        "line": row["line"],
+        "code": row["code"],
+    }
+
+
+def longest_wait(wait: Wait) -> float:
+    """The longest that a rank waited for the last one."""
+    return max(map(wait.waited, wait.seconds))
+
+
+def late_by_rank(waits: Sequence[Wait]) -> Mapping[int, float]:
+    """The seconds that others waited for each rank that came last somewhere: in each run the longest wait."""
+    found: dict[int, float] = {}
+    for wait in waits:
+        found[wait.late] = found.get(wait.late, 0.0) + longest_wait(wait)
+    return found
+
+
+def waited_by_rank(waits: Sequence[Wait]) -> Mapping[int, float]:
+    """The seconds that each rank waited for others."""
+    found: dict[int, float] = {}
+    for wait in waits:
+        for rank in wait.seconds:
+            found[rank] = found.get(rank, 0.0) + wait.waited(rank)
+    return found
+
+
+__all__ = [
+    "RankRuns",
+    "TimeRow",
+    "Wait",
+    "WaitRow",
+    "incomplete_groups",
+    "late_by_rank",
+    "longest_wait",
+    "runs_of_rank",
+    "wait_rows",
+    "waited_by_rank",
+    "waits_of",
+]

@@ -1,0 +1,231 @@
+"""fit: whether a model fits on each rank of GPUs you don't have, and what bounds a call of it, without the model's weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.capture.absent.cluster import Cluster
+from explorer.capture.observe.without_data import as_fake
+from explorer.errors import CompileError, InputError, require_installed
+from explorer.model.values import Rows
+from explorer.reference.gpus.figures import Target
+from explorer.studies.fitting import models
+from explorer.studies.fitting.answer import Fit, cache_bytes, left_out
+from explorer.studies.fitting.blocks import CallModel, Capture, capture
+from explorer.studies.fitting.memory import Parts, Walk
+from explorer.studies.fitting.optimizers import OptimizerMemory, optimizer_memory
+from explorer.studies.fitting.parts import Part, parts_of, tensors_of, walked
+from explorer.studies.fitting.regional import Regional
+from explorer.studies.fitting.times import times
+from explorer.tracing.recording.trace import trace
+from explorer.tracing.traced import Trace
+
+
+def fit(
+    model: object,
+    *,
+    target: str | Target = "h100",
+    world: int = 1,
+    rank: int = 0,
+    inputs: Sequence[Any] | None = None,
+    batch: int = 1,
+    sequence: int = 2048,
+    dtype: str = "bfloat16",
+    train: bool = False,
+    optimizer: str | Callable[..., Any] | None = None,
+    plan: Mapping[str, str] | None = None,
+    interconnect: float | None = None,
+    **fields: Any,
+) -> Fit:
+    """Say whether a model fits on a GPU you don't have, and what bounds a call of it.
+
+    `model` is the name of a config class of `transformers` ("LlamaConfig"), the path of a config.json, or a config, and `fields`
+    are fields of it; then the model is a causal language model, called with `batch` times `sequence` tokens. Or it is a
+    torch.nn.Module, called with `inputs`. It is built on the meta device: no weights are in memory, and nothing is downloaded.
+
+    The model is compiled by regions, as PyTorch recommends for large ones: each of its repeated blocks alone, and what is before
+    and behind them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
+    `train` the loss is differentiated (of a module of your own, the sum of what it gives), and `optimizer` is the name of a class
+    of torch.optim, or makes one of a list of parameters. Without `train` a call is a prefill that keeps no cache.
+
+    With `world` above 1 the model is tensor-parallel, by its own plan or `plan`, such as `{"*.up_proj": "colwise"}`, seen as
+    rank `rank`; `interconnect` is what a GPU sends to the others, in bytes/s. Raises InputError for what cannot be, CompileError
+    where a region does not compile as one graph, and NotInstalledError without transformers for a config.
+    """
+    require_installed("torch", "explorer.fit", "full")
+    started = time.perf_counter()
+    _check(train, optimizer, {"batch": batch, "sequence": sequence})
+    cluster = Cluster(target, world, rank, interconnect)
+    asked = _asked(model, inputs, batch, sequence, dtype, train, fields)
+    with cluster.joined() if world > 1 else nullcontext():
+        return _Fitting(asked, cluster, train, plan, optimizer, started).fitted()
+
+
+def _check(train: bool, optimizer: object, numbers: Mapping[str, object]) -> None:
+    if optimizer is not None and not train:
+        raise InputError("optimizer= is for training: give train=True too")
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise InputError(f"{name} is a number from 1, not {number!r}")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A model on the meta device and how it is called; `cache` is 0 for a module, None where its size is unknown."""
+
+    model: Any
+    inputs: tuple[Any, ...]
+    call: CallModel
+    reach: CallModel
+    title: str
+    cache: int | None
+
+
+def _asked(
+    given: object, inputs: Sequence[Any] | None, batch: int, sequence: int, dtype: str, train: bool, fields: Mapping[str, Any]
+) -> _Asked:
+    import torch
+
+    if isinstance(given, torch.nn.Module):
+        if inputs is None or fields:
+            raise InputError("a torch.nn.Module is called with inputs=(…), a tuple, and has no fields of a config")
+        faked: Any
+        faked, args, _ = as_fake(given, (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs), {})
+        return _Asked(faked.train(train), args, models.call_module, models.call_module, type(given).__name__, 0)
+    if inputs is not None:
+        raise InputError("inputs= is for a torch.nn.Module: of a config, batch= and sequence= say what it is called with")
+    config = models.config_of(given, fields)
+    made = models.model_of(config, dtype, train)
+    models.check_positions(made, sequence)
+    ids = torch.zeros(batch, sequence, dtype=torch.long, device="meta")
+    title = f"{type(config).__name__}, batch {batch} of {sequence} tokens"
+    call = models.call_for_loss if train else models.call_for_logits
+    return _Asked(
+        made, (ids,), call, models.call_for_logits, title, cache_bytes(config, batch, sequence, models.dtype_of(dtype).itemsize)
+    )
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """One call of `fit`, in the cluster's process group."""
+
+    asked: _Asked
+    cluster: Cluster
+    train: bool
+    plan: Mapping[str, str] | None
+    optimizer: str | Callable[..., Any] | None
+    started: float
+
+    def fitted(self) -> Fit:
+        """Trace each region once, and add everything up."""
+        world = self.cluster.world
+        unsplit = models.parallelized(self.asked.model, world, self.plan) if world > 1 else ()
+        model: Any
+        model, inputs, _ = as_fake(self.asked.model, self.asked.inputs, {})
+        kept = optimizer_memory(self.optimizer, model.parameters()) if self.optimizer is not None else None
+        found = self._captured(model, inputs)
+        parts = parts_of(Regional(model, self.asked.call, found, self.asked.reach), inputs, self.train)
+        traces = {part.path: self._traced(part) for part in parts if part.stands_for}
+        walk = walked(parts, traces, model, inputs)
+        tensors = tensors_of(model)
+        at, memory = _at_the_peak(walk, _by_module(tensors), kept)
+        target = self.cluster.target
+        assert isinstance(target, Target)
+        counted = [(part.path, part.stands_for, traces[part.path]) for part in parts if part.stands_for]
+        return Fit(
+            title=self.asked.title,
+            target=target,
+            world=world,
+            rank=self.cluster.rank,
+            train=self.train,
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            memory=memory,
+            at=at,
+            moments=_moments(walk, kept, sum(map(models.bytes_of, tensors.values()))),
+            times=times(counted),
+            regions=Rows(({"region": path, "calls": calls} for path, calls, _ in counted), ("region", "calls")),
+            ranks=_ranks(tensors, world),
+            unsplit=unsplit,
+            left_out=left_out(self.train, kept, self._cache(unsplit), world),
+            took=time.perf_counter() - self.started,
+        )
+
+    def _captured(self, model: Any, inputs: Sequence[Any]) -> Capture | None:
+        """Find the model's blocks; InputError where the ranks' parts of its layers do not go together."""
+        try:
+            return capture(model, self.asked.call, inputs)
+        except RuntimeError as error:
+            if self.cluster.world == 1:
+                raise
+            raise InputError(
+                f"the model cannot be called with its layers split by the plan: {error}. Give another plan="
+            ) from error
+
+    def _cache(self, unsplit: Sequence[str]) -> int | None:
+        """Bytes of a rank's cache of keys and values: all of it where the rank has the whole of what computes them."""
+        cache, world = self.asked.cache, self.cluster.world
+        is_whole = any(name.rpartition(".")[2] in KEYS_AND_VALUES for name in unsplit)
+        return cache if cache is None or is_whole else cache // world
+
+    def _traced(self, part: Part) -> Trace:
+        """Trace one region for the GPU; CompileError where it does not compile as one graph."""
+        target = self.cluster if self.cluster.world > 1 else self.cluster.target
+        traced = trace(part.module, *part.args, target=target, train=part.train, fullgraph=True)
+        if traced.live is None or traced.live.error is not None or not traced.find("output_code"):
+            why = next((failure.message for failure in traced.failures), "no code was generated")
+            raise CompileError(f"{part.path} does not compile as one graph for {traced.meta['target']}: {why}")
+        return traced
+
+
+def _by_module(tensors: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    sizes: dict[tuple[str, str], int] = {}
+    for name, tensor in tensors.items():
+        place = ("weights", name.rpartition(".")[0])
+        sizes[place] = sizes.get(place, 0) + models.bytes_of(tensor)
+    return sizes
+
+
+def _at_the_peak(walk: Walk, weights: Parts, kept: OptimizerMemory | None) -> tuple[str, Rows]:
+    """When the most is live, and what that is: in a region, or in the optimizer's step."""
+    at, parts = walk.at, dict(walk.parts)
+    gradients = sum(held.bytes for held in walk.gradients.values())
+    if kept is not None and gradients + kept.temporary > walk.best:
+        at, parts = STEP.format(name=kept.name), {("optimizer step", ""): kept.temporary}
+        for held in walk.gradients.values():
+            parts[held.what, held.module] = parts.get((held.what, held.module), 0) + held.bytes
+    if kept is not None:
+        parts["optimizer state", ""] = kept.state
+    sizes: dict[tuple[str, str], int] = {}
+    for (what, module), size in (*weights.items(), *parts.items()):
+        place = (what, models.pattern_of(module))
+        sizes[place] = sizes.get(place, 0) + size
+    rows = ({"what": what, "module": module, "bytes": size} for (what, module), size in sizes.items() if size)
+    return at, Rows(sorted(rows, key=lambda row: -int(row["bytes"])), ("what", "module", "bytes"))
+
+
+def _moments(walk: Walk, kept: OptimizerMemory | None, weights: int) -> Rows:
+    """The most of each call of a region, with everything that is there all the time."""
+    always = weights + (kept.state if kept is not None else 0)
+    rows = [{"region": m.region, "graph": m.direction, "peak": always + m.peak, "after": always + m.after} for m in walk.moments]
+    if kept is not None:
+        live = always + sum(held.bytes for held in walk.gradients.values())
+        rows.append({"region": STEP.format(name=kept.name), "graph": "", "peak": live + kept.temporary, "after": live})
+    return Rows(rows, ("region", "graph", "peak", "after"))
+
+
+def _ranks(tensors: Mapping[str, Any], world: int) -> Rows:
+    """The bytes of each rank's weights."""
+    sizes = ({"rank": n, "weights": sum(models.bytes_on_rank(t, n) for t in tensors.values())} for n in range(world))
+    return Rows(sizes, ("rank", "weights"))
+
+
+#: What models call the products that give keys and values.
+KEYS_AND_VALUES = ("k_proj", "v_proj", "qkv_proj", "c_attn", "query_key_value", "Wqkv", "qkv")
+#: What the optimizer's step is called.
+STEP = "{name}.step"
+
+__all__ = ["Fit", "fit"]

@@ -1,0 +1,252 @@
+"""probe: vary how a function is called, and see what is compiled again, by which guard, and what that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count, islice
+from typing import Any
+
+from explorer.errors import InputError, LiveError, NoKernelError, require_installed
+from explorer.model.values import Plain, Rows
+from explorer.reference.gpus.figures import Target
+from explorer.stages import STAGES
+from explorer.studies.probing.lab import Lab, Probed, whole_cells, with_progress
+from explorer.studies.probing.varied_call import argument_names, known_name, tensor_names
+from explorer.studies.probing.vary import UNCHANGED, Vary
+from explorer.tracing.recording.arguments import TraceRequest, check_request
+from explorer.tracing.recording.trace import Plan
+from explorer.tracing.traced import Trace
+from explorer.tracing.traced.comparison import Comparison, compare
+
+#: The columns that are shown first.
+SHOWN = ("change", "outcome", "guard", "at", "code", "kernels", "entries", "note")
+#: What is done to a dimension, in the order in which it is tried: Dynamo's settings and marks.
+REMEDIES: Mapping[str, tuple[str, Any]] = {
+    "nothing": ("", None),
+    "dynamic=False": ("dynamic", False),
+    "dynamic=True": ("dynamic", True),
+    "mark_dynamic": ("mark_dynamic", None),
+    "mark_unbacked": ("mark_unbacked", None),
+}
+#: The most calls that `to_limit` makes beyond the limit's own number.
+BEYOND = 4
+
+
+@dataclass(frozen=True, repr=False)
+class Probe:
+    """What became of each call of a probe: `rows` has one a call, the first is the call as it was given.
+
+    `change` says what the call had otherwise, `outcome` is "compiled" (the first time), "served" (by code that was there),
+    "recompiled", "eager" or "raises". `guard` is the guard that failed, in torch's words, of the compile `earlier`; `at` and
+    `code` are the user's line that it is from, `torch` the line of torch that made it; `guards` has one for every earlier
+    compile. `kernels` counts what the new code has otherwise than that of the first call, `changed`, `added` and `removed` name
+    these. `symbols` are the sizes that became dynamic. `entries` of `limit` are in the frame's cache after the call. `compiled`
+    and `ran` are compile ids, `note` says the rest.
+    """
+
+    name: str
+    rows: Rows
+    calls: tuple[Probed, ...] = field(default=(), compare=False)
+    lab: Lab | None = field(default=None, compare=False)
+
+    # What was seen -------------------------------------------------------------------------------------------------
+
+    def table(self) -> Rows:
+        """Every column of every call."""
+        return self.rows
+
+    def trace(self, call: int) -> Trace:
+        """What one call compiled, as a Trace; InputError for a call that compiled nothing."""
+        probed = self._call(call)
+        if not probed.observed.compiled:
+            raise InputError(f"call {call} compiled nothing ({probed.observed.outcome}); `rows` says which calls did")
+        return probed.session.trace_of(probed.observed)
+
+    def compare(self, call: int) -> Comparison:
+        """The code of the first call beside that of another one, for the view side by side; errors as `trace`."""
+        again, probed = self.trace(call), self._call(call)
+        return compare(probed.session.first_of(probed.observed), again, names=("first call", f"call {call}"))
+
+    def guards(self, call: int = 0) -> Rows:
+        """The guards of what one call compiled, each with where it comes from: see `Trace.guards`."""
+        return self.trace(call).guards
+
+    # Further calls -------------------------------------------------------------------------------------------------
+
+    def sequence(self, variations: Iterable[Vary]) -> Probe:
+        """Call the function as it was given, then in each of these ways, one after the other, as a program would.
+
+        What one call compiles may serve the next, sizes become dynamic, and the recompile limit may be reached. InputError for
+        what is no Vary, or for an argument that the call does not have.
+        """
+        lab = self._lab()
+        calls = with_progress(self.name, _checked(variations))
+        return _probe(self.name, lab, lab.in_turn(calls))
+
+    def to_limit(self, argument: str, dimension: int | None = None) -> Probe:
+        """Call with ever other sizes, or values, of one argument until Dynamo compiles no more, and show how that comes.
+
+        The function is compiled with dynamic=False: else Dynamo makes the size dynamic at the second compile, and the limit is
+        never reached. InputError for an argument that is neither a tensor nor a whole number.
+        """
+        lab = self._lab()
+        variations = self._ever_other(argument, dimension)
+        static = Vary(dynamic=False)
+        calls: list[Probed] = []
+        most = lab.limits["recompile_limit"] + BEYOND
+        for probed in lab.in_turn(with_progress(self.name, (v & static for v in islice(variations, most))), first=static):
+            calls.append(probed)
+            if [each.observed.outcome for each in calls[-2:]] == ["eager", "eager"]:
+                break
+        return _probe(self.name, lab, calls)
+
+    def dynamic(self, argument: str, dimension: int = 0, sizes: Sequence[int] = ()) -> Rows:
+        """Try what makes a dimension dynamic, each from a fresh compile on the same sizes, and say what each spares or breaks.
+
+        One row a remedy: nothing (Dynamo makes a size dynamic when it has changed once), dynamic=False, dynamic=True,
+        mark_dynamic and mark_unbacked. `compiles` is how often the calls compiled, `spares` how many fewer that is than with
+        nothing, `outcomes` has one a size, and `raises` says in torch's words what the program does that the mark forbids.
+        """
+        lab = self._lab()
+        size = self._size(argument, dimension)
+        sizes = tuple(sizes) or tuple(dict.fromkeys((size, size + 1, size + 2, 2 * size, 1)))
+        rows: list[dict[str, Plain]] = []
+        for remedy, (what, value) in REMEDIES.items():
+            first, *others = (_remedied(argument, dimension, s, what, value) for s in sizes)
+            calls = list(lab.in_turn(with_progress(self.name, others), first=first))
+            rows.append(_remedy_row(remedy, sizes, calls, rows[0]["compiles"] if rows else None))
+        return Rows(rows)
+
+    def sliders(self) -> Any:
+        """Widgets for the sizes, dtypes, layouts and values of the call, each of which calls the function when it is moved.
+
+        They are shown by a notebook; see `Sliders`. LiveError outside of the process that probed.
+        """
+        from explorer.studies.probing.sliders import Sliders
+
+        return Sliders(self.name, self._lab())
+
+    # Showing -------------------------------------------------------------------------------------------------------
+
+    def shown(self) -> Rows:
+        """The columns that say most: those in which any call has something."""
+        return Rows({key: row[key] for key in SHOWN if any(r[key] for r in self.rows)} for row in self.rows)
+
+    def __repr__(self) -> str:
+        with whole_cells():
+            return f"<Probe of {self.name}>\n{self.shown()!r}"
+
+    def _repr_html_(self) -> str:
+        with whole_cells():
+            return self.shown()._repr_html_()
+
+    # The parts ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, call: int) -> Probed:
+        if not 0 <= call < len(self.calls):
+            raise NoKernelError(
+                f'there is no call {call}: the calls are 0 to {len(self.calls) - 1}, as in the column "call" of `rows`'
+            )
+        return self.calls[call]
+
+    def _lab(self) -> Lab:
+        if self.lab is None:
+            raise LiveError("this needs the process that probed: call explorer.probe again")
+        return self.lab
+
+    def _size(self, argument: str, dimension: int) -> int:
+        tensors = tensor_names(self._lab().plan.call)
+        argument = known_name(self._lab().plan.call, argument)
+        if argument not in tensors or not -tensors[argument].dim() <= dimension < tensors[argument].dim():
+            listed = ", ".join(f"{name} of shape {tuple(t.shape)}" for name, t in tensors.items())
+            raise InputError(f"no tensor {argument!r} has a dimension {dimension}: the tensors are {listed or 'none'}")
+        return int(tensors[argument].size(dimension))
+
+    def _ever_other(self, argument: str, dimension: int | None) -> Iterable[Vary]:
+        """Yield ever other sizes of a dimension, or values of a whole number."""
+        values = argument_names(self._lab().plan.call)
+        argument = known_name(self._lab().plan.call, argument)
+        if dimension is None and type(values.get(argument)) is int:
+            return (Vary(argument, value=n) for n in count(values[argument] + 1))
+        dimension = dimension or 0
+        size = self._size(argument, dimension)
+        return (Vary(argument, size={dimension: n}) for n in count(size + 1))
+
+
+def probe(
+    fn: Callable[..., Any],
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    variations: Iterable[Vary] | None = None,
+    target: str | Target = "auto",
+    mode: str | None = None,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+    backend: Any = "inductor",
+    options: Mapping[str, Any] | None = None,
+) -> Probe:
+    """Call a compiled `fn(*args, **kwargs)` once as it is and once for each variation, and say what Dynamo did each time.
+
+    Each variation comes right after the first call: what others compiled is not there. `variations` are `Vary` values; without
+    them explorer varies the sizes, types and layouts of the tensors, the Python values, and the state of the program, as far as
+    the function itself takes it. The other arguments are those of `explorer.trace`; the call is made as the program would,
+    under its own grad mode.
+
+    The function is compiled apart, with a cache of its own and with Dynamo's own limits; what was compiled for the program, its
+    settings, the arguments and random numbers are as before. InputError for arguments that cannot be. BusyError during a trace,
+    and during a recording that is fresh or for a GPU you don't have.
+    """
+    require_installed("torch", "explorer.probe", "full")
+    check = _checked(variations) if variations is not None else None
+    request = TraceRequest(fn, args, kwargs, target, False, mode, dynamic, fullgraph, backend, options, STAGES, (), (), ())
+    check_request(request, {})
+    lab = Lab(Plan.of(request))
+    first = lab.first()
+    name = str(lab.plan.meta()["name"])
+    asked = lab.own_variations() if check is None else check
+    others = (lab.after_first(vary) for vary in with_progress(name, asked))
+    return _probe(name, lab, chain([first], others))
+
+
+def _probe(name: str, lab: Lab, calls: Iterable[Probed]) -> Probe:
+    """Make the value of the calls, numbered in order."""
+    every = tuple(calls)
+    return Probe(name, Rows({**probed.row, "call": number} for number, probed in enumerate(every)), every, lab)
+
+
+def _checked(variations: Vary | Iterable[Vary]) -> list[Vary]:
+    """The variations as a list; InputError for anything else among them."""
+    if not isinstance(variations, Iterable) and not isinstance(variations, Vary):
+        raise InputError(f"variations is a list of Vary, such as [explorer.Vary('x', size={{0: 9}})], not {variations!r}")
+    listed: list[Vary] = [variations] if isinstance(variations, Vary) else [*variations]
+    for each in listed:
+        if not isinstance(each, Vary):
+            raise InputError(f"a variation is a Vary, such as explorer.Vary('x', size={{0: 9}}), not {each!r}")
+    return listed
+
+
+def _remedied(argument: str, dimension: int, size: int, what: str, value: Any) -> Vary:
+    """A call with another size, and a remedy."""
+    vary = Vary(argument, size={dimension: size})
+    if what == "dynamic":
+        return vary & Vary(dynamic=value)
+    marks: dict[str, Any] = {what: dimension} if what else {}
+    return vary & Vary(argument, **marks) if marks else vary
+
+
+def _remedy_row(remedy: str, sizes: Sequence[int], calls: Sequence[Probed], plain: int | None) -> dict[str, Plain]:
+    compiles = sum(bool(each.observed.compiled) for each in calls)
+    raised = next((each.observed.note for each in calls if each.observed.error is not None), "")
+    return {
+        "remedy": remedy,
+        "compiles": compiles,
+        "spares": 0 if plain is None or raised else plain - compiles,
+        "outcomes": tuple(f"{size}: {each.observed.outcome}" for size, each in zip(sizes, calls, strict=True)),
+        "guard": next((each.row["guard"] for each in calls if each.row["guard"]), ""),
+        "at": next((each.row["at"] for each in calls if each.row["guard"]), ""),
+        "raises": raised,
+    }
+
+
+__all__ = ["UNCHANGED", "Probe", "probe"]

@@ -1,0 +1,108 @@
+"""The variations that a probe tries by itself, of the arguments and the state that it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from explorer.lab.live.call import Call
+from explorer.studies.probing.varied_call import argument_names, global_values, tensor_names
+from explorer.studies.probing.vary import Vary
+
+#: How many tensors are varied; of more, the first.
+MOST_TENSORS = 3
+
+Runs = Callable[[Vary], bool]
+
+
+def variations(call: Call, runs: Runs) -> Iterator[Vary]:
+    """Yield what may make a call compile again: sizes, dtype, layout, gradients, Python values, state of the program.
+
+    `runs` says whether the function, not compiled, takes a variation: sizes that belong together are varied together.
+    """
+    tensors = dict(list(tensor_names(call).items())[:MOST_TENSORS])
+    for name, tensor in tensors.items():
+        for dim in range(tensor.dim()):
+            yield from _sizes(name, dim, tensors, runs)
+    for name, tensor in tensors.items():
+        yield from filter(runs, _of_tensor(name, tensor))
+    for name, value in argument_names(call).items():
+        yield from filter(runs, (Vary(name, value=other) for other in other_values(value)))
+    for name, value in global_values(call).items():
+        yield from filter(runs, (Vary(name, value=other) for other in other_values(value)))
+    yield from filter(runs, _of_module(call))
+    yield from _of_program()
+
+
+def _sizes(name: str, dim: int, tensors: dict[str, Any], runs: Runs) -> Iterator[Vary]:
+    """Another size of one dimension, and the size 1, which Dynamo keeps apart.
+
+    Where the function does not take one dimension changed alone, all dimensions of that size are.
+    """
+    size = tensors[name].size(dim)
+    for other in dict.fromkeys((size + 1, 1)):
+        if other == size:
+            continue
+        alone = Vary(name, size={dim: other})
+        together = _together(size, other, tensors)
+        if runs(alone):
+            yield alone
+        elif together.changes != alone.changes and _first_of_size(name, dim, tensors) and runs(together):
+            yield together
+
+
+def _first_of_size(name: str, dim: int, tensors: dict[str, Any]) -> bool:
+    """Whether no dimension before this one has its size: those that are varied together are varied once."""
+    size = tensors[name].size(dim)
+    return next((other, n) for other, t in tensors.items() for n in range(t.dim()) if t.size(n) == size) == (name, dim)
+
+
+def _together(size: int, other: int, tensors: dict[str, Any]) -> Vary:
+    """Another size of every dimension that has this size."""
+    changed = [(name, {n: other for n in range(t.dim()) if t.size(n) == size}) for name, t in tensors.items()]
+    first, *rest = (Vary(name, size=sizes) for name, sizes in changed if sizes)
+    for more in rest:
+        first = first & more
+    return first
+
+
+def _of_tensor(name: str, tensor: Any) -> Iterator[Vary]:
+    import torch
+
+    if tensor.is_floating_point():
+        yield Vary(name, dtype=torch.bfloat16 if tensor.dtype != torch.bfloat16 else torch.float32)
+    elif tensor.dtype in (torch.int64, torch.int32):
+        yield Vary(name, dtype=torch.int32 if tensor.dtype == torch.int64 else torch.int64)
+    if tensor.dim() >= 2:
+        yield Vary(name, stride="transposed" if tensor.is_contiguous() else "contiguous")
+    yield Vary(name, stride="offset")
+    if tensor.is_floating_point():
+        yield Vary(name, requires_grad=not tensor.requires_grad)
+
+
+def other_values(value: Any) -> Iterator[Any]:
+    """Another value of a Python argument, and for a whole number one of another type; none for what cannot be told."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield value + 1
+        yield float(value)
+    elif isinstance(value, float):
+        yield value + 1.0
+
+
+def _of_module(call: Call) -> Iterator[Vary]:
+    import torch
+
+    if isinstance(call.function, torch.nn.Module):
+        yield Vary("self.training", value=not call.function.training)
+        for name, value in vars(call.function).items():
+            if not name.startswith("_") and name != "training" and isinstance(value, (int, float)):
+                yield from (Vary(f"self.{name}", value=other) for other in list(other_values(value))[:1])
+
+
+def _of_program() -> Iterator[Vary]:
+    import torch
+
+    yield Vary(grad=not torch.is_grad_enabled())
+    yield Vary(stance="force_eager")

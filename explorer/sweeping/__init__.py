@@ -1,1 +1,0 @@
-"""Many traces at once: models × targets × settings × interpreters, by an executor."""

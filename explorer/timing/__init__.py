@@ -1,1 +1,0 @@
-"""Times: profiles that are read in, and traces that Perfetto reads."""

@@ -1,0 +1,195 @@
+"""Choice: one of several implementations of an operator that Inductor chose among, and its ladder on request.
+
+t.choices             one row a choice
+c = t.choice(3)       the choice of row 3;  t.choice("triton_mm_7") by its name
+c.config, c.ms        its settings; its time, None where nothing was timed
+c.text("ttgir")       made when asked for: Inductor compiles only choices that it times or takes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from explorer.analysis.questions import choices
+from explorer.capture.ladder.ladder import Ladder
+from explorer.errors import InputError, unknown_name
+from explorer.model.values import Plain, Rows
+from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
+
+if TYPE_CHECKING:
+    from explorer.tracing.traced.trace import Trace
+
+#: Why there is no ladder below a source, by its language.
+NO_LADDER = {
+    "cpp": "is a C++ template; its source is text('kernel')",
+    "fx": "is a graph of its own, which Inductor compiles when it times it; text('kernel') is that graph",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One implementation of an operator that Inductor chose among: a template with its settings, or a call into a library.
+
+    Its texts are those of the template as Inductor times it, with nothing fused into it yet. The kernel of the choice that was
+    taken, with what was fused into it, is in `Trace.kernels`. The texts are made when asked for and need the process that made
+    the trace: LiveError for a trace that was loaded. `row` is its row of `Trace.choices`.
+    """
+
+    trace: Trace = field(repr=False)
+    row: Mapping[str, Plain] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Inductor's name of the choice, counted over the whole process for templates."""
+        return str(self.row["choice"])
+
+    @property
+    def operation(self) -> str:
+        """The operator that it computes, such as "mm" or "convolution"."""
+        return str(self.row["operation"])
+
+    @property
+    def config(self) -> Mapping[str, Plain]:
+        """Its settings by name, such as BLOCK_M, num_warps, num_stages and ALLOW_TF32; {} for a call into a library."""
+        return choices.settings(str(self.row["config"]))
+
+    @property
+    def ms(self) -> float | None:
+        """The time that Inductor measured, in milliseconds; None where it measured none."""
+        ms: float | None = self.row["ms"]
+        return ms
+
+    @property
+    def fastest(self) -> bool:
+        """True for the one that is the fastest by itself, as measured, or as assumed for a GPU you don't have."""
+        return bool(self.row["fastest"])
+
+    @property
+    def taken(self) -> bool:
+        """True for the one that the output code uses: the fastest, or the template that a fusion settled on."""
+        return bool(self.row.get("taken", self.row["fastest"]))
+
+    @property
+    def why(self) -> str:
+        """Why it counts as the fastest, or why it was taken; "" for the others."""
+        return str(self.row.get("why", ""))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The launch grid of a Triton template for the sizes of this call; () for other choices."""
+        return tuple(self.row.get("grid", ()))
+
+    @property
+    def language(self) -> str:
+        """ "triton", "cpp", "fx" for a graph of its own, and "" for a call into a library."""
+        return str(self._source()["language"]) if self.row.get("source") else ""
+
+    @property
+    def source(self) -> str:
+        """The source that Inductor would time; InputError for a call into a library."""
+        return self.text("kernel")
+
+    def text(self, stage: str = "kernel") -> str:
+        """The choice's text in `stage`: "kernel" its source, and of a Triton template "ttir" … "ptx", "sass" or "amdgcn".
+
+        The first below the source compiles it (0.2 s and more), the others are then at hand; SASS takes 0.3 s more.
+        CompileError, with the reason, where that fails; InputError for a stage or a choice that has no such text. A trace that
+        was saved with texts of the choice has those by itself.
+        """
+        if held := choices.recorded_forms(self.trace, self.row).get(stage):
+            return held.text
+        if stage == "kernel":
+            return str(self._source()["text"])
+        ladder = self._ladder()
+        if stage == "sass" and "ptx" in ladder.texts:
+            return ladder.sass()
+        if stage not in ladder.texts:
+            raise unknown_name("stage of this choice", stage, self.stages)
+        return ladder.texts[stage]
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that `text` takes, from the source down; () for a call into a library."""
+        if self.language != "triton":
+            return ("kernel",) if self.language else ()
+        return ("kernel", *self.trace.needs_live("compiling a choice").choice_stages)
+
+    @property
+    def resources(self) -> Mapping[str, Plain]:
+        """What a Triton template takes of its GPU, as `Kernel.resources` has it: registers, shared, occupancy …"""
+        return self._ladder().metadata
+
+    @property
+    def mix(self) -> Mapping[str, int]:
+        """How many instructions of each class its machine code has, the most frequent first."""
+        texts = self._ladder().texts
+        return amdgcn_mix(texts["amdgcn"]) if "amdgcn" in texts else sass_mix(self.text("sass"))
+
+    @property
+    def binary(self) -> bytes:
+        """The cubin, hsaco or SPIR-V of a Triton template."""
+        return self._ladder().binary
+
+    def passes(self) -> Rows:
+        """One row a pass of MLIR that a Triton template goes through; see `Kernel.passes`."""
+        self._needs_triton()
+        live = self.trace.needs_live("passes of a choice")
+        with live.watchers.verb(f"{self.name}.passes()"):
+            return live.choice_passes(str(self.row["source"]))
+
+    def check_stages(self, stages: Sequence[str]) -> None:
+        """Raise InputError for a choice without a source, and for a stage that it has no text in."""
+        self._source()
+        for stage in stages:
+            if stage != "kernel":
+                self._needs_triton()
+            if stage not in self.stages:
+                raise unknown_name("stage of this choice", stage, self.stages)
+
+    def _source(self) -> Mapping[str, Plain]:
+        """The name, language and text of the source; InputError for a call into a library."""
+        if not self.row.get("source"):
+            raise InputError(f"{self.name} {choices.no_source(self.row)}")
+        return self.trace.needs_live("the source of a choice").choice_source(str(self.row["source"]))
+
+    def _needs_triton(self) -> None:
+        """Raise InputError for a choice that has no ladder."""
+        if (language := str(self._source()["language"])) != "triton":
+            raise InputError(f"{self.name} {NO_LADDER.get(language, 'is no Triton template')}; only those go down the ladder")
+
+    def _ladder(self) -> Ladder:
+        """The choice compiled down the ladder."""
+        self._needs_triton()
+        live = self.trace.needs_live("compiling a choice")
+        with live.watchers.verb(f"compiling {self.name}"):
+            return live.choice(str(self.row["source"]))
+
+    def __repr__(self) -> str:
+        time = f"{self.ms:.4f} ms" if self.ms is not None else "not timed"
+        marks = [word for word, holds in (("fastest", self.fastest), ("taken", self.taken)) if holds]
+        settings = [f"{name}={value}" for name, value in self.config.items()]
+        return f"<Choice {self.name} for {self.operation}: {', '.join((time, *marks, *settings))}>"
+
+
+def find_choice(trace: Trace, which: int | str) -> Choice:
+    """Find a choice by its row's number or its name; InputError if there is none, or if several have the name."""
+    rows: Sequence[Mapping[str, Plain]] = trace.choices
+    if not rows:
+        raise InputError(
+            "Inductor had nothing to choose in this trace: matrix products, convolutions and flex attention have choices "
+            "with mode='max-autotune' or options={'max_autotune': True}"
+        )
+    if isinstance(which, str):
+        numbers = [number for number, row in enumerate(rows) if row["choice"] == which]
+        if not numbers:
+            raise unknown_name("choice", which, {str(row["choice"]) for row in rows})
+        if len(numbers) > 1:
+            raise InputError(f"{which!r} is a choice of several operations: take one by its row, {', '.join(map(str, numbers))}")
+        which = numbers[0]
+    if not isinstance(which, int):
+        raise InputError(f"a choice is taken by its row's number or its name, not by {which!r}")
+    if not -len(rows) <= which < len(rows):
+        raise InputError(f"there are {len(rows)} choices, numbered from 0; there is no choice {which}")
+    return Choice(trace, rows[which])

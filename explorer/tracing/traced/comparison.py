@@ -1,0 +1,74 @@
+"""Compare live traces: what `questions.comparison` says of their data, their view, and how long their calls take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from explorer.analysis.questions import comparison
+from explorer.errors import InputError
+from explorer.model.values import Rows
+from explorer.process.progress import in_notebook
+from explorer.tracing.traced.trace import Trace
+from explorer.view import compared, page
+
+
+class Comparison(comparison.Comparison):
+    """A comparison of traces, whose calls can be timed in the process that made them."""
+
+    traces: tuple[Trace, ...]
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write two or three traces side by side as one HTML file, as `Trace.to_html` does one.
+
+        InputError for more than three traces, and for traces that have no line of the program in common.
+        """
+        page.save(self, path)
+
+    def view(self) -> Any:
+        """Make the widget that shows two or three traces side by side, as `explorer.show` does; errors as `to_html`."""
+        from explorer.view.widget import Explorer
+
+        return Explorer(Trace.of(compared.joined(self)), self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The view in a notebook; the tables there for traces that no view can show, and elsewhere the repr."""
+        if not in_notebook():
+            return {}
+        try:
+            data, metadata = self.view()._repr_mimebundle_(**kwargs)
+        except InputError as error:
+            return {"text/html": self._repr_html_(), "text/plain": f"{self!r}\n{error}"}
+        return {**data, "text/plain": repr(self)}, metadata
+
+    def benchmark(self, repeats: int = 30) -> Rows:
+        """Time the function, not compiled, and what each trace compiled, in turn: median seconds, and the ratio to eager.
+
+        `processor_seconds` is the time of all threads together: about `seconds` for one thread, more for several. `cores` is
+        how many the process may use, which each engine sees alike; `os.sched_setaffinity` before anything is compiled limits
+        all of them to some. Each call is on copies of its trace's arguments; eager is the function of the first.
+
+        LiveError for a loaded trace; NoVerbError for a GPU you don't have; CompileError for a compile that failed.
+        """
+        if not isinstance(repeats, int):
+            raise InputError(f"repeats is a number of calls, not {repeats!r}")
+        first, *others = (trace.needs_live("timing") for trace in self.traces)
+        with first.watchers.verb("benchmark()"):
+            rows = first.benchmark(repeats, others)
+        names = ("not compiled", *self.names)
+        return Rows({**row, "what": name, "cores": _cores()} for name, row in zip(names, rows, strict=True))
+
+
+def _cores() -> int | None:
+    """How many cores this process may use; None where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def compare(*traces: Trace, names: Iterable[str] = ()) -> Comparison:
+    """Compare two or more traces; `names` labels them, else target, backend, mode or "trace 1".
+
+    InputError for fewer than two traces, or if there are not as many names as traces.
+    """
+    data = comparison.compare(*traces, names=names)
+    return Comparison(data.traces, data.names)

@@ -1,0 +1,234 @@
+"""Kernel: one generated kernel and its verbs; Kernels: all kernels of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from explorer.analysis.questions.costs import kernel_table
+from explorer.analysis.questions.kernels import KernelData, texts_of_kernel, wrapper_file
+from explorer.analysis.questions.missing import explain_missing, no_form, no_kernel
+from explorer.analysis.questions.rows import KernelRow
+from explorer.capture.ladder.ladder import Ladder
+from explorer.capture.splice.tuning import Tune, Tuning
+from explorer.capture.splice.variant import Variant
+from explorer.lab.live.editing import TIMEOUT, Edit, one_text
+from explorer.model.values import Artifact, Plain, Rows
+from explorer.reference.layouts.layout import Layout, layout_named
+from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
+from explorer.tracing.traced.edits import Variants
+
+if TYPE_CHECKING:
+    from explorer.lab.scripts.kernel_script import Made
+    from explorer.tracing.traced.trace import Trace
+
+
+@dataclass(frozen=True, repr=False)
+class Kernel(KernelData):
+    """One generated kernel: its name, its language ("triton" or "cpp") and its source.
+
+    `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
+    """
+
+    trace: Trace = field(repr=False)
+    artifact: Artifact = field(repr=False)
+
+    def text(self, stage: str = "kernel") -> str:
+        """The kernel's text in `stage`: "kernel" for its source, "ttir" … "sass" of its ladder, "assembly" of a C++ kernel.
+
+        Assembly and SASS are made when asked for, if the trace does not hold them. LiveError where this process cannot, and
+        NoVerbError for assembly of a Triton kernel. CompileError, with the reason, for a stage that could not be made.
+        """
+        for artifact in texts_of_kernel(self.trace, self.artifact):
+            if artifact.stage == stage:
+                return artifact.text
+        if stage == "assembly":
+            live = self.trace.needs_live("the assembly")
+            with live.watchers.verb(f"{self.name}.text('assembly')"):
+                return live.assembly(self.artifact).text
+        explain_missing(self.trace, stage)
+        if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self.trace, self.artifact)):
+            return self.trace.needs_live("SASS").sass(self.artifact)
+        raise no_form(self.name, self.language, stage, self.stages)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that `text` takes, from the source down; SASS and a C++ kernel's assembly are made when asked for."""
+        in_trace = [a.stage for a in texts_of_kernel(self.trace, self.artifact)]
+        form_below = {"ptx": "sass", "cpp": "assembly"}
+        on_demand = [form_below[k] for k in (*in_trace, self.language) if k in form_below and self.trace.live is not None]
+        impossible = {f.stage for f in self.trace.failures if f.step == "triton"}
+        return tuple(dict.fromkeys((*in_trace, *(stage for stage in on_demand if stage not in impossible))))
+
+    @property
+    def mix(self) -> Mapping[str, int]:
+        """How many instructions of each class the machine code has, the most frequent first; {} without machine code.
+
+        SASS is made (0.3 s) if the trace does not hold it; LiveError where this process cannot.
+        """
+        if "amdgcn" in self.stages:
+            return amdgcn_mix(self.text("amdgcn"))
+        return sass_mix(self.text("sass")) if {"ptx", "sass"} & set(self.stages) else {}
+
+    @property
+    def binary(self) -> bytes:
+        """The cubin, hsaco or SPIR-V of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
+        return self.trace.needs_live("the binary").binary(self.artifact)
+
+    def candidate(self, config: int | Mapping[str, Plain]) -> Ladder:
+        """Compile this kernel with another candidate, by number or by values: a `Ladder` with its texts and metadata.
+
+        LiveError for a loaded trace. InputError for a config that the kernel does not have.
+        """
+        live = self.trace.needs_live("compiling another candidate")
+        with live.watchers.verb(f"{self.name}.candidate()"):
+            return live.candidate(self.artifact, config)
+
+    def edit(
+        self,
+        source: str | None = None,
+        *,
+        config: Mapping[str, Plain] | None = None,
+        timeout: float = TIMEOUT,
+        check: bool = True,
+        **form: str,
+    ) -> Variant:
+        """Put another text in the place of this kernel: `source=`, or of a Triton kernel `ttir=`, `ttgir=`, `llir=`, `ptx=`.
+
+        The text is compiled with the original's options, and with its config where `config` gives no other values. It is first
+        launched in a process of its own, `timeout` seconds at most; then the whole function is run with it and checked as by
+        `Trace.check`, and timed beside the original. Only an edit that is right stays in place, until `reset`; what is wrong
+        with any other its `Variant` says. With `check=False` whatever runs is put in place. For a GPU you don't have the
+        edit is interpreted, and compiled down to machine code; a form below the source is compiled only. An edit of a
+        hand-written kernel is compared with what the kernel itself writes, in a function that launches it.
+
+        LiveError for a loaded trace. InputError for no text or several, for a form that the kernel does not have, and for a
+        config or a timeout that is none.
+        """
+        stage, text = one_text(source, form)
+        live = self.trace.needs_live("an edit")
+        original = self.text("kernel" if stage == "source" else stage)
+        with live.watchers.verb(f"{self.name}.edit()"):
+            return live.edit(Edit(self.artifact, self._wrapper_file, stage, text, original, config, timeout, check))
+
+    def tune(self, configs: Sequence[Mapping[str, Plain]] | None = None, *, timeout: float = 300.0) -> Tuning:
+        """Compare configs of this Triton kernel, such as `[{"XBLOCK": 4, "num_warps": 8}]`; `best` is the fastest.
+
+        Without `configs` they are its own, Inductor's candidates, and those with a block size or the number of warps halved,
+        doubled or quadrupled, or with both halved or doubled; 24 at most. Block sizes that the text states, as a template's
+        does, are not varied: `in_text` of the result has them, and `t.choices` the templates with others. On the attached GPU
+        each is compiled and launched in another process, `timeout` seconds at most for each, on the
+        arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have each is
+        compiled to machine code, of which its time is predicted. `k.edit(k.source, config=tuning.best)` puts one in place,
+        `k.candidate(config)` has its texts. Of a hand-written kernel only its candidates and the warps are tried without
+        `configs`: whether it is right with other constants `edit` says.
+
+        LiveError for a loaded trace, NoVerbError for a kernel that has no configs.
+        """
+        live = self.trace.needs_live("tuning")
+        with live.watchers.verb(f"{self.name}.tune()"):
+            own = tuple({k: v for k, v in row.items() if k not in ("ms", "taken")} for row in self.candidates)
+            return live.tune(Tune(self.artifact, self._wrapper_file, configs, own, timeout))
+
+    @property
+    def variants(self) -> Variants:
+        """The edits of this kernel in the order in which they were made; `table()` has a row for each. LiveError if loaded."""
+        return Variants(self.trace.needs_live("the edits of a kernel").variants(self.artifact))
+
+    @property
+    def edited(self) -> Variant | None:
+        """The edit that stands in the place of this kernel; None where the original does. LiveError for a loaded trace.
+
+        Its `message` says where the last call did not run it, as after a guard failed: torch.compile then runs other code.
+        """
+        return self.trace.needs_live("the edits of a kernel").standing(self.artifact, self._wrapper_file)
+
+    def reset(self) -> bool:
+        """Put the original back in the place of an edit; False where it stands there. LiveError for a loaded trace."""
+        return self.trace.needs_live("an edit").reset(self.artifact, self._wrapper_file)
+
+    @property
+    def _wrapper_file(self) -> str:
+        """The name of the file of the wrapper that launches this kernel."""
+        return wrapper_file(self.trace, self.artifact)
+
+    def passes(self) -> Rows:
+        """One row an MLIR pass of this Triton kernel: stage, name, whether it changed anything, text before and after.
+
+        The passes run in a process of their own, so a crash of MLIR or LLVM harms nothing: the rows end with the pass that
+        crashed, whose `error` says how. LiveError for a loaded trace, NoVerbError for a C++ kernel.
+        """
+        live = self.trace.needs_live("passes")
+        with live.watchers.verb(f"{self.name}.passes()"):
+            return live.passes(self.artifact)
+
+    def layout(self, name: str, line: int = 0) -> Layout:
+        """Which thread, warp and register holds which element of a value of the TTGIR; of shared memory, which byte.
+
+        `name` is a value as the text has it ("%tmp0") or an alias of a layout ("#blocked"), which is shown for the largest value
+        that has it; `line` picks one of several values of a name. InputError for a name that the TTGIR lacks and for a layout
+        that is not known here, LiveError or CompileError as for `text("ttgir")`.
+        """
+        return layout_named(self.text("ttgir"), name, line)
+
+    def to_script(self, path: str | PathLike[str], *, inputs: str = "auto", launch: int = 0, limit: float | None = None) -> Made:
+        """Write this kernel as a program of its own: it runs the kernel, checks what it writes, and times it.
+
+        The program needs torch, triton for a Triton kernel, and the kernel's device; nothing of explorer's. It has Inductor's
+        definition of the kernel, compiled with the config and the options of the launch, and the arguments of a launch: the
+        first, or number `launch`. `inputs` is "real" for the recorded arguments, saved beside the script, or "random" for
+        arguments of the same layout, which the script makes; by default they are real up to 64 MB. Random integers are in the
+        range of the recorded ones. For a GPU you don't have the launch is recorded by the interpreter, which `limit` bounds as
+        in `check`; the script runs where there is such a GPU. LiveError for a loaded trace.
+        """
+        from explorer.lab.scripts.write import kernel_to_script
+
+        live = self.trace.needs_live("a script")
+        with live.watchers.verb(f"{self.name}.to_script()"):
+            return kernel_to_script(
+                self.trace, live, self.artifact, path, gpu=self.trace.gpu, inputs=inputs, launch=launch, limit=limit
+            )
+
+    def launch_values(self, *, most: int | None = None, limit: float | None = None) -> Rows:
+        """Run what was compiled, and give the arguments of each launch of this kernel: see `Trace.launch_values`."""
+        from explorer.lab.stepping.launch_values import launch_values
+
+        live = self.trace.needs_live("the arguments of launches")
+        with live.watchers.verb(f"{self.name}.launch_values()"):
+            return launch_values(self.trace, live, self.artifact, most, limit)
+
+    def __repr__(self) -> str:
+        registers = self.resources.get("registers")
+        facts = [f"{len(self.artifact.lines)} lines of {self.language}", *([f"{registers} registers"] if registers else [])]
+        return f"<Kernel {self.name}: {', '.join(facts)}; text of {', '.join(self.stages)}>"
+
+    def _repr_html_(self) -> str:
+        return self.artifact._repr_html_()
+
+
+class Kernels(tuple[Kernel, ...]):
+    """The generated kernels of a trace, in the order in which the output code defines them; `table()` compares them."""
+
+    #: The trace that they are of, which can say why there is none.
+    trace: Trace | None = None
+
+    def __getitem__(self, index: Any) -> Any:
+        """One kernel by its number, or several by a slice; NoKernelError, which says why, if there is no such kernel."""
+        if isinstance(index, slice):
+            return super().__getitem__(index)
+        if not isinstance(index, int) or not -len(self) <= index < len(self):
+            raise no_kernel(self.trace, index)
+        return super().__getitem__(index)
+
+    def table(self) -> Rows:
+        """One row a kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
+
+        `registers` and `spills` (bytes) are of a thread, `shared` (bytes) and `grid` of a launch; `read` and `written` (bytes)
+        and `seconds` are of all `launches` in one run of the code. `operations` are those of the matrix products and
+        attention in it. `timed` is "measured" or "estimated". Unknown figures are None; `bytes_known` and `seconds_known` say
+        how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were compared with
+        measured times (benchmarks/estimates.py), "" if nothing does.
+        """
+        return kernel_table(self[0].trace) if self else Rows((), KernelRow.__annotations__)

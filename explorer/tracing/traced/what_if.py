@@ -1,0 +1,240 @@
+"""What if: compile the same call with something changed, and compare.
+
+t.what_if(fusion=Veto("op3", "op7"))      t.what_if(without_pattern="_sfdp_pattern_1")
+t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_ops")
+t.what_if(settings={"torch.backends.cuda.matmul.allow_tf32": True})
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from explorer.analysis.questions.figures import estimated, figures, shown
+from explorer.analysis.questions.fusion import Graph
+from explorer.capture.compilers.settings import changed_settings
+from explorer.capture.compilers.torch_compile import mode_options
+from explorer.errors import ExplorerError, InputError, unknown_name
+from explorer.lab.live.protocol import Changes, Live
+from explorer.lab.live.timing import Seconds
+from explorer.model.values import EMPTY, Force, Plain, Rows, Veto
+
+if TYPE_CHECKING:
+    from explorer.tracing.traced.trace import Trace
+
+#: How often each compiled function is timed.
+REPEATS = 20
+SAME_CODE = "the change alters none of the generated code"
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A second trace and its differences: `rows` has one row per figure, with before, after, the change and a note.
+
+    `equal` is True where both results were computed and are the same by the judge of `Trace.check`, False where they differ,
+    and None where that could not be checked. `note` says which, and `check` has one row an output. For a GPU you don't have,
+    the new kernels are interpreted and compared with eager.
+    `same_code` is True if both generated the same code. Then both are timed only if a setting or an option was changed, which
+    may act when the code runs. The row of measured seconds has their `spread`, the distance from the first to the third
+    quartile of the calls: a smaller change may be chance.
+    """
+
+    before: Trace = field(repr=False)
+    trace: Trace = field(repr=False)
+    rows: Rows
+    equal: bool | None
+    note: str
+    check: Rows = field(default_factory=Rows, repr=False)
+    same_code: bool = False
+
+    def figure(self, name: str) -> Mapping[str, Plain]:
+        """One figure by name: before, after, change; InputError for a name that is none."""
+        for row in self.rows:
+            if row["figure"] == name:
+                return row
+        raise unknown_name("figure", name, [str(row["figure"]) for row in self.rows])
+
+    def __repr__(self) -> str:
+        failures = "".join(f"\nfailure: {f}" for f in self.trace.failures if f not in self.before.failures)
+        code = f"code: {SAME_CODE}\n" if self.same_code else ""
+        return f"{table(self.rows)}\n{code}result: {self.note}{failures}"
+
+    def _repr_html_(self) -> str:
+        code = f"<p>code: {html.escape(SAME_CODE)}</p>" if self.same_code else ""
+        return f"{self.rows._repr_html_()}{code}<p>result: {html.escape(self.note)}</p>"
+
+
+def what_if(
+    trace: Trace,
+    *,
+    fusion: Veto | Force | Sequence[Veto | Force] | None,
+    without_pass: str | Sequence[str],
+    without_pattern: str | Sequence[str],
+    options: Mapping[str, Plain],
+    settings: Mapping[str, Plain] = EMPTY,
+    limit: float | None = None,
+) -> WhatIf:
+    """Trace the same call with something changed, and compare: see `Trace.what_if`."""
+    trace_again = trace.needs_live("what if").trace_again
+    # a pass or pattern may come up only once something else is left out, so the compile itself looks for the names
+    passes, patterns = name_list("without_pass", without_pass), name_list("without_pattern", without_pattern)
+    if not isinstance(options, Mapping):
+        raise InputError(f"options is a mapping of Inductor's options, options={{'max_fusion_size': 2}}, not {options!r}")
+    changes: Changes = {}
+    if fusion is not None:
+        requests = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
+        changes["fusion"] = tuple(_with_node_names(trace, request) for request in requests)
+    if passes:
+        changes["without_pass"] = (*trace.meta.get("without_pass", ()), *passes)
+    if patterns:
+        changes["without_pattern"] = (*trace.meta.get("without_pattern", ()), *patterns)
+    if options:
+        changes |= _options(trace, options)
+    if not isinstance(settings, Mapping):
+        raise InputError(f"settings is a mapping of torch's settings by their full names to values, not {settings!r}")
+    if not changes and not settings:
+        raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern=, options= or settings=")
+    with changed_settings(settings):
+        after = trace_again(**changes)
+    return compared(trace, after, limit, settings)
+
+
+def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """Make a tuple of one name or several; InputError for anything else."""
+    several = (given,) if isinstance(given, str) else given
+    if not isinstance(several, Iterable) or not all(isinstance(name, str) for name in several):
+        raise InputError(f"{argument} takes a name or several, as t.matches and t.passes list them, not {given!r}")
+    return tuple(several)
+
+
+def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
+    """Replace names of kernels and operators in a request by scheduler nodes; InputError for a name of nothing.
+
+    Scheduler nodes are counted anew in each graph, so the request is then for the first graph that has both names.
+    """
+    if not isinstance(request, (Veto, Force)):
+        raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {request!r}')
+    graphs = [
+        g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)
+    ]
+    for name in (request.first, request.second):
+        trace.fusion.known(name, graphs)
+    both = next((g for g in graphs if g.find(request.first) and g.find(request.second)), None)
+    first, second = (_node_name([both] if both else graphs, name) for name in (request.first, request.second))
+    if both and (first, second) != (request.first, request.second):
+        request = replace(request, graph=both.artifact.graph, frame=both.artifact.frame)
+    return replace(request, first=first, second=second)
+
+
+def _node_name(graphs: Sequence[Graph], name: str) -> str:
+    """The first scheduler node of a kernel or an operator; any other name as it is."""
+    kernels = {kernel for g in graphs for kernel, _ in g.verdicts.data["kernels"]}
+    if name in kernels or not any(name in g.numbers_by_name for g in graphs):
+        for graph in graphs:
+            if numbers := graph.find(name):
+                return graph.verdicts.names[numbers[0]]
+    return name
+
+
+def _options(trace: Trace, options: Mapping[str, Plain]) -> Changes:
+    """Add options to those of the trace. torch.compile takes a mode or options, so a mode is replaced by its options."""
+    mode = trace.meta.get("mode")
+    of_trace = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
+    return {"mode": None, "options": {**of_trace, **options}}
+
+
+def table(rows: Rows) -> str:
+    """Write figures as fixed-width text: whole numbers as they are, seconds with three digits, and each row's note last."""
+    columns = ("before", "after", "change")
+    cells = [("", *columns, ""), *((str(row["figure"]), *(shown(row[c]) for c in columns), str(row["note"])) for row in rows)]
+    widths = [max(len(line[n]) for line in cells) for n in range(4)]
+    lines = (
+        f"{name.ljust(widths[0])}  {'  '.join(map(str.rjust, numbers, widths[1:]))}  {note}" for name, *numbers, note in cells
+    )
+    return "\n".join(map(str.rstrip, lines))
+
+
+# The difference --------------------------------------------------------------------------------------------------------
+
+
+def compared(before: Trace, after: Trace, limit: float | None = None, settings: Mapping[str, Plain] = EMPTY) -> WhatIf:
+    """Compare the figures of two traces of one call, and whether they compute the same; the second one's with `settings`."""
+    one, other = figures(before), figures(after)
+    with changed_settings(settings):
+        equal, note, check = _checked(before, after, limit)
+    notes = {"estimated_seconds": estimated(after)}
+    rows = [_row(name, one[name], other[name], notes.get(name, "")) for name in one]
+    live = after.needs_live("comparing")
+    same_code = _code(before) == _code(after) != []
+    if equal is not None and live.absent is None and (not same_code or settings or _run_options(before) != _run_options(after)):
+        first, second = _timed(before.needs_live("timing"), live, settings)
+        how = f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}"
+        spreads = f"spread {shown(first.spread)} before and {shown(second.spread)} after"
+        row = _row("measured_seconds", first.clock, second.clock, f"{how}; {spreads}", (first.spread + second.spread) / 2)
+        rows.append({**row, "note": f"{row['note']}, so this may be chance"} if may_be_chance(row) else row)
+    return WhatIf(before, after, Rows(rows), equal, note, check, same_code)
+
+
+def may_be_chance(measured: Mapping[str, Plain]) -> bool:
+    """Whether the change in a row of measured seconds is no larger than their spread."""
+    change, spread = measured["change"], measured["spread"]
+    return isinstance(change, float) and isinstance(spread, float) and abs(change) <= spread
+
+
+def _code(trace: Trace) -> list[list[str]]:
+    """The generated code of each graph, without comments: the first one counts the graphs of the process."""
+    return [[line for line in a.lines if not line.lstrip().startswith("# ")] for a in trace.find("output_code")]
+
+
+def _run_options(trace: Trace) -> tuple[Plain, Plain]:
+    """The mode and options. Some act when the code runs: CUDA graphs, and the configs that are tried."""
+    return trace.meta.get("mode"), trace.meta.get("options")
+
+
+def _timed(before: Live, after: Live, settings: Mapping[str, Plain]) -> tuple[Seconds, Seconds]:
+    """Time both: in turn, or where settings differ each under its own."""
+    if not settings:
+        return before.race(after, REPEATS)
+    first, _ = before.race(before, REPEATS)
+    with changed_settings(settings):
+        second, _ = after.race(after, REPEATS)
+    return first, second
+
+
+def _row(name: str, one: float | None, other: float | None, note: str, spread: float | None = None) -> dict[str, Plain]:
+    change = None if one is None or other is None else other - one
+    return {"figure": name, "before": one, "after": other, "change": change, "spread": spread, "note": note}
+
+
+def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
+    """Check whether both compute the same: the answer, a note on it, and one row an output."""
+    if any(f.fatal for f in (*before.failures, *after.failures)):
+        return None, "not checked: a compile failed", Rows()
+    live = after.needs_live("comparing")
+    if live.absent is not None:
+        return _interpreted(after, limit)
+    check = before.needs_live("comparing").compare(live)
+    return *judgement(check, "beside the first trace, by the rounding that its function allows"), check
+
+
+def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
+    """Check the second trace for a GPU you don't have: its code is interpreted and compared with eager."""
+    try:
+        check = after.check(limit)
+    except (ExplorerError, NotImplementedError, RuntimeError) as error:
+        return None, f"not checked: {error}", Rows()
+    return *judgement(check, "as the interpreter runs the kernels, against eager"), check
+
+
+def judgement(check: Rows, how: str) -> tuple[bool | None, str]:
+    """Sum up the rows of a check: equal if something was compared and nothing of it is unequal; `how` says by what."""
+    compared_rows = [row for row in check if row["equal"] is not None]
+    others = [row for row in check if row["equal"] is None]
+    if not all(row["equal"] for row in compared_rows):
+        return False, f"not equal, see .check ({how})"
+    if not compared_rows:
+        return None, f"not checked: {'; '.join(dict.fromkeys(str(row['note']) for row in others))} ({how})"
+    exception = f"; {len(others)} of {len(check)} could not be compared, see .check" if others else ""
+    return True, f"equal, {how}{exception}"

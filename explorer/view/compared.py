@@ -1,0 +1,325 @@
+"""Turn a comparison of two or three traces into one payload for the view. Pure.
+
+The texts of the traces follow each other. Ids and frames begin with the name of their trace, so that the front end tells them
+apart as it does those of one trace. A line of the program that two traces have is linked: a click on it lights both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from explorer.analysis.questions.comparison import Comparison
+from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
+from explorer.analysis.questions.matched_texts import matched_texts
+from explorer.analysis.questions.program_lines import program_lines
+from explorer.analysis.questions.source_lines import FirstLine, matched_lines, unrelated
+from explorer.analysis.questions.user_lines import CompiledKernel
+from explorer.errors import InputError
+from explorer.model.artifacts import Source
+from explorer.model.records import typed
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Link, Plain, jsonable
+from explorer.stages import STAGES
+from explorer.view import wire
+from explorer.view.payload import FORMAT, merged, payload, runs
+
+#: The most traces that have room beside each other.
+MOST = 3
+#: The columns of a graph's nodes, and of how they were lowered, that refer to strings.
+NODE_STRINGS = ("op", "target", "type", "module", "place", "code", "args")
+LOWERED_STRINGS = ("kind", "by", "why")
+
+
+def check_comparable(comparison: Comparison) -> None:
+    """Raise InputError for traces that have no room beside each other, or nothing in common."""
+    names = comparison.names
+    if len(names) > MOST:
+        raise InputError(
+            f"a view has room for {MOST} traces, not {len(names)}: show fewer of them, or print explorer.compare(…), which takes "
+            "any number"
+        )
+    if found := unrelated(comparison.traces):
+        first, second = (f"{comparison.traces[n].meta.get('name', '?')!r} ({names[n]})" for n in found)
+        raise InputError(
+            f"{first} and {second} have no line of the program in common, so nothing in them can be matched: show traces of one "
+            "function, for two targets, by two backends, or before and after an edit"
+        )
+
+
+def payload_of_comparison(comparison: Comparison) -> wire.Payload:
+    """Return the traces as one JSON-able dict, with what they differ in; see `check_comparable` for the errors."""
+    check_comparable(comparison)
+    parts = [payload(trace) for trace in comparison.traces]
+    starts = _starts([len(part["artifacts"]) for part in parts])
+    links = list(_joining(comparison, starts))
+    hows = list(dict.fromkeys((*(how for part in parts for how in part["hows"]), *(how for how, _ in links))))
+    notices = [f"{name}: {part['notice']}" for name, part in zip(comparison.names, parts, strict=True) if part["notice"]]
+    whole: wire.Payload = {
+        "format": FORMAT,
+        "meta": jsonable(_meta(comparison)),
+        "counts": "; ".join(f"{name}: {part['counts']}" for name, part in zip(comparison.names, parts, strict=True)),
+        "notice": "; ".join(notices),
+        "stages": _stages(parts),
+        "on_demand": parts[0]["on_demand"],
+        "artifacts": [],
+        "strings": [],
+        "kernels": [],
+        "calls": [],
+        "fusion": [],
+        "choices": [],
+        "memory": {},
+        "collectives": {},
+        "advice": {"about": "", "headline": "", "verdicts": []},
+        "hows": hows,
+        "links": [(*pair, hows.index(how), flat) for how, (pair, flat) in links],
+        "failures": [],
+    }
+    for name, part, start in zip(comparison.names, parts, starts, strict=True):
+        _append(whole, part, name, start)
+    _share_texts(whole["artifacts"])
+    whole["comparison"] = _differences(comparison, parts, starts)
+    return whole
+
+
+def joined(comparison: Comparison) -> TraceData:
+    """Return the traces as the data of one, with ids and frames as the view has them."""
+    return TraceData(
+        _meta(comparison),
+        tuple(
+            replace(a, id=f"{name} {a.id}", frame=_frame(name, a.frame))
+            for name, trace in zip(comparison.names, comparison.traces, strict=True)
+            for a in trace.artifacts
+        ),
+        stages=tuple(dict.fromkeys(stage for trace in comparison.traces for stage in trace.stages)),
+    )
+
+
+def _frame(name: str, frame: str) -> str:
+    return f"{name} {frame}".strip()
+
+
+def _starts(lengths: Iterable[int]) -> list[int]:
+    """The index at which each list begins where they follow each other."""
+    starts, total = [], 0
+    for length in lengths:
+        starts.append(total)
+        total += length
+    return starts
+
+
+def _meta(comparison: Comparison) -> dict[str, Any]:
+    """Say each fact once where the traces agree, else the fact of each."""
+    traces = comparison.traces
+    facts: dict[str, Any] = {}
+    for key in dict.fromkeys(key for trace in traces for key in trace.meta):
+        values = [trace.meta.get(key, "") for trace in traces]
+        alike = all(type(value) is type(values[0]) and value == values[0] for value in values)
+        facts[key] = values[0] if alike else " | ".join(dict.fromkeys(map(_worded, values)))
+    return facts
+
+
+def _worded(value: Plain) -> str:
+    """A fact of one trace beside another one of another: None is torch's default, "" or none where a trace does not say."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "default" if value is None else str(value) or "not stated"
+
+
+def _stages(parts: Sequence[wire.Payload]) -> list[wire.StageInfo]:
+    """The stages of all traces, in the compiler's order."""
+    found = {stage["name"]: stage for part in reversed(parts) for stage in part["stages"]}
+    order = dict.fromkeys((*(stage.name for stage in STAGES), *(stage["name"] for part in parts for stage in part["stages"])))
+    return [found[name] for name in order if name in found]
+
+
+# One trace into the whole ------------------------------------------------------------------------------------------------
+
+
+def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> None:
+    """Add a trace's payload to that of all, whose texts it follows from index `start` on."""
+    strings = len(whole["strings"])
+    whole["strings"] += part["strings"]
+    whole["artifacts"] += [_artifact(a, name, start, strings) for a in part["artifacts"]]
+    whole["kernels"] += [
+        {
+            **kernel,
+            "artifact": kernel["artifact"] + start,
+            "frame": _frame(name, kernel["frame"]),
+            "forms": {stage: at + start for stage, at in kernel["forms"].items()},
+        }
+        for kernel in part["kernels"]
+    ]
+    whole["calls"] += [
+        {**call, "artifact": call["artifact"] + start if call["artifact"] >= 0 else -1, "frame": _frame(name, call["frame"])}
+        for call in part["calls"]
+    ]
+    whole["fusion"] += [
+        {**fusion, "frame": _frame(name, fusion["frame"]), "nodes": fusion["nodes"] + start if fusion["nodes"] >= 0 else -1}
+        for fusion in part["fusion"]
+    ]
+    whole["choices"] += [
+        {**choice, "frame": _frame(name, choice["frame"]), "artifact": choice["artifact"] + start} for choice in part["choices"]
+    ]
+    _append_memory(whole["memory"], part["memory"], name)
+    _append_collectives(whole["collectives"], part["collectives"], name, start)
+    _append_advice(whole["advice"], part["advice"], name, start)
+    hows = [whole["hows"].index(how) for how in part["hows"]]
+    whole["links"] += [(source + start, target + start, hows[how], flat) for source, target, how, flat in part["links"]]
+    whole["failures"] += [{**failure, "what": f"{failure['what']}, in {name}"} for failure in part["failures"]]
+
+
+def _artifact(info: wire.ArtifactInfo, name: str, start: int, strings: int) -> wire.ArtifactInfo:
+    """Return a text's entry with what refers to other texts and to strings moved on."""
+    moved: wire.ArtifactInfo = {**info, "id": f"{name} {info['id']}", "frame": _frame(name, info["frame"])}
+    if isinstance(before := info.get("before"), int):
+        moved["before"] = before + start
+    if nodes := info.get("nodes"):
+        moved["nodes"] = _moved(nodes, NODE_STRINGS, strings)
+        if lowered := nodes.get("lowered"):
+            moved["nodes"]["lowered"] = _moved(lowered, LOWERED_STRINGS, strings)
+    return moved
+
+
+def _share_texts(artifacts: list[wire.ArtifactInfo]) -> None:
+    """Leave out texts that an artifact before has: traces for two targets have most texts down to the graphs in common."""
+    firsts: dict[str, int] = {}
+    for index, artifact in enumerate(artifacts):
+        first = firsts.setdefault(artifact["text"], index)
+        if first != index and artifact["text"]:
+            artifact["text"] = ""
+            artifact["same_text"] = first
+
+
+def _moved(columns: Any, names: Iterable[str], by: int) -> Any:
+    """Return columns of which some refer to strings that stand further on by so many."""
+    return {**columns, **{name: [at + by for at in columns[name]] for name in names}}
+
+
+def _append_advice(whole: wire.AdviceInfo, part: wire.AdviceInfo, name: str, start: int) -> None:
+    """Add a trace's verdicts to those of all; shares are those of its own call."""
+    whole["about"] = f"{whole['about']} {name}: {part['about']}".strip()
+    whole["headline"] = "; ".join(filter(None, (whole["headline"], f"{name}: {part['headline']}")))
+    whole["verdicts"] += [
+        {
+            **verdict,
+            "title": f"{name}: {verdict['title']}",
+            "lines": [(at + start if at >= 0 else -1, line, place, code) for at, line, place, code in verdict["lines"]],
+            "places": [(at + start, line) for at, line in verdict["places"]],
+        }
+        for verdict in part["verdicts"]
+    ]
+
+
+def _append_collectives(whole: wire.CollectivesInfo, part: wire.CollectivesInfo, name: str, start: int) -> None:
+    given: Any = whole
+    for key, rows in cast("Mapping[str, list[Any]]", part).items():
+        moved = ({**row, "frame": _frame(name, row["frame"]), "text": row["text"] + start} for row in rows)
+        given.setdefault(key, []).extend(moved)
+
+
+def _append_memory(whole: wire.MemoryInfo, part: wire.MemoryInfo, name: str) -> None:
+    for key in ("table", "timeline", "unread", "uncounted"):
+        rows: Any = part.get(key)
+        if rows is not None:
+            given: Any = whole
+            given.setdefault(key, []).extend({**row, "frame": _frame(name, row["frame"])} for row in rows)
+
+
+# What they differ in -----------------------------------------------------------------------------------------------------
+
+
+def _joining(comparison: Comparison, starts: Sequence[int]) -> Iterator[tuple[str, tuple[tuple[int, int], list[int]]]]:
+    """Yield the links between the lines of the program that several traces have, by kind and pair of sources."""
+    index = [{a.id: n + start for n, a in enumerate(t.artifacts)} for t, start in zip(comparison.traces, starts, strict=True)]
+    groups: dict[tuple[str, tuple[int, int]], list[Link]] = {}
+    for match in matched_lines(comparison.traces):
+        pair = tuple(index[at.trace][at.source] for at in (match.later, match.earlier))
+        link = Link("", (match.later.line,), "", (match.earlier.line,), match.how)
+        groups.setdefault((match.how, (pair[0], pair[1])), []).append(link)
+    for (how, pair), links in groups.items():
+        yield how, (pair, [number for run in merged(runs(links)) for number in run])
+
+
+def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: Sequence[int]) -> wire.ComparisonInfo:
+    traces = comparison.traces
+    matches = matched_kernels(comparison)
+    places = _Places(comparison, starts)
+    return {
+        "traces": [
+            {"name": name, "meta": part["meta"], "counts": part["counts"], "texts": len(part["artifacts"])}
+            for name, part in zip(comparison.names, parts, strict=True)
+        ],
+        "texts": [
+            [at + start if at >= 0 else -1 for at, start in zip(row, starts, strict=True)]
+            for row in matched_texts(traces, matches)
+        ],
+        "figures": list(_figures(comparison)),
+        "kernels": [places.match(match) for match in matches],
+        "lines": list(places.lines()),
+    }
+
+
+def _figures(comparison: Comparison) -> Iterator[wire.FigureInfo]:
+    for row in comparison.figures():
+        name = row["figure"]
+        unit: Literal["", "bytes", "seconds"] = "bytes" if "bytes" in name else "seconds" if "seconds" in name else ""
+        yield {"figure": name.removesuffix(" (bytes)"), "unit": unit, "values": [row[of] for of in comparison.names]}
+
+
+class _Places:
+    """Where the kernels of several traces stand in the texts of the payload."""
+
+    def __init__(self, comparison: Comparison, starts: Sequence[int]) -> None:
+        self._traces = comparison.traces
+        self._index = [{a.id: n + at for n, a in enumerate(t.artifacts)} for t, at in zip(self._traces, starts, strict=True)]
+
+    def match(self, match: KernelMatch) -> wire.MatchInfo:
+        """Return the kernels that compute the same, with what those of each trace cost together."""
+        return {
+            "graph": match.graph,
+            "what": match.what,
+            "code": list(match.code),
+            "kernels": [[self._place(n, k.name, k.artifact, k.line) for k in of] for n, of in enumerate(match.kernels)],
+            "bytes": [_total(of, "bytes") for of in match.kernels],
+            "seconds": [_total(of, "seconds") for of in match.kernels],
+        }
+
+    def lines(self) -> Iterator[wire.LineInfo]:
+        """Yield the lines of the program that a kernel computes, each with the kernels of every trace."""
+        for line in program_lines(self._traces):
+            artifact, at = self._source(line.first)
+            yield {
+                "graph": line.graph,
+                "line": line.first.line.number,
+                "code": line.first.line.code,
+                "artifact": artifact,
+                "at": at,
+                "kernels": [[self._kernel(number, kernel) for kernel in of] for number, of in enumerate(line.kernels)],
+            }
+
+    def _kernel(self, trace: int, kernel: CompiledKernel) -> wire.KernelPlace:
+        return self._place(trace, kernel.name, kernel.artifact.id, kernel.lines[0] if kernel.lines else 0)
+
+    def _place(self, trace: int, name: str, artifact: str, line: int) -> wire.KernelPlace:
+        return {"name": name, "artifact": self._index[trace].get(artifact, -1), "line": line}
+
+    def _source(self, first: FirstLine) -> tuple[int, int]:
+        """Find the text and the line there of a line of the program; (-1, 0) where no source has it."""
+        line = first.line
+        for a in self._traces[first.trace].find("source"):
+            data = typed(Source, a.data)
+            at = line.number - data.first_line + 1
+            if data.file == line.file and 1 <= at <= len(a.lines) and a.lines[at - 1].strip() == line.code:
+                return self._index[first.trace][a.id], at
+        return -1, 0
+
+
+def _total(kernels: Sequence[MatchedKernel], what: str) -> Any:
+    """Add up a cost of some kernels; None for no kernel, and where that of one is not known."""
+    costs = [getattr(kernel, what) for kernel in kernels]
+    return sum(costs) if costs and None not in costs else None
+
+
+__all__ = ["MOST", "check_comparable", "joined", "payload_of_comparison"]

@@ -1,0 +1,97 @@
+"""The leader board: the results of several learners, from the files that they exported."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from explorer.errors import FileError, InputError
+from explorer.model.values import Rows
+from explorer.workshop.quiz.outcome import points
+from explorer.workshop.quiz.results import Results
+from explorer.workshop.quiz.workshop import EXERCISES, FINAL
+
+#: A board is of a class.
+MOST_FILES = 2_000
+
+
+@dataclass(frozen=True, repr=False)
+class Board:
+    """One row a learner, the most points first: name, points, exercises right, tries, and the figure of the final.
+
+    `left_out` has a sentence for each file that has no results, or that is damaged.
+    """
+
+    rows: Rows
+    left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{row['place']:3}. {row['name']}: {points(row['points'])}, {row['right']} right in {row['tries']} tries"
+            f"{f', {row[FINAL_COLUMN]} launches' if row[FINAL_COLUMN] is not None else ''}"
+            for row in self.rows
+        ]
+        return "\n".join([*(lines or ["no results yet"]), *(f"left out: {why}" for why in self.left_out)])
+
+    def _repr_html_(self) -> str:
+        names = {"place": "", "name": "name", "points": "points", "right": "right", "tries": "tries", FINAL_COLUMN: "launches"}
+        head = "".join(f"<th>{title}</th>" for title in names.values())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{'–' if row[n] is None else html.escape(str(row[n]))}</td>" for n in names) + "</tr>"
+            for row in self.rows
+        )
+        left_out = "".join(f"<li>left out: {html.escape(why)}</li>" for why in self.left_out)
+        return f"<table><tr>{head}</tr>{body}</table>{f'<ul>{left_out}</ul>' if left_out else ''}"
+
+
+#: The column of the final's figure.
+FINAL_COLUMN = "launches"
+
+
+def board(*paths: str | os.PathLike[str]) -> Board:
+    """The leader board of exported files: `explorer.quiz.board("folder")`, or the files themselves.
+
+    Of a folder every file that ends in .json is read. A file without results, or a damaged one, is named and left out. Who has
+    as many points as another and fewer tries stands before. Only the exercises of the workshop count, and none of a teacher's
+    own. InputError for a folder that is not there.
+    """
+    learners, left_out = [], []
+    ids = {item.id for item in EXERCISES}
+    for file in _files(paths):
+        try:
+            one = Results.read(file)
+        except FileError as error:
+            left_out.append(str(error))
+        else:
+            learners.append(Results(one.name, {id: result for id, result in one.results.items() if id in ids}))
+    rows = sorted(map(_row, learners), key=lambda row: (-row["points"], row["tries"], row[FINAL_COLUMN] or 10**9, row["name"]))
+    return Board(Rows({"place": n, **row} for n, row in enumerate(rows, 1)), tuple(left_out))
+
+
+def _row(one: Results) -> dict[str, Any]:
+    results = one.results.values()
+    final = one.results.get(FINAL)
+    return {
+        "name": one.name,
+        "points": one.points,
+        "right": sum(result.is_right for result in results),
+        "tries": sum(len(result.tries) for result in results),
+        FINAL_COLUMN: final.figure if final is not None else None,
+    }
+
+
+def _files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The files of folders, and those given, each once."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            files += sorted(each for each in path.iterdir() if each.suffix == ".json" and not each.name.startswith("."))
+        elif path.exists():
+            files.append(path)
+        else:
+            raise InputError(f"there is no folder or file {path}: give a folder with exported results, or the files")
+    return list(dict.fromkeys(files))[:MOST_FILES]

@@ -1,0 +1,165 @@
+"""`t.advise()`: the planted slowness is named first, a fine program gets no verdict, and what was named proves itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import explorer
+from explorer.analysis.advice.whole import LEAST_SECONDS, LEAST_SHARE
+from explorer.errors import InputError, LiveError
+from explorer.model.values import Failure
+from explorer.tracing.traced import Trace, load
+from tests.facts import says, untold
+from tests.zoo_programs import advice_programs
+
+#: Of the programs of benchmarks/advice.py, which runs them all, one or more a file of the room.
+PLACES = tuple(f"op: {name}" for name in ("permuted", "nchw conv", "random gather", "scan of columns", "odd length", "printed"))
+PLANTED = ("break", "tiny", "tf32", "unfused", "attention", "layout", "float64", "strided", "idle", "scalar", "t5", *PLACES)
+FINE = (
+    "fine: block",
+    "fine: norm",
+    "fine: llama",
+    *(f"fine op: {name}" for name in ("embedding", "gather", "cumsum", "index_copy")),
+)
+
+
+@pytest.fixture
+def traced(zoo: Callable[[str], Trace]) -> Callable[[str], Trace]:
+    """Give the trace of a program, by its name."""
+    return lambda name: zoo(f"advice {name}")
+
+
+def live(name: str) -> Trace:
+    """Compile a program now: a proof compiles it once more, in the process that made the trace."""
+    trace: Trace = next(program for program in advice_programs().programs() if program.name == name).trace()
+    return trace
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_plant_is_named_first(name: str, traced: Callable[[str], Trace]) -> None:
+    """The oracle is the plant, whose kind was written down with the program."""
+    kinds = next(program.kinds for program in advice_programs().programs() if program.name == name)
+    verdict = traced(name).advise()[0]
+    assert verdict.kind in kinds
+    assert verdict.cost.seconds >= LEAST_SECONDS and verdict.share >= LEAST_SHARE
+    assert verdict.evidence and verdict.remedy and bool(verdict.call) != bool(verdict.why_unproved)
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_a_fine_program_gets_no_verdict(name: str, traced: Callable[[str], Trace]) -> None:
+    """Nothing is said where nothing is wrong, and the page says that."""
+    advice = traced(name).advise()
+    assert len(advice) == 0 and not advice.rows
+    for shown in (repr(advice), advice._repr_html_()):
+        assert not untold(shown, "nothing") and len(untold(shown, "verdict", "verdicts")) == 2
+
+
+def test_verdicts_name_the_line_that_was_planted(traced: Callable[[str], Trace]) -> None:
+    """The user lines and the lines of texts are those of the plant: the log line, the transposed copies, the table of records."""
+    assert [line.code for line in traced("break").advise()[0].lines] == ['print("activations", x.shape)']
+    assert any(".contiguous()" in line.code for line in traced("layout").advise()[0].lines)
+    (line,) = traced("strided").advise()[0].lines
+    assert "boxes[:, 2]" in line.code
+    for name in ("strided", "tf32", "scalar"):
+        trace = traced(name)
+        places = trace.advise()[0].places
+        assert places and all(1 <= line <= len(trace.artifact(id).lines) for id, line in places)
+
+
+@pytest.mark.compile
+def test_a_loaded_trace_is_advised_on_like_a_live_one(tmp_path: Path) -> None:
+    """The data alone decide; only a proof needs the process."""
+    trace = live("unfused")
+    trace.save(tmp_path / "trace")
+    loaded = load(tmp_path / "trace")
+    assert loaded.advise() == trace.advise()
+    with pytest.raises(LiveError, match=says("process", "explorer.trace")):
+        loaded.advise(prove=True)
+
+
+@pytest.mark.compile
+def test_a_proof_runs_the_what_if_and_says_what_came_of_it() -> None:
+    """With the setting at its default the fusions are done, and a call takes less by the estimate; without it nothing is run."""
+    trace = live("unfused")
+    verdict = trace.advise(prove=True)[0]
+    assert trace.advise()[0].proof is None
+    proof = verdict.proof
+    assert proof is not None and proof.gone and proof.before is not None and proof.after is not None
+    assert proof.figure == "estimated_seconds" and proof.after < 0.8 * proof.before
+    assert eval(verdict.call, {"t": trace}).figure("kernels")["change"] < 0  # as a user pastes it
+
+
+@pytest.mark.compile
+def test_a_setting_of_torchs_proves_a_verdict_and_is_put_back() -> None:
+    """The products are traced as if TF32 were allowed, and afterwards the setting is what it was."""
+    before = torch.backends.cuda.matmul.fp32_precision
+    proof = live("tf32").advise(prove=True)[0].proof
+    assert torch.backends.cuda.matmul.fp32_precision == before
+    assert proof is not None and proof.gone and proof.after is not None and proof.before is not None
+    assert proof.after < 0.5 * proof.before
+
+
+def test_float64_that_was_asked_for_is_no_fault(zoo: Callable[[str], Trace]) -> None:
+    """A program whose inputs are all float64 means it."""
+    assert "float64" not in [verdict.kind for verdict in zoo("square float64 h100").advise()]
+
+
+def test_prove_takes_a_truth_value() -> None:
+    """Anything else is the user's mistake, and is said."""
+    with pytest.raises(InputError, match=says("prove", "True", "False", "'yes'")):
+        Trace().advise(prove="yes")  # type: ignore[arg-type]
+
+
+def test_a_trace_without_kernels_says_why_it_cannot_be_judged() -> None:
+    """Nothing is called fine that was not read: nothing compiled, the reason that the compile failed, another compiler."""
+    empty = Trace().advise()
+    assert not empty and empty.seconds == 0 and list(empty.rows) == [] and "nothing was compiled" in empty.unread
+    failed = Trace(failures=(Failure("dynamo", "compile", "nothing was compiled: no tensor operation"),)).advise()
+    assert "no tensor operation" in failed.unread
+    other = Trace(meta={"backend": "iree"}).advise()
+    assert "iree" in other.unread and "Inductor" in other.unread
+    for advice in (empty, failed, other):
+        for shown in (repr(advice), advice._repr_html_()):
+            assert not untold(shown, "cannot judge") and untold(shown, "nothing stands out") and untold(shown, "A call takes")
+
+
+@pytest.mark.compile
+def test_a_graph_from_a_cache_is_not_judged() -> None:
+    """The kernels of a frame that was loaded were not read, and the advice says how to read them."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * 2).cos() + 0.125
+
+    for _ in range(2):
+        torch._dynamo.reset()
+        with explorer.record() as recording:
+            torch.compile(f)(torch.ones(100))
+    torch._dynamo.reset()
+    advice = recording.trace.advise()
+    assert not advice and not untold(repr(advice), "cannot judge", "cache", "fresh=True")
+
+
+@pytest.mark.compile
+def test_a_graph_of_views_is_judged_and_takes_nothing() -> None:
+    """A program that launches no kernel is fine, and is not one that was not read."""
+    advice = explorer.trace(lambda x: x.view(2, 4), torch.ones(8), target="h100").advise()
+    assert not advice and advice.unread == ""
+
+
+def test_a_share_is_a_part_of_a_call(traced: Callable[[str], Trace]) -> None:
+    """What a verdict adds to the estimate is added to the call too, and what is paid once has no share."""
+    for name in ("idle", "scalar", "strided", "break"):
+        advice = traced(name).advise()
+        assert all(0 <= verdict.share <= 1 for verdict in advice)
+        assert advice.seconds >= sum(verdict.cost.seconds for verdict in advice if verdict.cost.beyond)
+    recompiled = next(verdict for verdict in traced("recompiles").advise() if verdict.kind == "recompiles")
+    assert recompiled.share == 0 and recompiled.shared == "paid once"
+
+
+def test_the_page_says_what_the_estimate_leaves_out(traced: Callable[[str], Trace]) -> None:
+    """An estimate of kernels is not what a user's clock shows."""
+    assert not untold(repr(traced("fine: norm").advise()), "guards", "Python", "not included")

@@ -1,0 +1,165 @@
+"""Which kernels and texts of several traces match."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+
+import pytest
+
+import explorer
+from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
+from explorer.analysis.questions.matched_texts import matched_texts
+from explorer.model.artifacts import Source
+from explorer.model.records import blank
+from explorer.model.stage import KernelPlace, Stage
+from explorer.model.values import Artifact, Link
+from explorer.tracing.traced import Trace
+from explorer.view.compared import payload_of_comparison
+
+Replayed = Callable[[str], Trace]
+
+
+def names(match: KernelMatch) -> list[list[str]]:
+    return [[kernel.name for kernel in of] for of in match.kernels]
+
+
+def test_a_trace_and_itself_match_kernel_by_kernel(replayed: Replayed) -> None:
+    """Each kernel and each call is matched with itself alone, at the same costs, also those of one name."""
+    t = replayed("mlp_train-torch2.13-cpu")
+    found = matched_kernels(explorer.compare(t, t))
+    assert {match.what for match in found} == {"same"} and len(found) == 8
+    assert all(one == other for one, other in (match.kernels for match in found))
+    calls = [kernel for match in found for kernel in match.kernels[0] if kernel.name.startswith("extern_kernels")]
+    assert len({(kernel.artifact, kernel.line) for kernel in calls}) == len(calls) == 5
+    for kernel in calls:
+        assert kernel.name in t.artifact(kernel.artifact).lines[kernel.line - 1]
+    assert sum(kernel.bytes or 0 for kernel in calls) == sum(row["read"] + row["written"] for row in t.library_calls)
+
+
+def test_a_kernel_that_a_trace_lacks_is_only_in_the_other(replayed: Replayed) -> None:
+    """Without the backward graph in one trace, its kernels are only in the other."""
+    t = replayed("mlp_train-torch2.13-cpu")
+    kept = {a.id for a in t.artifacts if a.graph != "backward"}
+    forward = Trace.of(replace(t, artifacts=tuple(a for a in t.artifacts if a.id in kept)))
+    found = matched_kernels(explorer.compare(t, forward, names=("both", "forward")))
+    assert {(match.graph, match.what) for match in found} == {("forward", "same"), ("backward", "only in both")}
+
+
+def test_compilers_are_matched_by_the_lines_of_the_program(replayed: Replayed) -> None:
+    """IREE's one dispatch computes what ONNX Runtime has two nodes for; each says the bytes that it moves."""
+    engines = explorer.compare(replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu"))
+    (match,) = matched_kernels(engines)
+    assert match.what == "split" and list(map(len, match.kernels)) == [1, 2]
+    assert match.code == ("y = self.linear(x)", "z = torch.relu(y)", "return z + 1.5")
+    assert [sum(kernel.bytes or 0 for kernel in of) for of in match.kernels] == [240, 304]
+
+
+def a_kernel_a_line(text: Artifact) -> list[KernelPlace]:
+    return [KernelPlace(line, (number,)) for number, line in enumerate(text.lines, 1)]
+
+
+def compiled(*code: str) -> Trace:
+    """A function that another compiler than Inductor compiled, with a kernel for each of its lines."""
+    source = Artifact(
+        "source",
+        "source",
+        "0/0",
+        "",
+        "f",
+        "python",
+        "\n".join(("def f(x):", *code)),
+        data=blank(Source, function="f", qualname="f", file="f.py", first_line=1, compiled=True),
+    )
+    text = Artifact("text", "lines", "0/0", "forward", "lines", "text", "\n".join(f"k{n}" for n in range(len(code))))
+    links = tuple(Link("text", (n,), "source", (n + 1,), "stack_trace") for n in range(1, len(code) + 1))
+    lines = Stage("lines", "Lines", "text", "A kernel a line.", lambda event, id: text, backend="lines", kernels=a_kernel_a_line)
+    return Trace({"backend": "lines"}, (source, text), links, stages=(lines,))
+
+
+def test_a_line_that_an_edit_puts_in_is_no_line_of_the_first_trace() -> None:
+    """A new line matches none of the first trace's kernels, also where a line there has the same number and code."""
+    before = compiled("x = x + 1", "x = x.sin()", "return x * 2")
+    after = compiled("x = x - 3", "x = x.sin()", "x = x + 1", "x = x.sin()", "return x * 2")
+    comparison = explorer.compare(before, after, names=("before", "after"))
+    found = [(match.what, *map(tuple, names(match))) for match in matched_kernels(comparison)]
+    assert sorted(found) == [
+        ("only in after", (), ("k0",)),
+        ("only in after", (), ("k1",)),
+        ("same", ("k0",), ("k2",)),
+        ("same", ("k1",), ("k3",)),
+        ("same", ("k2",), ("k4",)),
+    ]
+    made = payload_of_comparison(comparison)
+    table = [(row["code"], row["before"], row["after"]) for row in comparison.lines()]
+    assert table == [
+        (row["code"], *(tuple(place["name"] for place in of) for of in row["kernels"])) for row in made["comparison"]["lines"]
+    ]
+    assert {("x = x + 1", ("k0",), ("k2",)), ("x = x.sin()", (), ("k1",)), ("x = x.sin()", ("k1",), ("k3",))} <= set(table)
+    (put_in,) = (row for row in made["comparison"]["lines"] if row["code"] == "x = x.sin()" and not row["kernels"][0])
+    assert (made["artifacts"][put_in["artifact"]]["id"], put_in["at"]) == ("after source", 3)
+
+
+def test_an_edited_line_is_one_line_by_either_of_its_codes() -> None:
+    """`lines` has one row for it, numbered as in the first trace, and `line` shows what each trace made of its own form."""
+    before, after = compiled("x = x.sin()", "return x * 2"), compiled("x = x.sin()", "return x * 3")
+    comparison = explorer.compare(before, after, names=("before", "after"))
+    assert [(row["line"], row["before"], row["after"]) for row in comparison.lines()] == [
+        (2, ("k0",), ("k0",)),
+        (3, ("k1",), ("k1",)),
+    ]
+    for which in ("x * 2", "x * 3", 3):
+        found = comparison.line(which)
+        assert found.line.code == "return x * 2" and [text.name for of in found.texts.values() for text in of] == ["k1", "k1"]
+
+
+def test_what_no_record_says_is_not_known(replayed: Replayed) -> None:
+    """A recording of an older version does not say what its kernels of several nodes compute: they are not called kernels of
+    one trace only.
+    """
+    old = explorer.compare(replayed("mlp_train-torch2.13-cpu"), replayed("mlp_train-torch2.11-cuda"))
+    found = matched_kernels(old)
+    kernels = [
+        (match.what, kernel) for match in found for of in match.kernels for kernel in of if kernel.name.startswith("triton")
+    ]
+    unknown = {what for what, kernel in kernels if not kernel.computes}
+    assert len(kernels) == 3 and unknown == {"not known"}
+    assert not [match for match in found if match.what.startswith("only in")]
+
+
+def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:
+    """Traces that were asked for other stages than the output code can be beside each other, calls included."""
+    t = replayed("mlp_train-torch2.13-cpu")
+    kept = Trace.of(replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "output_code")))
+    made = payload_of_comparison(explorer.compare(t, kept, names=("whole", "part")))["comparison"]
+    calls = [row["kernels"] for row in made["kernels"] if row["kernels"][0][0]["name"].startswith("extern_kernels")]
+    assert len(calls) == 5 and all(one[0]["artifact"] >= 0 and other[0]["artifact"] == -1 for one, other in calls)
+
+
+def test_each_kernel_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that only one trace has is not compared with all kernels of the other."""
+    looks = Counter[str]()
+
+    class Computed(dict[Hashable, str]):
+        def __len__(self) -> int:
+            looks["all"] += 1
+            return super().__len__()
+
+    every = [[MatchedKernel(f"k{n}", "forward", "", 0, Computed({(t, n): ""}), ()) for n in range(200)] for t in range(2)]
+    monkeypatch.setattr("explorer.analysis.questions.matched_kernels.first_numbering", lambda traces: [{}, {}])
+    monkeypatch.setattr("explorer.analysis.questions.matched_kernels._by_line", lambda trace, number, lines: every[number])
+    found = matched_kernels(explorer.compare(Trace(), Trace(), names=("a", "b")))
+    assert Counter(match.what for match in found) == {"only in a": 200, "only in b": 200}
+    assert looks["all"] <= 5 * 400
+
+
+def test_texts_of_one_stage_are_beside_each_other(replayed: Replayed) -> None:
+    """Each text of a trace is matched with itself; of other compilers those stages that both have."""
+    t = replayed("mlp_train-torch2.13-cpu")
+    same = matched_texts((t, t), matched_kernels(explorer.compare(t, t)))
+    assert sorted(same) == [(at, at) for at in range(len(t.artifacts))]
+    iree, onnx = replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu")
+    rows = matched_texts((iree, onnx), matched_kernels(explorer.compare(iree, onnx)))
+    stages = {(iree.artifacts[a].stage, onnx.artifacts[b].stage) for a, b in rows}
+    assert ("forward", "forward") in stages and all(one == other for one, other in stages)

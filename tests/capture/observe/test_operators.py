@@ -1,0 +1,46 @@
+"""Operators that are computed as a whole, and the operations that they count."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from explorer.capture.observe.operators import _causal, _convolution_backward, tf32
+
+
+def test_the_gradient_of_a_convolution_is_what_the_flop_counter_says() -> None:
+    """Without groups, where torch's own formula is right, ours counts the same; with groups fewer."""
+    from torch.utils.flop_counter import flop_registry
+
+    x, w, grad = torch.empty(2, 8, 6, 6), torch.empty(16, 8, 3, 3), torch.empty(2, 16, 6, 6)
+    theirs = flop_registry[torch.ops.aten.convolution_backward]
+    stated = (grad, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
+    ours = {"grad_output": grad, "input": x, "weight": w, "transposed": False, "output_mask": [True, True, False]}
+    assert _convolution_backward(ours) == theirs(*stated, out_val=(x, w, None))
+    assert _convolution_backward({**ours, "weight": torch.empty(16, 1, 3, 3), "output_mask": [False, True, False]}) == (
+        2 * 2 * 36 * 16 * 9
+    )
+
+
+@pytest.mark.parametrize("setting", ["allow_tf32", "fp32_precision"])
+def test_tf32_is_as_torch_is_set(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products follow the switch for matrix products, in its older and its newer spelling."""
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, setting):
+        pytest.skip("this torch has no such setting")
+    before = torch.backends.cuda.matmul.allow_tf32
+    try:
+        setattr(matmul, setting, {"allow_tf32": True, "fp32_precision": "tf32"}[setting])
+        assert tf32("aten.mm")
+        setattr(matmul, setting, {"allow_tf32": False, "fp32_precision": "ieee"}[setting])
+        assert not tf32("aten.mm")
+    finally:
+        matmul.allow_tf32 = before
+
+
+def test_a_causal_mask_leaves_the_lower_triangle() -> None:
+    """Of four rows and four columns ten of sixteen scores; with more columns than rows those up to the diagonal."""
+    square, wide = torch.empty(1, 1, 4, 8), torch.empty(1, 1, 8, 8)
+    assert _causal({"query": square, "key": square, "is_causal": True}) == 10 / 16
+    assert _causal({"query": square, "key": wide, "is_causal": True}) == 10 / 32
+    assert _causal({"query": square, "key": wide, "is_causal": False}) == 1

@@ -1,0 +1,26 @@
+"""The lab of a probe, without a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from explorer.studies.probing.lab import with_progress
+from explorer.studies.probing.vary import Vary
+
+
+def test_each_call_is_told_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who watches hears which call is under way."""
+    told: list[str] = []
+
+    @contextmanager
+    def watching(name: str, verb: str) -> Iterator[Callable[[str], None]]:
+        yield told.append
+
+    monkeypatch.setattr("explorer.studies.probing.lab.progress", watching)
+    calls = with_progress("f", [Vary("n", value=1), Vary("n", value=2)])
+    next(calls)
+    assert told == [str(Vary("n", value=1))]
+    assert list(calls) == [Vary("n", value=2)] and told == [str(Vary("n", value=n)) for n in (1, 2)]
