@@ -51,8 +51,11 @@ EXEMPT = ("explorer.capture.ladder.triton_worker",)
 #: Functions that torch calls in place of its own: those that only call on, which are no sites, and the guarded ones.
 ONLY_CALL_ON = ("_Slot._in_place.in_place", "_View.__get__", "_OfModule.__get__", "_Either.__class__", "_Either.__getattr__")
 GUARDED = (".guarded.guarded", "_View.here")
-#: Functions without which nothing is lost: they take explorer's frames out of a traceback.
-NOTHING_LOST = ("explorer.capture.observe.patch:_without_own_frames:", "explorer.capture.observe.patch:_is_own:")
+#: Functions without which nothing is lost: they take explorer's frames out of a traceback, or do nothing in a kernel's place.
+NOTHING_LOST = (
+    *("explorer.capture.observe.patch:_without_own_frames:", "explorer.capture.observe.patch:_is_own:"),
+    "explorer.capture.observe.library_memory:_Nothing.__call__:",
+)
 #: Functions that the program itself calls: an error at their entry is the program's to see, since no guard is around it.
 CALLED_BY_THE_PROGRAM = (
     "explorer.tracing.recording.trace:trace:",

@@ -57,7 +57,7 @@ def evaluated(text: str, names: Mapping[str, int]) -> int | None:
     """The value of an expression such as "64" or "4*s77"; None where it uses an unknown name, or is no integer expression."""
     try:
         tree = parsed_expression(text.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError):
         return None
     return value_of(tree.body, names)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 #: How often a source is parsed before the error counts.
 ATTEMPTS = 20
 #: What reading malformed data raises: values of other types, keys that lack, nesting without end.
-UNREADABLE = (ValueError, SyntaxError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
+UNREADABLE = (ValueError, SyntaxError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 #: The name of a value in MLIR and LLVM IR. MLIR calls a negative constant "%c-1_i32".
 IR_VALUE = re.compile(r"%[\w$.-]+")
 
@@ -19,7 +19,8 @@ def parsed(source: str) -> ast.Module:
     """Return the tree that `ast.parse` makes of a module's source.
 
     CPython 3.11 keeps one depth for the trees that all threads make, and raises SystemError where one is begun while another
-    is made; the source is then parsed again. SyntaxError and ValueError are `ast.parse`'s own.
+    is made; the source is then parsed again. SyntaxError and ValueError are `ast.parse`'s own. It raises MemoryError for a
+    source that nests too deeply, which is a SyntaxError here, so that a process without memory is told from it.
     """
     tree = _parsed(source, "<unknown>", "exec")
     assert isinstance(tree, ast.Module)
@@ -47,7 +48,10 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _parsed(source: str, file: str, mode: str) -> ast.AST:
-    for _ in range(ATTEMPTS - 1):
-        with suppress(SystemError):
-            return ast.parse(source, file, mode)
-    return ast.parse(source, file, mode)
+    try:
+        for _ in range(ATTEMPTS - 1):
+            with suppress(SystemError):
+                return ast.parse(source, file, mode)
+        return ast.parse(source, file, mode)
+    except MemoryError as error:
+        raise SyntaxError(f"{file} is nested too deeply") from error

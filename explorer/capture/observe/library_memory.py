@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from threading import RLock, Thread
+from threading import RLock
 from typing import Any
 
 from explorer.model.artifacts import CallMemory
@@ -78,19 +78,12 @@ class LibraryCalls:
 
 def _in_thread(measure: Callable[[], list[CallMemory]]) -> list[CallMemory]:
     """Measure in a thread of its own, which has none of the caller's modes, autocast and profilers; raise its error here."""
-    outcome: Future[list[CallMemory]] = Future()
-
-    def run() -> None:
+    with ThreadPoolExecutor(1) as pool:
         try:
-            outcome.set_result(measure())
-        except Exception as error:  # noqa: BLE001 raised again where the recording is read, which makes a Failure of it
-            outcome.set_exception(error)
-
-    try:
-        Thread(target=run).start()
-    except RuntimeError:  # Python ends, and starts no threads: a recording that is saved then has nothing measured
-        return []
-    return outcome.result()
+            outcome = pool.submit(measure)
+        except RuntimeError:  # Python ends, and starts no threads: a recording that is saved then has nothing measured
+            return []
+        return outcome.result()
 
 
 class _NotMeasured(Exception):
