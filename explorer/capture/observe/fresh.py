@@ -35,7 +35,6 @@ def cold_compile() -> Iterator[None]:
         stack.enter_context(nothing_measured())
         stack.enter_context(_standalone_artifacts_cached())
         stack.enter_context(no_graph_caches())
-        stack.enter_context(no_packages())
         stack.enter_context(torch._dynamo.config.patch(limits))
         for name in ("_CODE_STATE", "_INIT_CODE_STATE"):
             stack.enter_context(replaced(pgo, name, lambda sizes_seen: None))
@@ -108,7 +107,6 @@ def every_lookup_misses() -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(nothing_measured())
-        stack.enter_context(_no_package_loaded())
         for kind in artifact_kinds("load"):
             stack.enter_context(observed(kind, "load", loaded))
         for cache in (FxGraphCache, AOTAutogradCache):
@@ -148,14 +146,14 @@ def no_packages() -> Iterator[None]:
     from torch._dynamo import package
 
     with ExitStack() as stack:
-        stack.enter_context(_no_package_loaded())
+        stack.enter_context(no_package_loaded())
         if has_function(kind := getattr(package, "DynamoStore", None), "record_package"):
             stack.enter_context(replaced(kind, "record_package", lambda _: lambda *args, **kwargs: None))
         yield
 
 
 @contextmanager
-def _no_package_loaded() -> Iterator[None]:
+def no_package_loaded() -> Iterator[None]:
     """Inside the block Dynamo loads no package: it would not compile the function."""
     from torch._dynamo import package
 

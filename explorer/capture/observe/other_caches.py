@@ -93,7 +93,8 @@ def _packages(emit: Emit) -> Iterator[None]:
 
     kind = getattr(package, "DiskDynamoCache", None)
 
-    def looked(found: Any, _: Any, fn: Callable[..., Any]) -> None:
+    def looked(_: Any, fn: Callable[..., Any]) -> Generator[None, Any, None]:
+        found = yield
         key = str(package.CompilePackage.source_id_from_fn(fn))
         if found is not None:
             state, reason = "hit", ""
@@ -105,7 +106,7 @@ def _packages(emit: Emit) -> Iterator[None]:
     if not has_function(kind, "load"):
         yield
         return
-    with followed(kind, "load", looked):
+    with observed(kind, "load", looked):
         yield
 
 

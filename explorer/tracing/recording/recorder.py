@@ -19,7 +19,7 @@ from explorer.capture.compilers.backend import offered
 from explorer.capture.compilers.compilers import COMPILERS
 from explorer.capture.compilers.own import recorded
 from explorer.capture.observe.context import current_compile_id
-from explorer.capture.observe.fresh import cold_compile, every_lookup_misses, no_packages
+from explorer.capture.observe.fresh import cold_compile, every_lookup_misses, no_package_loaded, no_packages
 from explorer.capture.observe.own_frames import own_frames_skipped, own_frames_unseen
 from explorer.capture.observe.patch import Guard, guarding, shielded
 from explorer.capture.observe.places import CallPaths
@@ -270,8 +270,11 @@ def recording(
                 stack.enter_context(shielded(cold_compile, guard, "cold compile"))
             elif fresh:
                 stack.enter_context(shielded(every_lookup_misses, guard, "fresh"))
-            if absent is not None:
+            if cold or absent is not None:
                 stack.enter_context(shielded(no_packages, guard, "packages"))
+            elif fresh:
+                stack.enter_context(shielded(no_package_loaded, guard, "packages"))
+            if absent is not None:
                 begin = partial(recorder.attempt, "kernel", "compile", compiled)
                 retarget = partial(retargeted, absent, recorder, begin, recorder.generated, launches)
                 if stack.enter_context(shielded(retarget, guard, "retarget")) is None:
