@@ -51,10 +51,11 @@ EXEMPT = ("explorer.capture.ladder.triton_worker",)
 #: Functions that torch calls in place of its own: those that only call on, which are no sites, and the guarded ones.
 ONLY_CALL_ON = ("_Slot._in_place.in_place", "_View.__get__", "_OfModule.__get__", "_Either.__class__", "_Either.__getattr__")
 GUARDED = (".guarded.guarded", "_View.here")
-#: Functions without which nothing is lost: they take explorer's frames out of a traceback, or do nothing in a kernel's place.
+#: Functions without which nothing is lost: they take explorer's frames out of a traceback, or run a wrapper's statements again,
+#: where a library call that could not be measured is named by `t.memory.uncounted()`, and these programs call none.
 NOTHING_LOST = (
     *("explorer.capture.observe.patch:_without_own_frames:", "explorer.capture.observe.patch:_is_own:"),
-    "explorer.capture.observe.library_memory:_Nothing.__call__:",
+    *(f"explorer.capture.observe.library_memory:{name}:" for name in ("_Nothing.__call__", "_without_data")),
 )
 #: Functions that the program itself calls: an error at their entry is the program's to see, since no guard is around it.
 CALLED_BY_THE_PROGRAM = (
