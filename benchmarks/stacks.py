@@ -144,6 +144,11 @@ def is_said(place: Place, row: Row) -> bool:
     return bool(not_seen) and stage in FROM_THE_CACHE and any(place == tuple(its[:3]) for its in row["places"])
 
 
+def silent(cold: Row, other: Row) -> list[Place]:
+    """The places that are lost in the other recording, which does not say so."""
+    return [place for place in lost(cold, other) if not is_said(place, other)]
+
+
 def wrong(rows: dict[str, Row]) -> list[str]:
     """What is wrong with a stack, in words; [] where nothing is."""
     plain = rows["plain"]
@@ -156,12 +161,9 @@ def wrong(rows: dict[str, Row]) -> list[str]:
         elif not _close(row.get("sums", []), plain.get("sums", [])):
             found.append(f"{how}: results differ from those without explorer")
         found += [f"{how}: {stage}, {step}: {_short(why)}" for stage, step, why in row.get("failures", ()) if step in OWN_STEPS]
-    found += [
-        f"lost and not said: {' '.join(place)}" for place in lost(rows["cold"], rows["warm"]) if not is_said(place, rows["warm"])
-    ]
+    found += [f"lost and not said: {' '.join(place)}" for place in silent(rows["cold"], rows["warm"])]
     if "fresh" in rows:
-        silent = [place for place in lost(rows["cold"], rows["fresh"]) if not is_said(place, rows["fresh"])]
-        found += [f"lost with fresh=True: {' '.join(place)}" for place in silent]
+        found += [f"lost with fresh=True: {' '.join(place)}" for place in silent(rows["cold"], rows["fresh"])]
     return found
 
 
@@ -181,10 +183,10 @@ def _close(ours: Sequence[float], plain: Sequence[float]) -> bool:
 def table_of(name: str, rows: dict[str, Row]) -> Iterator[str]:
     """One row per stage of a stack: linked lines of those that compute, cold and warm, and what became of the difference."""
     gone = lost(rows["cold"], rows["warm"])
-    silent = {place[2] for place in gone if not is_said(place, rows["warm"])}
+    not_said = {place[2] for place in silent(rows["cold"], rows["warm"])}
     sides = {how: _by_stage(rows[how]) for how in ("cold", "warm")}
     for stage, cold in sides["cold"].items():
-        verdict = "**not said**" if stage in silent else "said" if any(place[2] == stage for place in gone) else ""
+        verdict = "**not said**" if stage in not_said else "said" if any(place[2] == stage for place in gone) else ""
         if cold[1] or verdict:
             yield f"| {name} | {stage} | {_cell(cold)} | {_cell(sides['warm'].get(stage))} | {verdict} |"
 

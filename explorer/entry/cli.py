@@ -56,7 +56,8 @@ MISUSE = 2
 #: The exit status of a program that Ctrl-C ended, by the convention of shells: 128 + SIGINT.
 INTERRUPTED = 130
 
-#: How a program ends that SIGTERM reaches in C++.
+#: How a program ends at once: by itself, and where SIGTERM reaches it in C++.
+EXITED = "os._exit ended the program"
 ENDED_OUTSIDE = "SIGTERM ended the program while it waited outside of Python"
 #: The exit status where `--fail-on` finds something.
 BROKEN = 3
@@ -316,8 +317,8 @@ def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | No
             _timed(options) as read,
             outcome,
         ):
-            with _leaving_at_exit(lambda: _leave(recording, ending, options, "os._exit ended the program")):
-                ending.run(program.run, lambda: _leave(recording, ending, options, ENDED_OUTSIDE))
+            with _leaving_at_exit(lambda: _leave(recording, ending, options, EXITED, prints_table=True)):
+                ending.run(program.run, lambda: _leave(recording, ending, options, ENDED_OUTSIDE, prints_table=False))
         own_rank, traced = rank(os.environ), _ended(read(recording.trace), ending)
         traced = with_error_of_rank(traced, outcome.error, os.environ)
         written = _write(traced, [path_of_rank(path, own_rank) for path in options.output])
@@ -335,8 +336,11 @@ def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | No
     return outcome.status or (BROKEN if broken else 0)
 
 
-def _leave(recording: Any, ending: Ending, options: argparse.Namespace, how: str) -> bool:
-    """Write what was recorded of a program that ends at once; `how` says how. Return whether it breaks a rule of --fail-on."""
+def _leave(recording: Any, ending: Ending, options: argparse.Namespace, how: str, prints_table: bool) -> bool:
+    """Write what was recorded of a program that ends at once; `how` says how. Return whether it breaks a rule of --fail-on.
+
+    The stage table is left out where a launcher may kill the rank soon.
+    """
     from explorer.model.values import Failure
 
     traced = _ended(recording.so_far(), ending)
@@ -351,7 +355,7 @@ def _leave(recording: Any, ending: Ending, options: argparse.Namespace, how: str
         broken = _broken_rules(traced, options.fail_on)
     except ExplorerError as error:
         written, broken = [f"explorer: {error}"], []
-    table = [] if how == ENDED_OUTSIDE else [traced]  # a launcher may kill a rank soon
+    table = [traced] if prints_table else []
     findings = [f"explorer: {finding}" for finding in broken]
     print(f"explorer: {how}", *table, *written, *findings, sep="\n", file=sys.stderr, flush=True)
     return bool(broken)

@@ -44,8 +44,7 @@ def cold_compile() -> Iterator[None]:
 @contextmanager
 def _standalone_artifacts_cached() -> Iterator[None]:
     """Let `standalone_compile` write to the caches inside the block: the artifact that it saves is a cache entry."""
-    # an attribute of the package with this name is the function
-    module = importlib.import_module("torch._inductor.standalone_compile")
+    module = _standalone_module()
     own = [(config, {name: getattr(config, name) for name in names}) for config, names in _graph_caches()]
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,10 +119,14 @@ class _Loading(threading.local):
     depth = 0
 
 
+def _standalone_module() -> Any:
+    """The module of `standalone_compile`: an attribute of its package with the same name is the function."""
+    return importlib.import_module("torch._inductor.standalone_compile")
+
+
 def artifact_kinds(method: str) -> Iterator[Any]:
     """Yield the classes of what `standalone_compile` gives that have a method of their own, "load" or "save"."""
-    # an attribute of the package with this name is the function
-    module = importlib.import_module("torch._inductor.standalone_compile")
+    module = _standalone_module()
     for name in ("CompiledArtifact", "CacheCompiledArtifact", "AOTCompiledArtifact"):
         own = vars(getattr(module, name, object))
         if method in own and not getattr(own[method], "__isabstractmethod__", False):

@@ -37,8 +37,12 @@ def not_seen(trace: TraceData, frame: str, row: CacheLookup) -> tuple[str, ...]:
     stages = NOT_RUN.get(row.cache, ())
     if row.cache == "FX graph" and _in_package(trace, frame):
         stages = (*NOT_RUN_IN_PACKAGE, *stages)
-    seen = {a.stage for a in trace.artifacts if a.frame == frame and (not a.graph or a.graph == row.graph or not row.graph)}
-    return tuple(stage for stage in stages if stage not in of_other_calls and stage not in seen)
+    return tuple(stage for stage in stages if stage not in of_other_calls and not _is_seen(trace, stage, frame, row.graph))
+
+
+def _is_seen(trace: TraceData, stage: str, frame: str, graph: str) -> bool:
+    """Whether a frame has a text of a stage, of the frame itself or of a graph; "" is any graph."""
+    return any(not (artifact.graph and graph) or artifact.graph == graph for artifact in trace.find(stage, frame))
 
 
 def _in_package(trace: TraceData, frame: str) -> bool:
