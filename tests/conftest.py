@@ -18,8 +18,8 @@ import pytest
 
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.ladders import Ladders
-from explorer.model.artifacts import Source
 from explorer.model.records import blank
+from explorer.model.shared import Source
 from explorer.model.values import Artifact, Event, Failure
 from explorer.reference.gpus.figures import Target
 from explorer.sources.files.trace_file import load_events

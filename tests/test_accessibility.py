@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from explorer.model.artifacts import ARTIFACTS, Source
 from explorer.model.records import blank
+from explorer.model.shared import Source
 from explorer.model.values import Artifact, Link
+from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
 from tests.in_tab import load_axe, name_nodes, serious, show
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from explorer.analysis.questions.provenance import origins
-from explorer.model.artifacts import Kernel, Source
 from explorer.model.records import blank
+from explorer.model.shared import Kernel, Source
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
 from tests.in_tab import APP, drawn

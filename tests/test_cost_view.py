@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.model.artifacts import FORMS, KernelForm
 from explorer.model.records import typed
 from explorer.model.values import Artifact
+from explorer.stages.triton.origins import FORMS, KernelForm
 from explorer.tracing.traced import Trace
 from tests.in_tab import APP, CELLS, show
 

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import explorer
-from explorer.model.artifacts import Source
 from explorer.model.records import blank
+from explorer.model.shared import Source
 from explorer.model.values import Artifact
 from explorer.tracing.traced import Trace
 from tests.in_tab import APP, show, wait_for_colours

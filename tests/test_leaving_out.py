@@ -108,7 +108,7 @@ def test_a_stage_of_the_same_name_replaces_the_built_in_one(recorded: Callable[[
     guards = next(stage for stage in STAGES if stage.name == "guards")
 
     def render(event: Event, id: str) -> Artifact:
-        return replace(guards.render(event, id), title="mine")
+        return replace(guards.artifact_of(event, id), title="mine")
 
     mine = replace(guards, render=render, link=lambda artifact, trace: ())
     trace = Trace.of_events(events, failures, meta, (*without("guards"), mine))
@@ -129,7 +129,11 @@ def test_a_stage_of_ones_own_may_link_to_a_stage_that_is_left_out(recorded: Call
 
     graph = next(stage for stage in STAGES if stage.name == "dynamo")
     mine = replace(
-        graph, name="mine", link=link, gather=lambda own, frames: [replace(e, kind="mine") for e in own], consumes=("dynamo",)
+        graph,
+        name="mine",
+        link=link,
+        gather=lambda own, frames: [replace(e, kind="mine") for e in own],
+        consumes={"dynamo": None},
     )
     trace = Trace.of_events(events, failures, meta, (*without("post_grad"), mine))
     assert seen == [1] and [link.how for link in trace.links if link.source == trace.find("mine")[0].id] == ["dynamo"]

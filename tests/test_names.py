@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.model.artifacts import ARTIFACTS
 from explorer.model.records import blank
 from explorer.model.values import Artifact
+from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
 from tests.in_tab import show
 

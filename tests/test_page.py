@@ -15,9 +15,11 @@ import explorer
 from explorer.analysis.questions import provenance
 from explorer.capture.compilers.iree.targets import TARGETS as IREE_TARGETS
 from explorer.capture.compilers.tvm.targets import TARGETS as TVM_TARGETS
-from explorer.model.artifacts import ARTIFACTS, CacheLookup, CacheLookups, Kernel, Source
 from explorer.model.records import blank
+from explorer.model.shared import Kernel, Source
 from explorer.model.values import Artifact, Failure, Link, plain, text_lines
+from explorer.stages.records import ARTIFACTS
+from explorer.stages.torch_compile.cache import CacheLookup, CacheLookups
 from explorer.tracing.traced import Trace
 from explorer.view import page
 from explorer.view.payload import payload

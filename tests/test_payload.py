@@ -14,10 +14,10 @@ import pytest
 from explorer.errors import InputError
 from explorer.lab.live.forms import forms_of
 from explorer.lab.live.function import LiveFunction
-from explorer.model.artifacts import ARTIFACTS
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.stages import STAGES
+from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
 from explorer.view.payload import SMALL, merged, neighbours, payload, runs
 from tests.facts import says

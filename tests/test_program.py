@@ -9,9 +9,10 @@ import pytest
 
 from explorer.analysis.questions.memory import memory_of
 from explorer.analysis.questions.provenance import follow
-from explorer.model.artifacts import ARTIFACTS, Source
 from explorer.model.records import blank
+from explorer.model.shared import Source
 from explorer.model.values import Artifact, Link
+from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import APP, selected, show

@@ -80,7 +80,7 @@ CATCHES_EVERYTHING = {
     "tracing/recording/trace.py": "the trace up to an error goes with the error",
     "tracing/recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",
     "process/under_way.py": "a view that cannot hear of a verb must not silence the others",
-    "model/unread.py": "facts that cannot be made when the recording is read must not take the others away",
+    "stages/unread.py": "facts that cannot be made when the recording is read must not take the others away",
     "tracing/traced/trace.py": "a trace that cannot be replayed when it is read says so",
     "tracing/recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",
     "capture/ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",

@@ -13,12 +13,13 @@ import pytest
 
 from explorer.analysis.questions.summary import summary_rows
 from explorer.errors import CompileError, InputError, LiveError
-from explorer.model.artifacts import Assembly, Source
-from explorer.model.artifacts import Kernel as KernelData
 from explorer.model.records import blank
+from explorer.model.shared import Kernel as KernelData
+from explorer.model.shared import Source
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.process.under_way import Watchers
 from explorer.sources.files.trace_file import dumps
+from explorer.stages.cpp.assembly import Assembly
 from explorer.tracing import traced
 from explorer.tracing.traced import Trace, loads
 from explorer.tracing.traced.choice import Choice

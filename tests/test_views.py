@@ -13,20 +13,14 @@ from typing import Any
 import pytest
 
 from explorer.analysis.questions.operator_places import ambiguous
-from explorer.model.artifacts import (
-    Autotune,
-    FxPass,
-    GraphBreak,
-    Kernel,
-    KernelForm,
-    PatternMatch,
-    Recompile,
-    Recompiles,
-    Source,
-)
 from explorer.model.records import blank, typed
+from explorer.model.shared import FxPass, Kernel, PatternMatch, Source
 from explorer.model.stage import Passes, Stage
 from explorer.model.values import Artifact, Event, Failure, Link, plain
+from explorer.stages.dynamo.graph_break import GraphBreak
+from explorer.stages.dynamo.recompile import Recompile, Recompiles
+from explorer.stages.inductor.autotune import Autotune
+from explorer.stages.triton.origins import KernelForm
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold

@@ -20,13 +20,13 @@ import pytest
 
 import explorer
 from explorer.errors import InputError
-from explorer.model.events import AssemblyText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event, Rows
 from explorer.process import hosts
 from explorer.process.stopping import interruptible
 from explorer.process.under_way import Watchers
 from explorer.stages.cpp import assembly
+from explorer.stages.cpp.assembly import AssemblyText
 from explorer.tracing.recording import display
 from explorer.tracing.traced import Trace
 from explorer.view.packing import unpack
@@ -289,7 +289,7 @@ class FakeLive:
     def assembly(self, kernel) -> Artifact:
         data = blank(AssemblyText, name=kernel.kernel, text="\tret", file="kernel.cpp", unlinked="addr2line is not installed")
         event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data)
-        return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))
+        return assembly.STAGE.artifact_of(event, kernel.id.replace(":kernel:", ":assembly:"))
 
     def passes(self, kernel) -> Rows:
         row = {"stage": "ttir", "name": "Inliner", "argument": "inline", "error": ""}

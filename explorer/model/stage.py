@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from explorer.model.artifacts import artifact_data, may_hold
 from explorer.model.context import Context
 from explorer.model.events import CompileError
-from explorer.model.values import Artifact, Event, Failure, Link, Plain
+from explorer.model.records import Record, typed
+from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
 
 if TYPE_CHECKING:
     from explorer.model.trace_data import TraceData
@@ -130,11 +130,15 @@ class Passes(NamedTuple):
     whole: str = ""
 
 
-def nodes_or_kernels(artifacts: Sequence[Artifact]) -> str:
-    """How many nodes there are, where the texts are graphs; else the names of the kernels that they are of."""
-    if may_hold(artifacts[0].stage, "nodes") and artifacts[0].nodes:
-        return f"{sum(len(a.nodes) for a in artifacts)} nodes"
+def kernel_names(artifacts: Sequence[Artifact]) -> str:
+    """Name the kernels that texts are of; "" where they are of none."""
     return ", ".join(a.kernel for a in artifacts if a.kernel)
+
+
+def node_count(artifacts: Sequence[Artifact]) -> str:
+    """Count the nodes of graphs: "7 nodes"; "" where there are none."""
+    count = sum(len(a.nodes) for a in artifacts)
+    return f"{count} nodes" if count else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +148,11 @@ class Stage:
     `name` is the compiler's own name for it and the kind of its events; `title` is for people; `language`
     names the syntax of its text; `about` is one sentence on what the stage does and why it exists.
 
+    `event` is the record that the data of its events is, `artifact` that of its artifacts; None for any read-only mapping.
+
     `gather(events, frames)` makes of its events one event an artifact; it is given those of the stage's own kind and of the
-    kinds that it `consumes`, as they were recorded. `render(event, id)` makes one Artifact of one event.
+    kinds that it `consumes`, by name with their records, as they were recorded. `render(event, id)` makes one Artifact of one
+    event.
     `link(artifact, trace)` gives the links that the artifact's text itself states. `summary(artifacts)` says in a few words
     what the stage did in one graph. `rows(artifact, trace)` gives the rows of `Trace.table`, and `columns` their keys where
     they are not those of the rows that the artifact holds. `kinds(artifact)` says of each line which kind it is, "" for those
@@ -171,12 +178,14 @@ class Stage:
     language: str
     about: str
     render: Callable[[Event, str], Artifact]
+    event: type[Record] | None = None
+    artifact: type[Record] | None = None
     watch: Watch = watch_nothing
     link: Callable[[Artifact, TraceData], Iterable[Link]] = link_nothing
     phases: tuple[str, ...] = ()
-    consumes: tuple[str, ...] = ()
+    consumes: Mapping[str, type[Record] | None] = field(default_factory=dict)
     gather: Callable[[Sequence[Event], Frames], Iterable[Event]] = as_recorded
-    summary: Callable[[Sequence[Artifact]], str] = nodes_or_kernels
+    summary: Callable[[Sequence[Artifact]], str] = kernel_names
     rows: Callable[[Artifact, TraceData], Iterable[Mapping[str, Plain]]] = rows_in_data
     columns: tuple[str, ...] = ()
     kinds: Callable[[Artifact], Sequence[str]] | None = None
@@ -191,15 +200,17 @@ class Stage:
     on_demand_of: str = ""
     passes: Passes | None = None
 
+    def artifact_of(self, event: Event, id: str) -> Artifact:
+        """Render one event, and read the artifact's data as the stage's record; FieldError where it does not fit."""
+        made = self.render(event, id)
+        data = plain(made.data) if self.artifact is None else typed(self.artifact, made.data)
+        return replace(made, data=data)
+
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:
-    """The Artifact of an event whose data has a "text"; the rest of the data is kept as `data`.
-
-    Of a stage of explorer's own `data` is the stage's record, see `artifacts`; FieldError where it is not.
-    """
+    """Return the Artifact of an event whose data has a "text"; the rest of the data is kept as `data`."""
     rest = {k: v for k, v in event.data.items() if k not in ("text", "title")}
     fields = {"text": str(event.data.get("text", "")), "data": rest, **changes}
-    fields["data"] = artifact_data(event.kind, fields["data"])
     return Artifact(
         id=id,
         stage=event.kind,

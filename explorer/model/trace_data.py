@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
-from explorer.model.artifacts import Source
 from explorer.model.deferred import deferrable
 from explorer.model.records import typed
+from explorer.model.shared import Source
 from explorer.model.values import EMPTY, Artifact, Failure, Link, Plain
 
 if TYPE_CHECKING:

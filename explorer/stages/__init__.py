@@ -1,7 +1,8 @@
 """One file for each stage of the compiler, in a folder for each tool: text in, artifact out.
 
 `STAGES` is the written-out tuple, in the compiler's order. Nothing of torch is imported. `replay.py` makes a trace's data of
-events: a loop over stages, which knows none of them by name.
+events: a loop over stages, which knows none of them by name. `records.py` collects the records that the stages bring, and
+`unread.py` makes facts when a recording is first read.
 """
 
 from __future__ import annotations

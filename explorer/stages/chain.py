@@ -11,12 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import FxGraph, FxPass, PatternMatch
 from explorer.model.records import typed
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode, FxPass, PatternMatch
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Link, once
-from explorer.stages.fx_graph import all_fx_nodes, innermost, link_files, node_lines, nodes_of_calls, outer_nodes, stack_of
+from explorer.stages.fx_graph import (
+    FxGraph,
+    all_fx_nodes,
+    innermost,
+    link_files,
+    node_lines,
+    nodes_of_calls,
+    outer_nodes,
+    stack_of,
+)
 
 #: How it is known: a round of passes left the node alone; one of them made it; a pattern replaced nodes by it; AOTAutograd
 #: traced it for a node of Dynamo's graph; autograd gave it the number of the forward operator that it differentiates.

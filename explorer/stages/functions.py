@@ -9,12 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import MachineFunction
-from explorer.model.events import ExecutableText, MachineFunctionText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Frames, text_artifact
 from explorer.model.values import Artifact, Event, text_lines
 from explorer.stages.fx_locations import FIRST_NODE
+
+
+@record
+class MachineFunction(Record):
+    """A function of a kernel: for each line of its text that states one the place (file, line) that it comes from."""
+
+    name: str
+    fx_nodes: Names
+    places: tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+
+
+@record
+class MachineFunctionText(MachineFunction):
+    """A function of a kernel, cut out of the text of an executable."""
+
+    text: str
+
+
+@record
+class ExecutableText(Record):
+    """The LLVM IR or the assembly of an executable, with the names of the kernels' functions in it.
+
+    `groups` has FX nodes by their numbers: a location's line behind those of all nodes stands for one of these groups.
+    """
+
+    text: str
+    fx_nodes: Names
+    functions: Names
+    groups: tuple[tuple[int, ...], ...] | None = None
+
 
 #: The name of each function of a text, with its first and its last line, counted from 1.
 Bounds = Callable[[Sequence[str]], Iterator[tuple[str, int, int]]]

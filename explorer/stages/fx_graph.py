@@ -9,14 +9,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from explorer.model.artifacts import CudaGraph, FxGraph, PerfHint
-from explorer.model.events import FxGraphText
-from explorer.model.records import FieldError, changed, typed
-from explorer.model.rows import FxNode
+from explorer.model.records import FieldError, Record, changed, record, typed
+from explorer.model.shared import FxNode, Names
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain, once, text_lines
 from explorer.stages.program_names import module_name, program_name
+
+
+@record
+class FxGraph(Record):
+    """An FX graph: its nodes, the nodes of the graphs inside it, and the distinct Python stacks of its nodes.
+
+    `graph_text` is the graph as `print(gm.graph)` writes it. `of` is the path of a graph inside another one, "" for the
+    outermost. What a log or a cache has is the text alone; `cached` for what a cache had.
+    """
+
+    nodes: tuple[FxNode, ...] | None = None
+    inner: tuple[FxNode, ...] | None = None
+    stacks: Names | None = None
+    graph_text: str | None = None
+    of: str | None = None
+    cached: bool | None = None
+
+
+@record
+class FxGraphText(FxGraph):
+    """An FX graph, as Python with shapes, strides, devices and the user's lines as comments."""
+
+    text: str
+
 
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
@@ -100,10 +122,10 @@ def places_of(stack: str) -> list[StackPlace]:
     ]
 
 
-def link_rows(artifact: Artifact, rows: Iterable[CudaGraph | PerfHint], trace: TraceData) -> Iterator[Link]:
-    """Link each row of a table to the user's line on its stack."""
-    for number, row in enumerate(rows, 1):
-        if row.line and (place := trace.source_line(row.file, row.line, frame=artifact.frame)):
+def link_rows(artifact: Artifact, lines: Iterable[tuple[str, int]], trace: TraceData) -> Iterator[Link]:
+    """Link each row of a table to the user's line on its stack; `lines` has the file and line of each, 0 for none."""
+    for number, (file, line) in enumerate(lines, 1):
+        if line and (place := trace.source_line(file, line, frame=artifact.frame)):
             yield Link(artifact.id, (number,), *_at(place), "stack_trace")
 
 

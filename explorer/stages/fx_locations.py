@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from explorer.model.rows import Names
+from explorer.model.shared import Names
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link
 from explorer.stages.fx_graph import node_lines
@@ -27,12 +27,10 @@ def graph_of(artifact: Artifact, trace: TraceData) -> Artifact | None:
     return next(iter(reversed(trace.find(stage, artifact.frame, artifact.graph))), None)
 
 
-def links_to_nodes(
-    places: Callable[[Artifact], Places], fx_nodes: Callable[[Artifact], Names], how: str
-) -> Callable[[Artifact, TraceData], Iterator[Link]]:
-    """The link function of a stage whose text states FX nodes as `places` reads them.
+def links_to_nodes(places: Callable[[Artifact], Places], how: str) -> Callable[[Artifact, TraceData], Iterator[Link]]:
+    """Make the link function of a stage whose text states FX nodes as `places` reads them.
 
-    `fx_nodes` gives the nodes of the graph, in the order in which locations count them.
+    The artifact's `fx_nodes` are the nodes of the graph, in the order in which locations count them.
     """
 
     def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -40,7 +38,8 @@ def links_to_nodes(
         graph = graph_of(artifact, trace)
         if graph is None:
             return
-        lines, names = node_lines(graph), fx_nodes(artifact)
+        lines = node_lines(graph)
+        names: Names = artifact.data["fx_nodes"]
         for number, chain in places(artifact):
             numbers = [line - FIRST_NODE for file, line in chain if file == FX_GRAPH]
             nodes = {names[n] for n in numbers if 0 <= n < len(names)}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from explorer.model.events import FxGraphText
 from explorer.model.records import Record, typed
 from explorer.model.stage import Frames
 from explorer.model.values import Artifact, Event
+from explorer.stages.fx_graph import FxGraphText
 
 Row = TypeVar("Row", bound=Record)
 RowOfTable = TypeVar("RowOfTable", bound=Record, contravariant=True)

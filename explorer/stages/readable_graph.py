@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from explorer.model.events import FxGraphText
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.model.syntax import UNREADABLE, parsed
 from explorer.model.values import text_lines
+from explorer.stages.fx_graph import FxGraphText
 
 _COMMENT = re.compile(r"^# File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?)(?:, code: (?P<code>.*))?$")
 _NO_STACK = "# No stacktrace found"

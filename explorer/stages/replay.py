@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from explorer.model.records import Record, typed
 from explorer.model.stage import Frames, Stage
 from explorer.model.trace_data import TraceData, merged
-from explorer.model.unread import read
 from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
 from explorer.stages import STAGES, stage_of
 from explorer.stages.torch_compile import phase
+from explorer.stages.unread import read
 
 T = TypeVar("T", bound=TraceData)
 
@@ -83,8 +84,12 @@ class _Replay:
         gathered: list[Event] = []
 
         def gather() -> None:
-            events = sorted(pair for kind in {stage.name, *stage.consumes} for pair in self.events.get(kind, ()))
-            for event in stage.gather([event for _, event in events], self.frames):
+            records = {**stage.consumes, stage.name: stage.event}
+            events = sorted(pair for kind in records for pair in self.events.get(kind, ()))
+            fitting: list[Event] = []
+            for _, event in events:
+                self._attempt(stage.name, "record", lambda e=event: fitting.append(_with_record(e, records[e.kind])))  # type: ignore[misc]
+            for event in stage.gather(fitting, self.frames):
                 gathered.append(event)
 
         self._attempt(stage.name, "gather", gather)
@@ -92,7 +97,7 @@ class _Replay:
 
     def _timed(self, stage: Stage, event: Event, id: str) -> Artifact:
         """The stage's artifact, with the seconds of the phases that the stage names."""
-        artifact = stage.render(event, id)
+        artifact = stage.artifact_of(event, id)
         if artifact.seconds is not None or not stage.phases:
             return artifact
         return replace(artifact, seconds=phase.seconds_of(stage.phases, event, self.timelines))
@@ -102,6 +107,13 @@ class _Replay:
             action()
         except Exception as error:  # noqa: BLE001 rule 5: what one stage cannot render must not take the rest away
             self.failures.append(Failure(stage, step, f"{type(error).__name__}: {error}"))
+
+
+def _with_record(event: Event, record: type[Record] | None) -> Event:
+    """Return the event with its data read as a record, which the events of a stage of the user's own are not yet."""
+    if record is None or isinstance(event.data, record):
+        return event
+    return replace(event, data=typed(record, event.data))
 
 
 def new_id(event: Event, artifacts: Iterable[Artifact], *, per_kernel: bool = False) -> str:
@@ -155,7 +167,7 @@ def rendered(trace: TraceData, events: Sequence[Event]) -> Iterator[Artifact]:
     artifacts: list[Artifact] = []
     for event in events:
         stage = stage_of(trace, event.kind)
-        artifacts.append(stage.render(event, new_id(event, (*trace.artifacts, *artifacts), per_kernel=stage.per_kernel)))
+        artifacts.append(stage.artifact_of(event, new_id(event, (*trace.artifacts, *artifacts), per_kernel=stage.per_kernel)))
         yield artifacts[-1]
 
 

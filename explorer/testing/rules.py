@@ -17,10 +17,10 @@ from explorer.analysis.questions.memory import memory_of, readable
 from explorer.analysis.questions.missing import A_GPU, why_no_graph, why_no_kernel
 from explorer.analysis.questions.summary import first_line
 from explorer.analysis.questions.tables import graph_breaks, table
-from explorer.model.artifacts import CompileCall
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Failure, Plain, text_lines
+from explorer.stages.torch_compile.compile_call import CompileCall
 from explorer.testing.findings import Finding, not_judged
 
 #: An FX node and how it was lowered, a row of `Trace.lowerings`.

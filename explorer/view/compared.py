@@ -17,8 +17,8 @@ from explorer.analysis.questions.program_lines import program_lines
 from explorer.analysis.questions.source_lines import FirstLine, matched_lines, unrelated
 from explorer.analysis.questions.user_lines import CompiledKernel
 from explorer.errors import InputError
-from explorer.model.artifacts import Source
 from explorer.model.records import typed
+from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Link, Plain, jsonable
 from explorer.stages import STAGES

@@ -24,15 +24,17 @@ from explorer.analysis.questions.priced_collectives import PricedRow, overlap, p
 from explorer.analysis.questions.rows import CallRow, Cost, KernelRow, LoweringRow
 from explorer.analysis.questions.summary import cache_notice, counts, target_words
 from explorer.analysis.questions.user_lines import UserLine
-from explorer.model.artifacts import Autotune, FxPass, KernelForm
 from explorer.model.records import blank, typed
+from explorer.model.shared import FxPass
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text_lines
 from explorer.reference.layouts.layout import Access, Layout, layouts_of
 from explorer.stages import STAGES, stage_of
 from explorer.stages.fx_graph import node_lines, short
+from explorer.stages.inductor.autotune import Autotune
 from explorer.stages.onnxrt.graph import lines_of
 from explorer.stages.program_names import joined_name
+from explorer.stages.triton.origins import KernelForm
 from explorer.view import wire
 
 if TYPE_CHECKING:

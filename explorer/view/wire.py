@@ -20,18 +20,14 @@ from explorer.analysis.questions.rows import (
     UncountedRow,
     UnreadRow,
 )
-from explorer.model.artifacts import (
-    ChoiceForm,
-    FxPass,
-    GraphBreak,
-    Guard,
-    PatternMatch,
-    Phase,
-    Recompile,
-    Source,
-    Symbol,
-)
-from explorer.model.rows import JudgedValue, Setting
+from explorer.model.shared import FxPass, PatternMatch, Setting, Source
+from explorer.stages.dynamo.graph_break import GraphBreak
+from explorer.stages.dynamo.guards import Guard
+from explorer.stages.dynamo.recompile import Recompile
+from explorer.stages.dynamo.symbol import Symbol
+from explorer.stages.inductor.choice import ChoiceForm
+from explorer.stages.torch_compile.bisection import JudgedValue
+from explorer.stages.torch_compile.phase import Phase
 
 Names = list[str]
 #: Facts of which the front end shows whatever there is.

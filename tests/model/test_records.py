@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, get_type_hints
 import pytest
 
 from explorer.model import records
-from explorer.model.artifacts import ARTIFACTS
-from explorer.model.events import EVENTS
 from explorer.model.records import FieldError, Record, blank, changed, record, typed
 from explorer.model.values import jsonable, plain
+from explorer.stages.records import ARTIFACTS, EVENTS
 from tests.facts import says, untold
 
 

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from jsonschema import Draft202012Validator
 
-from explorer.model.artifacts import ARTIFACTS
-from explorer.model.events import EVENTS
 from explorer.model.records import FieldError, Record, blank, record, typed
 from explorer.model.schema import Definitions, needs_data
 from explorer.model.values import jsonable
+from explorer.stages.records import ARTIFACTS, EVENTS
 
 
 class Point(NamedTuple):

@@ -7,14 +7,29 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from explorer.errors import InputError
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event, Failure
 from explorer.stages import STAGES
-from explorer.stages.replay import extended
+from explorer.stages.replay import extended, replay
 from explorer.tracing.traced import Trace
 from tests.facts import says, untold
 
 Recorded = Callable[[str], tuple[list[Event], list[Failure], dict[str, object]]]
+
+
+@record
+class Mine(Record):
+    """What the artifacts of a stage of a test hold."""
+
+    size: int
+
+
+@record
+class MineText(Mine):
+    """What its events hold."""
+
+    text: str
 
 
 def stage(**fields: object) -> Stage:
@@ -72,3 +87,23 @@ def test_a_launch_counts_as_linked_over_its_whole_kernel(recorded: Recorded) -> 
     traces = [Trace.of_events(events, failures, meta, (*STAGES, used)) for used in (whole, plain)]
     linked = [{row["linked"] for row in trace.coverage() if row["stage"] == "output_code"} for trace in traces]
     assert linked[0] != linked[1]
+
+
+def test_the_events_and_artifacts_of_a_stage_of_ones_own_are_its_records() -> None:
+    """What its probe emits is read by its `event`, its artifact by its `artifact`; an event that does not fit is a Failure."""
+    events = [
+        Event("mine", 1.0, "0/0", data={"text": "a", "size": 3}),
+        Event("mine", 2.0, "0/0", data={"text": "b", "size": "x"}),
+    ]
+    seen: list[int] = []
+
+    def render(event: Event, id: str) -> Artifact:
+        seen.append(typed(MineText, event.data).size)
+        return text_artifact(event, id, "Mine", "text")
+
+    mine = Stage("mine", "Mine", "text", "", render, event=MineText, artifact=Mine)
+    trace = replay(events, stages=(*STAGES, mine))
+    (artifact,) = trace.find("mine")
+    assert seen == [3] and artifact.data == Mine(size=3) and isinstance(artifact.data, Mine)
+    (failure,) = trace.failures
+    assert (failure.stage, failure.step) == ("mine", "record") and not untold(failure.message, "size", "int", "str")

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model.events import KernelFormText, KernelText
 from explorer.model.records import blank
+from explorer.model.shared import KernelText
 from explorer.model.values import Event
+from explorer.stages.triton.origins import KernelFormText
 from explorer.tracing.traced import Trace
 
 SOURCE = """@triton.jit

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import FxGraph, FxPass, PatternMatch
 from explorer.model.records import blank, typed
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode, FxPass, PatternMatch
 from explorer.model.values import Artifact
 from explorer.stages.chain import link_graph, link_pass, link_pattern
+from explorer.stages.fx_graph import FxGraph
 from explorer.tracing.traced import Trace
 
 Linked = set[tuple[int, str, tuple[int, ...], str]]

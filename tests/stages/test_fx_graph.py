@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model.artifacts import FxGraph, Source
-from explorer.model.events import FxGraphText
 from explorer.model.records import FieldError, blank
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode, Source
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.fx_graph import (
+    FxGraph,
+    FxGraphText,
     file_comments,
     link_files,
     link_stacks,

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from explorer.errors import FileError
-from explorer.model.artifacts import GraphBreak
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure
 from explorer.sources.files.trace_file import load_events
+from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.testing import ContractError
 from explorer.testing.changes import changes, matched_keys
 from explorer.testing.facts import Facts, facts_of

@@ -9,10 +9,9 @@ from explorer.analysis.advice.verdicts import Cost, Verdict
 from explorer.analysis.advice.whole import Launch, Whole, bytes_of, reads_of
 from explorer.analysis.questions.costs import loop_operations
 from explorer.analysis.questions.user_lines import UserLine
-from explorer.model.artifacts import FxGraph
 from explorer.model.records import typed
 from explorer.model.values import Plain
-from explorer.stages.fx_graph import input_names
+from explorer.stages.fx_graph import FxGraph, input_names
 
 #: The methods of a tensor that change its dtype.
 METHODS = frozenset(

@@ -13,7 +13,7 @@ from explorer.analysis.questions.rows import GroupRow
 from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import changed
-from explorer.model.rows import OperatorCall
+from explorer.model.shared import OperatorCall
 from explorer.model.values import Plain
 
 #: Operators that a library computes as a whole, better than loops would: a call of these is no fault.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from explorer.model.artifacts import CacheLookup, CacheLookups
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Rows
+from explorer.stages.torch_compile.cache import CacheLookup, CacheLookups
 from explorer.stages.torch_compile.cache_keys import KeyParts, differences, nearest, whole_parts
 
 COLUMNS = ("frame", "cache", "graph", "key", "nearest", "nearest_frame", "differs")

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from explorer.model.artifacts import CompileCall, GraphBreak, Source
 from explorer.model.records import typed
+from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
+from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.stages.fx_graph import short
+from explorer.stages.torch_compile.compile_call import CompileCall
 
 #: What is shown as it is: the texts of the compiler.
 _TEXTS = ("text", "before", "nodes", "layouts")

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from explorer.analysis.questions.costs import target_of
 from explorer.capture.ladder.ladder import TEXTS
-from explorer.model.artifacts import ChoiceForm
 from explorer.model.records import typed
 from explorer.model.syntax import parsed_expression
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, plain
+from explorer.stages.inductor.choice import ChoiceForm
 
 #: One setting in Inductor's description of a choice. It ends where the next one begins, since a value may have commas.
 _SETTING = re.compile(r"(\w+)=(.*?)(?=, \w+=|$)")

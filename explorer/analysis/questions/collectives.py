@@ -18,7 +18,7 @@ from typing import TypedDict
 from explorer.analysis.questions.launch_sites import Site, sites, variable_of
 from explorer.analysis.questions.memory import element_size, symbol_values
 from explorer.model.integers import evaluated
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.model.syntax import parsed_expression
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Rows, once

@@ -21,12 +21,12 @@ from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.kernels import KernelData, first_form, kernels_of
 from explorer.analysis.questions.profile import how_measured, parts_by_place, seconds_a_run
 from explorer.analysis.questions.rows import CallRow, GroupRow, KernelRow
-from explorer.model.artifacts import Kernel
 from explorer.model.records import typed
-from explorer.model.rows import Launch, OperatorCall
+from explorer.model.shared import Kernel, OperatorCall
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.reference.gpus.figures import NAMED, Target
+from explorer.stages.triton.origins import Launch
 
 #: The groups of scheduler nodes that a kernel computes, each with its graph.
 Groups = Sequence[tuple[Graph, GroupRow]]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from explorer.analysis.questions import missing
 from explorer.analysis.questions.kernels import wrapper_file
 from explorer.errors import InputError
-from explorer.model.artifacts import OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 

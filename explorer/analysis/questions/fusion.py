@@ -22,14 +22,13 @@ from functools import cached_property
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
 from explorer.errors import InputError, unknown_name
-from explorer.model.artifacts import Fusion as RecordedFusion
-from explorer.model.artifacts import SchedulerGraph
 from explorer.model.events import FusionWish
 from explorer.model.records import typed
-from explorer.model.rows import FinalNode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
-from explorer.stages.inductor.verdicts import Verdict, Verdicts
+from explorer.stages.inductor.scheduler_ir import SchedulerGraph
+from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
+from explorer.stages.inductor.verdicts import Fusion as RecordedFusion
 
 #: Plain names for the scheduler's classes of nodes.
 KINDS: tuple[tuple[str, str], ...] = (

@@ -13,9 +13,9 @@ from explorer.analysis.questions.fusion import Graph
 from explorer.analysis.questions.kernels import kernels_of_graph
 from explorer.analysis.questions.profile import parts_by_place, seconds_a_run
 from explorer.analysis.questions.rows import GroupCost, GroupRow
-from explorer.model.rows import ProfiledPart
 from explorer.model.trace_data import TraceData
 from explorer.reference.gpus.figures import Target
+from explorer.stages.torch_compile.profile import ProfiledPart
 
 #: A group that nothing is known of.
 UNKNOWN = GroupCost(seconds=None, timed="", limit="")

@@ -18,7 +18,7 @@ from functools import cached_property
 from explorer.analysis.questions.memory import element_size
 from explorer.analysis.questions.provenance import origins
 from explorer.analysis.questions.user_lines import CompiledKernel, compiled_kernels, kernels_with_launches, texts_with_kernels
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.stages.fx_graph import node_lines, outer_nodes

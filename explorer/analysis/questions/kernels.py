@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from explorer.model.artifacts import FORMS, Kernel, KernelForm, OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import Kernel, OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.stages.fx_graph import input_names
+from explorer.stages.triton.origins import FORMS, KernelForm
 
 _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 

@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.rows import GroupRow, LoweringRow
 from explorer.errors import InputError, unknown_name
-from explorer.model.artifacts import FxGraph, Lowering
 from explorer.model.records import typed
-from explorer.model.rows import FxNode, LoweredNode, LoweredOperation
+from explorer.model.shared import FxNode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Rows, once
+from explorer.stages.fx_graph import FxGraph
 from explorer.stages.inductor.lowered import (
     IDLE,
+    LoweredNode,
+    LoweredOperation,
+    Lowering,
     kinds_of_node,
     said_of_order,
     said_of_split,

@@ -17,15 +17,17 @@ from explorer.analysis.questions.missing import explain_place
 from explorer.analysis.questions.modules import NOT_COMPUTED
 from explorer.analysis.questions.rows import MomentRow, PeakRow, StorageRow, UncountedRow, UnreadRow
 from explorer.analysis.questions.tables import symbols
-from explorer.model.artifacts import CallMemory, CompileCall, Fusion, SchedulerGraph
 from explorer.model.integers import evaluated
 from explorer.model.records import typed
-from explorer.model.rows import TensorLayout
+from explorer.model.shared import CallMemory, TensorLayout
 from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows, once
 from explorer.stages.fx_graph import input_names, node_lines
 from explorer.stages.inductor.output_code import calls_by_function, calls_in, library_calls
+from explorer.stages.inductor.scheduler_ir import SchedulerGraph
+from explorer.stages.inductor.verdicts import Fusion
+from explorer.stages.torch_compile.compile_call import CompileCall
 
 #: The number of bits in a dtype's name, and the bytes per element for names without one.
 BITS = re.compile(r"(\d+)")

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from explorer.analysis.questions.tables import table
 from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
-from explorer.model.artifacts import FORMS
 from explorer.model.trace_data import TraceData
 from explorer.stages import STAGES, stage_of
+from explorer.stages.triton.origins import FORMS
 
 #: The forms that only NVIDIA's or only AMD's kernels have.
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from explorer.analysis.questions.program_places import lines_of_node
-from explorer.model.artifacts import Profile
 from explorer.model.records import typed
-from explorer.model.rows import ProfiledPart
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Rows, once
-from explorer.stages.torch_compile.profile import UNJOINED
+from explorer.stages.torch_compile.profile import UNJOINED, Profile, ProfiledPart
 
 #: Frame, graph, and the name of a kernel or of a library call's scheduler node.
 Place = tuple[str, str, str]

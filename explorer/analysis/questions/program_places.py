@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.analysis.questions.provenance import origins
-from explorer.model.artifacts import Source
 from explorer.model.records import typed
+from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
 from explorer.stages.fx_graph import node_lines
 

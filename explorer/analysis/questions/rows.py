@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from explorer.model.rows import Names, OperatorCall, Setting
+from explorer.model.shared import Names, OperatorCall, Setting
 
 # The scheduler -----------------------------------------------------------------------------------------------------------
 

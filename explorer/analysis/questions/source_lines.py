@@ -15,8 +15,8 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from explorer.analysis.questions.user_lines import UserLine
-from explorer.model.artifacts import Source
 from explorer.model.records import typed
+from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, once
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from explorer.analysis.questions.launch_sites import Site, returned, sites, variable_of, viewed
-from explorer.model.artifacts import Kernel, SchedulerGraph
 from explorer.model.records import typed
-from explorer.model.rows import BufferLayout, FxNode, SchedulerNode
+from explorer.model.shared import FxNode, Kernel
 from explorer.model.syntax import parsed, parsed_expression
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, once
 from explorer.stages.fx_graph import node_lines, outer_nodes
+from explorer.stages.inductor.scheduler_ir import BufferLayout, SchedulerGraph, SchedulerNode
 from explorer.stages.inductor.signature import Parameter, parameters
 
 #: What the operators are called that draw random numbers, which a kernel draws otherwise than eager.

@@ -7,12 +7,13 @@ from functools import cache
 from typing import get_args, get_type_hints
 
 from explorer.analysis.questions.rows import FunctionRow
-from explorer.model.artifacts import ARTIFACTS, GraphBreak, Source
-from explorer.model.records import keys_of, typed
+from explorer.model.records import Record, keys_of, typed
+from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.stages import stage_of
 from explorer.stages.dynamo import graph_break
+from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.stages.fx_graph import OPERATOR_COUNTS
 from explorer.stages.fx_graph import operator_counts as counts_of
 from explorer.stages.inductor import fx_pass
@@ -26,15 +27,13 @@ def table(trace: TraceData, stage: str) -> Rows:
 
 def _columns(trace: TraceData, stage: str) -> tuple[str, ...]:
     """The columns of a stage's table: its own, or what its artifacts hold; () where neither says them."""
-    if own := stage_of(trace, stage).columns:
-        return ("frame", *own)
-    return _columns_held(stage)
+    of = stage_of(trace, stage)
+    return ("frame", *of.columns) if of.columns else _columns_held(of.artifact)
 
 
 @cache
-def _columns_held(stage: str) -> tuple[str, ...]:
-    kind = ARTIFACTS.get(stage)
-    hint = get_type_hints(kind).get("rows") if kind is not None else None
+def _columns_held(artifact: type[Record] | None) -> tuple[str, ...]:
+    hint = get_type_hints(artifact).get("rows") if artifact is not None else None
     return ("frame", *keys_of(get_args(hint)[0])) if hint is not None else ()
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from explorer.analysis.questions.link_index import index_around
 from explorer.analysis.questions.provenance import made_of, origins
-from explorer.model.artifacts import Source
 from explorer.model.records import typed
+from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
 from explorer.model.values import LAUNCH, Artifact, once
 from explorer.stages import stage_of

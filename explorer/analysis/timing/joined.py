@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from explorer.analysis.timing.launch_names import GraphLaunches, launches_of
 from explorer.analysis.timing.runs import Launched, Run, runs_of
 from explorer.analysis.timing.timeline import NONE, Timeline
-from explorer.model.artifacts import Profile
-from explorer.model.rows import ProfiledPart
 from explorer.model.trace_data import TraceData
-from explorer.stages.torch_compile.profile import CALL, KERNEL, UNJOINED
+from explorer.stages.torch_compile.profile import CALL, KERNEL, UNJOINED, Profile, ProfiledPart
 
 OUTSIDE = "outside of the compiled functions"
 INSIDE = "in a compiled function, and no kernel or library call of the trace"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from explorer.analysis.timing.launch_names import launches_of
 from explorer.errors import InputError
-from explorer.model.artifacts import Profile
-from explorer.model.rows import ProfiledPart
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Rows
+from explorer.stages.torch_compile.profile import Profile, ProfiledPart
 
 #: The columns of the rows of `Trace.time_kernels`.
 COLUMNS = ("frame", "graph", "kernel", "kind", "launches", "seconds", "low", "high", "each", "idle", "repeats", "how")

@@ -11,11 +11,11 @@ from explorer.analysis.timing.run_times import run_times
 from explorer.analysis.timing.sources import timeline_of
 from explorer.analysis.timing.timeline import Timeline, own_by_name
 from explorer.errors import InputError
-from explorer.model.artifacts import Profile, RunTimes
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Rows
 from explorer.stages.replay import extended, rendered
-from explorer.stages.torch_compile.profile import UNJOINED
+from explorer.stages.torch_compile.profile import UNJOINED, Profile
+from explorer.stages.torch_compile.run_times import RunTimes
 
 T = TypeVar("T", bound=TraceData)
 

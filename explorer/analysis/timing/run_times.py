@@ -22,9 +22,8 @@ from explorer.analysis.questions.collectives import (
 from explorer.analysis.timing.launch_names import launches_of
 from explorer.analysis.timing.runs import Run, regions_of, runs_of
 from explorer.analysis.timing.timeline import NONE, Span, Timeline
-from explorer.model.artifacts import RunTimes
-from explorer.model.rows import CallTime, ExchangeTime
 from explorer.model.trace_data import TraceData
+from explorer.stages.torch_compile.run_times import CallTime, ExchangeTime, RunTimes
 
 #: How the kernels of NCCL are named: ncclDevKernel_AllReduce_Sum_f32_RING_LL.
 NCCL = "nccl"

@@ -39,9 +39,10 @@ from explorer.capture.observe.places import in_package
 from explorer.capture.observe.sources import CHANGED, NONE_KEPT, agrees, source_of, unseen
 from explorer.capture.observe.without_data import on_meta
 from explorer.errors import ExplorerError
-from explorer.model.events import SourceText
-from explorer.model.rows import Launch, Place
+from explorer.model.shared import Place
 from explorer.model.values import Plain
+from explorer.stages.dynamo.source import SourceText
+from explorer.stages.triton.origins import Launch
 
 if TYPE_CHECKING:
     from explorer.reference.gpus.figures import Target

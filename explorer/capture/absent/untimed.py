@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from explorer.capture.absent.measured import Assume
 from explorer.capture.observe.autotuning import Assumed
 from explorer.capture.observe.patch import replaced
-from explorer.model.artifacts import Assumption
-from explorer.model.events import AutotuneTaken
 from explorer.model.stage import Emit
+from explorer.stages.inductor.assumption import Assumption
+from explorer.stages.inductor.autotune import AutotuneTaken
 
 if TYPE_CHECKING:
     from explorer.reference.gpus.figures import Target

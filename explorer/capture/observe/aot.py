@@ -10,10 +10,9 @@ from typing import Any
 from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.patch import observed
 from explorer.capture.observe.structured import listening
-from explorer.model.artifacts import AotMetadata
-from explorer.model.events import FxGraphText
-from explorer.model.rows import GraphInput, GraphOutput
 from explorer.model.stage import Emit
+from explorer.stages.aot.aot_metadata import AotMetadata, GraphInput, GraphOutput
+from explorer.stages.fx_graph import FxGraphText
 
 #: The structured records that hold AOTAutograd's graphs: kind of event, graph.
 LOGGED = {

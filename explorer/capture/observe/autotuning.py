@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from explorer.capture.observe.patch import observed
-from explorer.model.artifacts import Autotune
-from explorer.model.events import AutotuneTaken, ChoiceSource
-from explorer.model.rows import Choice, Names
+from explorer.model.events import ChoiceSource
+from explorer.model.shared import Names
 from explorer.model.stage import Emit
+from explorer.stages.inductor.autotune import Autotune, AutotuneTaken, Choice
 
 
 @contextmanager

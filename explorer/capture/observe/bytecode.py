@@ -13,10 +13,11 @@ from types import CodeType
 
 from explorer.capture.observe.functions import CodeFields, code_fields, disassembly, emit_function
 from explorer.capture.observe.patch import guarded, replaced_in_plain_sight
-from explorer.model.events import DecompiledText, DynamoBytecodeText
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.process.ignored_warnings import warnings_ignored_here
+from explorer.stages.dynamo.decompiled import DecompiledText
+from explorer.stages.dynamo.dynamo_bytecode import DynamoBytecodeText
 
 #: The instruction in depyf's error: Instruction(opname='SWAP', …) or its print.
 _INSTRUCTION = re.compile(r"(?:opname=')?\b(?P<name>[A-Z][A-Z_]{2,})\b")

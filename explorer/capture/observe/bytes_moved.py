@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from explorer.capture.observe.operators import is_view_call
 from explorer.capture.observe.scheduler_nodes import hint, inputs, is_loops, is_result, iterations, written_names
-from explorer.model.rows import Names
+from explorer.model.shared import Names
 
 #: The least that DRAM and L2 hand out at once, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
 SECTOR = 32

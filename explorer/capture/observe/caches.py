@@ -20,10 +20,10 @@ from explorer.capture.observe.library_memory import LibraryCalls
 from explorer.capture.observe.other_caches import artifacts_and_profiles, measured_choices, remote_caches, triton_compiles
 from explorer.capture.observe.patch import observed
 from explorer.capture.observe.structured import listening
-from explorer.model.artifacts import CacheLookup
-from explorer.model.events import OutputCodeText
+from explorer.model.shared import OutputCodeText
 from explorer.model.stage import Emit
 from explorer.stages.readable_graph import graph_of_text
+from explorer.stages.torch_compile.cache import CacheLookup
 
 #: The structured records of a lookup: the cache, and what came of it.
 LOOKUPS = {

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from explorer.capture.observe.patch import replaced
 from explorer.capture.observe.places import OWN_FOLDER, in_package
 from explorer.capture.observe.structured import interned, listening
-from explorer.model.artifacts import CompileCall
 from explorer.model.stage import Emit
+from explorer.stages.torch_compile.compile_call import CompileCall
 
 
 class Line(NamedTuple):

@@ -12,7 +12,7 @@ from explorer.capture.observe.functions import emit_sources
 from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.patch import observed
 from explorer.capture.observe.structured import listening
-from explorer.model.events import Text
+from explorer.model.shared import Text
 from explorer.model.stage import Emit
 
 

@@ -12,8 +12,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from explorer.capture.observe.places import in_package
-from explorer.model.rows import Decision
 from explorer.model.syntax import parsed, parsed_expression
+from explorer.stages.inductor.lowered import Decision
 
 #: A value of a condition is written up to this many characters.
 LONGEST = 80

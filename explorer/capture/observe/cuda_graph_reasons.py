@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from explorer.model.events import CudaGraphDecision
+from explorer.stages.inductor.cuda_graph import CudaGraphDecision
 
 CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
 SKIPPED_CALL = "skipped when called"

@@ -32,8 +32,8 @@ from explorer.capture.observe.cuda_graphs_backend import captured_by_backend
 from explorer.capture.observe.patch import replaced
 from explorer.capture.observe.places import OWN_FOLDER
 from explorer.capture.observe.versions import partitions_graphs
-from explorer.model.events import CudaGraphDecision
 from explorer.model.stage import Emit
+from explorer.stages.inductor.cuda_graph import CudaGraphDecision
 
 #: The folder of Python's own logging.
 LOGGING_FOLDER = str(Path(logging.__file__).parent)

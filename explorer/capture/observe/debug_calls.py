@@ -12,7 +12,7 @@ from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.library_memory import LibraryCalls
 from explorer.capture.observe.patch import guard_here, guarded, guarding, replaced
 from explorer.capture.observe.scheduler_ir import Texts
-from explorer.model.events import OutputCodeText
+from explorer.model.shared import OutputCodeText
 from explorer.model.stage import Emit, Facts, Unmade
 
 #: The kinds of events of `written_for_debugging`.

@@ -9,10 +9,12 @@ from typing import Any
 from explorer.capture.observe.failed import failed_compiles
 from explorer.capture.observe.places import OWN_FOLDER
 from explorer.capture.observe.structured import interned, listening, parsed
-from explorer.model.events import Frame, GraphBreakText, PhaseMark, Text
-from explorer.model.rows import Place
+from explorer.model.events import Frame
+from explorer.model.shared import Place, Text
 from explorer.model.stage import Emit
 from explorer.model.values import text_lines
+from explorer.stages.dynamo.graph_break import GraphBreakText
+from explorer.stages.torch_compile.phase import PhaseMark
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from explorer.capture.observe.functions import emit_inlined_functions
 from explorer.capture.observe.fx import graph_record
 from explorer.capture.observe.fx_copy import GraphCopy, copied
 from explorer.capture.observe.patch import followed, observed
-from explorer.model.events import FxGraphText
 from explorer.model.stage import Emit, Unmade
+from explorer.stages.fx_graph import FxGraphText
 
 
 @contextmanager

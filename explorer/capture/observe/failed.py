@@ -12,7 +12,8 @@ from typing import Any
 
 from explorer.capture.observe.patch import Guard, followed, guard_here, guarding, replaced
 from explorer.capture.observe.versions import compiles_backward_apart, compiles_in_stages
-from explorer.model.events import CompileError, CompileSwallowed, Stance, Text
+from explorer.model.events import CompileError, CompileSwallowed, Stance
+from explorer.model.shared import Text
 from explorer.model.stage import Emit
 
 #: The settings that limit how often a frame is compiled.

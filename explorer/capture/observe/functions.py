@@ -16,8 +16,9 @@ from types import CodeType
 from typing import Any, TypedDict
 
 from explorer.capture.observe.sources import CHANGED, code_at, installed, is_resume, source_of
-from explorer.model.events import BytecodeText, SourceText
 from explorer.model.stage import Emit
+from explorer.stages.dynamo.bytecode import BytecodeText
+from explorer.stages.dynamo.source import SourceText
 
 #: A line of a Python traceback, as FX nodes keep them.
 STACK_LINE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')

@@ -10,8 +10,8 @@ from typing import Any, TypedDict
 
 from explorer.capture.observe.nested import inner_graphs
 from explorer.capture.observe.places import in_package
-from explorer.model.events import FxGraphText
-from explorer.model.rows import FxNode, Names, Output
+from explorer.model.shared import FxNode, Names, Output
+from explorer.stages.fx_graph import FxGraphText
 
 #: The stack of a node that states none itself; "" where nothing is known.
 MadeAt = Callable[[Any], str]

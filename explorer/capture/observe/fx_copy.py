@@ -17,8 +17,8 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from explorer.capture.observe.fx import MadeAt, graph_record, input_name
-from explorer.model.events import FxGraphText
 from explorer.model.stage import Unmade
+from explorer.stages.fx_graph import FxGraphText
 
 
 class NotCopied(Exception):

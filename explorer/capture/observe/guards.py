@@ -13,9 +13,8 @@ from explorer.capture.observe.patch import preceded, replaced
 from explorer.capture.observe.places import OWN_FOLDER, in_package
 from explorer.capture.observe.structured import listening
 from explorer.capture.observe.versions import has_function
-from explorer.model.events import GuardTree
-from explorer.model.rows import GuardPlace
 from explorer.model.stage import Emit
+from explorer.stages.dynamo.guards import GuardPlace, GuardTree
 
 #: What hands a guard on, whoever makes it: functions of torch's by their names, and the file of the set of guards.
 HANDED_ON = ("install_guard", "install_guards")

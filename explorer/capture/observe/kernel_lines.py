@@ -29,8 +29,7 @@ from explorer.capture.observe.patch import beside, followed, observed, preceded,
 from explorer.capture.observe.subclasses import subclasses
 from explorer.capture.observe.versions import cpp_rewriters, has_function, keeps_original_inner_fn, localizes_functions
 from explorer.capture.observe.views import Views, views
-from explorer.model.artifacts import KernelLines
-from explorer.model.rows import Names
+from explorer.model.shared import KernelLines, Names
 from explorer.model.stage import Emit
 
 #: Under this key the meta of a LoopBody's node has the name of the FX node it was made for.

@@ -15,11 +15,10 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
-from explorer.model.artifacts import CallMemory
-from explorer.model.events import LibraryMemory
+from explorer.model.shared import CallMemory
 from explorer.model.syntax import parsed, statements
 from explorer.stages.inductor.cpp_wrapper import is_cpp
-from explorer.stages.inductor.output_code import LIBRARIES
+from explorer.stages.inductor.output_code import LIBRARIES, LibraryMemory
 
 #: The operators that run again: those of torch itself, which do nothing but compute.
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "prims")

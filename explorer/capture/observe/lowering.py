@@ -25,8 +25,8 @@ from explorer.capture.observe.nested import lowered_path
 from explorer.capture.observe.patch import Guard, followed, guard_here, guarded, guarding, observed
 from explorer.capture.observe.places import in_package
 from explorer.capture.observe.subclasses import subclasses
-from explorer.model.artifacts import Lowering
-from explorer.model.rows import (
+from explorer.model.stage import Emit, Facts
+from explorer.stages.inductor.lowered import (
     CandidateTiling,
     Decision,
     FallbackReason,
@@ -34,10 +34,10 @@ from explorer.model.rows import (
     LoweredNode,
     LoweredOperation,
     LoweredResult,
+    Lowering,
     ReductionSplit,
     Tiling,
 )
-from explorer.model.stage import Emit, Facts
 
 #: The function in which Inductor lowers one node.
 LOWERING_OF_A_NODE = "GraphLowering.run_node"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from explorer.capture.observe.structured import listening
-from explorer.model.artifacts import CompilationMetrics
 from explorer.model.stage import Emit
+from explorer.stages.torch_compile.compilation_metrics import CompilationMetrics
 
 #: torch's records of metrics: of a compile, and of what is compiled or captured at a later call.
 RECORDS = {

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from explorer.capture.observe.scheduler_nodes import hint, inputs, is_loops, is_result, written_names
 from explorer.capture.observe.views import is_view
 from explorer.model.records import changed
-from explorer.model.rows import OperatorCall, TensorLayout
+from explorer.model.shared import OperatorCall, TensorLayout
 
 #: The namespace of torch's collectives.
 COLLECTIVES = "_c10d_functional."

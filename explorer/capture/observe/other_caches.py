@@ -16,8 +16,8 @@ from typing import Any
 from explorer.capture.observe.fresh import FRESH, artifact_kinds, reads_nothing
 from explorer.capture.observe.patch import followed, observed, replaced
 from explorer.capture.observe.versions import has_function
-from explorer.model.artifacts import CacheLookup
 from explorer.model.stage import Emit
+from explorer.stages.torch_compile.cache import CacheLookup
 
 #: What each of torch's remote caches is of, by its class; a local one has rows of its own.
 REMOTE: Mapping[str, str] = MappingProxyType(

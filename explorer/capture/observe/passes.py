@@ -11,9 +11,9 @@ from typing import Any
 from explorer.capture.observe.context import PART_OF_REGION, REGION, ROUNDS
 from explorer.capture.observe.fx import line_of, stacks_of, target_name
 from explorer.capture.observe.patch import observed, replaced
-from explorer.model.events import FxPassIdle, FxPassText
-from explorer.model.rows import Names
+from explorer.model.shared import Names
 from explorer.model.stage import Emit
+from explorer.stages.inductor.fx_pass import FxPassIdle, FxPassText
 
 
 class PassWatch:

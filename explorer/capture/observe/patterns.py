@@ -12,8 +12,8 @@ from explorer.capture.observe.patch import observed
 from explorer.capture.observe.places import in_package
 from explorer.capture.observe.subclasses import subclasses
 from explorer.model.context import Context
-from explorer.model.events import PatternMatchText
 from explorer.model.stage import Emit
+from explorer.stages.inductor.pattern_match import PatternMatchText
 
 
 @contextmanager

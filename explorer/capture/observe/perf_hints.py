@@ -11,8 +11,8 @@ from typing import Any
 
 from explorer.capture.observe.cuda_graphs import logged_in_torch, origins_of
 from explorer.capture.observe.patch import replaced
-from explorer.model.events import GivenHint
 from explorer.model.stage import Emit
+from explorer.stages.inductor.perf_hint import GivenHint
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from types import FrameType
 from typing import Any, NamedTuple, TypedDict
 
 from explorer.capture.observe.places import in_package
-from explorer.model.rows import MadeBuffer, Names
+from explorer.model.shared import Names
 from explorer.model.values import Call
+from explorer.stages.inductor.reasons import MadeBuffer
 
 #: Functions of Inductor around the lowering of every node.
 AROUND = ("GraphLowering.run_node", "GraphLowering.output", "GraphLowering.call_function")

@@ -16,8 +16,9 @@ from explorer.capture.observe.patch import followed, guard_here, guarding, obser
 from explorer.capture.observe.scheduler_log import Log
 from explorer.capture.observe.subclasses import subclasses
 from explorer.capture.observe.versions import graph_generators
-from explorer.model.rows import Round, Rule
 from explorer.model.stage import Emit
+from explorer.stages.inductor.reasons import Rule
+from explorer.stages.inductor.verdicts import Round
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from explorer.capture.observe.kernel_lines import body_nodes
 from explorer.capture.observe.nested import lowered_path
 from explorer.capture.observe.patch import replaced, replaced_pure
 from explorer.capture.observe.unwritten_parts import UnwrittenParts
-from explorer.model.events import SchedulerText
-from explorer.model.rows import BufferLayout, Names, SchedulerNode
+from explorer.model.shared import Names
 from explorer.model.stage import Unmade
 from explorer.model.values import text_lines
+from explorer.stages.inductor.scheduler_ir import BufferLayout, SchedulerNode, SchedulerText
 
 
 class Texts:

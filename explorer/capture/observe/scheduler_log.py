@@ -15,10 +15,11 @@ from typing import Any
 from explorer.capture.observe import work
 from explorer.capture.observe.realized import made_buffer
 from explorer.capture.observe.refusals import refused_at
-from explorer.model.artifacts import Fusion
 from explorer.model.records import changed
-from explorer.model.rows import FinalNode, Group, MadeBuffer, Round, Rule, Setting, VerdictRow
+from explorer.model.shared import Setting
 from explorer.model.values import Call
+from explorer.stages.inductor.reasons import MadeBuffer, Rule
+from explorer.stages.inductor.verdicts import FinalNode, Fusion, Group, Round, VerdictRow
 
 #: The most refusals without a reason that are asked about again, to find the function that refuses; others stay unexplained.
 MOST_LOCATED = 2000

@@ -9,8 +9,8 @@ from typing import Any
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.patch import observed
 from explorer.capture.observe.structured import listening
-from explorer.model.artifacts import ChangedSetting
 from explorer.model.stage import Emit
+from explorer.stages.torch_compile.setting import ChangedSetting
 
 #: What explorer sets itself while it records, so that it sees every stage and compiles kernels in this process.
 OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {

@@ -8,8 +8,8 @@ from typing import Any
 
 from explorer.capture.observe.places import in_package
 from explorer.capture.observe.structured import interned, listening
-from explorer.model.artifacts import Symbol
 from explorer.model.stage import Emit
+from explorer.stages.dynamo.symbol import Symbol
 
 #: Files of torch that are on the stack of every condition on symbols, whoever asks for it.
 ASKED_THROUGH = ("torch/_logging/", "torch/fx/experimental/", "torch/utils/", "torch/_inductor/sizevars.py", "torch/__init__.py")

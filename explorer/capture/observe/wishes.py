@@ -15,10 +15,10 @@ from typing import Any
 from explorer.capture.observe.patch import guard_here, guarding, replaced
 from explorer.capture.observe.patterns import pattern_name
 from explorer.capture.observe.scheduler_log import OVERRIDDEN
-from explorer.model.events import AutotuneTaken, FusionWish
-from explorer.model.rows import WishOutcome
+from explorer.model.events import FusionWish, WishOutcome
 from explorer.model.stage import Emit
 from explorer.model.values import Force, Veto
+from explorer.stages.inductor.autotune import AutotuneTaken
 
 Wish = Veto | Force
 #: Why a template was taken that a forced fusion needed.

@@ -12,7 +12,7 @@ from explorer.capture.observe.bytes_moved import moved, shortest_run
 from explorer.capture.observe.loop_operations import by_dtype, distinct_loops, rows
 from explorer.capture.observe.operators import operator_call
 from explorer.model.records import changed
-from explorer.model.rows import FinalNode
+from explorer.stages.inductor.verdicts import FinalNode
 
 #: Written in place of sizes where what a node moves could not be read.
 UNREAD = "its accesses could not be read"

@@ -11,9 +11,8 @@ from typing import Any
 
 from explorer.capture.observe.launched import triton_cache_folder
 from explorer.capture.observe.patch import observed
-from explorer.model.events import FoundFiles
-from explorer.model.rows import WrittenFile
 from explorer.model.stage import Emit
+from explorer.stages.torch_compile.written_file import FoundFiles, WrittenFile
 
 #: A file's time may be this much before the clock's, in seconds: Linux stamps it with the time of its last tick.
 TICK = 0.01

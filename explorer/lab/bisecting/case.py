@@ -18,8 +18,8 @@ from explorer.capture.splice.wrappers import LoadedWrapper
 from explorer.lab.bisecting.judged import Places, eager_function
 from explorer.lab.live.protocol import Live
 from explorer.lab.scripts import parts
-from explorer.model.artifacts import OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 
 #: Launch a kernel by its name in the wrapper, or call a library: what it returns.

@@ -21,9 +21,9 @@ from explorer.lab.live.check_rows import CheckRow, compared
 from explorer.lab.live.outcome import Outcome, Part, outcome_of
 from explorer.lab.live.protocol import Live, check_unedited
 from explorer.lab.live.truth import IMPOSSIBLE
-from explorer.model.artifacts import OutputCode
 from explorer.model.integers import value_of as number_of
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.syntax import parsed_expression
 from explorer.model.trace_data import TraceData
 from explorer.process.under_way import step as under_way

@@ -8,12 +8,10 @@ from typing import TypeVar
 
 from explorer.errors import InputError
 from explorer.lab.bisecting.bisection import Bisection, nodes_of_value
-from explorer.model.artifacts import Bisected
-from explorer.model.rows import JudgedValue
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Event, Plain
 from explorer.stages.replay import extended, rendered
-from explorer.stages.torch_compile.bisection import STAGE
+from explorer.stages.torch_compile.bisection import STAGE, Bisected, JudgedValue
 
 T = TypeVar("T", bound=TraceData)
 

@@ -23,11 +23,12 @@ from explorer.lab.live.protocol import Live
 from explorer.lab.scripts import model_script, parts
 from explorer.lab.scripts.model_script import GraphCall
 from explorer.lab.scripts.write import script_path
-from explorer.model.artifacts import FxGraph, OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.process.undebugged import undebugged
 from explorer.process.under_way import step
+from explorer.stages.fx_graph import FxGraph
 
 if TYPE_CHECKING:
     from explorer.lab.bisecting.bisection import Bisection, OffLaunch

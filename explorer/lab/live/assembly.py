@@ -9,10 +9,10 @@ from pathlib import Path
 from explorer.capture.observe.cpp_command import assembly_command
 from explorer.errors import LiveError
 from explorer.lab.live.inlining import calls_of
-from explorer.model.events import event_data
 from explorer.model.values import Artifact, Event
 from explorer.process import scratch
 from explorer.stages.cpp import assembly
+from explorer.stages.records import event_data
 
 
 def assemble(kernel: Artifact) -> Artifact:
@@ -33,7 +33,7 @@ def assemble(kernel: Artifact) -> Artifact:
     # the folder is gone by the time the text is read
     data = event_data("assembly", {**facts, "inlined": inlined, "text": text.replace(folder, ".")})
     event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data, kernel.path)
-    return assembly.render(event, kernel.id.replace(":kernel:", ":assembly:"))
+    return assembly.STAGE.artifact_of(event, kernel.id.replace(":kernel:", ":assembly:"))
 
 
 def _inlined_calls(text: str, folder: Path, command: Sequence[str]) -> tuple[list[tuple[int, assembly.Calls]], str]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from explorer.analysis.questions.choices import recorded_forms
 from explorer.errors import unknown_name
 from explorer.lab.live.protocol import Live
-from explorer.model.events import event_data
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
 from explorer.process.under_way import step
+from explorer.stages.records import event_data
 from explorer.stages.replay import rendered
 
 

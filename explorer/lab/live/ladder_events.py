@@ -15,14 +15,16 @@ from explorer.capture.ladder.triton_tools import disassemble, makers, missing_ba
 from explorer.capture.observe.launched import Find
 from explorer.errors import ExplorerError
 from explorer.lab.live.ladders import Ladders
-from explorer.model.events import KernelText, SourceText, event_data
-from explorer.model.rows import Launch
-from explorer.model.unread import UnreadFacts
+from explorer.model.shared import KernelText
 from explorer.model.values import Event, Failure, Plain
 from explorer.reference.gpus.figures import Target
+from explorer.stages.dynamo.source import SourceText
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.launch import launches
+from explorer.stages.records import event_data
+from explorer.stages.triton.origins import Launch
 from explorer.stages.triton.sass import event_of
+from explorer.stages.unread import UnreadFacts
 
 
 class Compiled(NamedTuple):

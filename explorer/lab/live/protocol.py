@@ -18,8 +18,8 @@ from explorer.capture.splice.variant import Variant
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.errors import NoVerbError
 from explorer.lab.live.timing import Seconds
-from explorer.model.artifacts import OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Force, Plain, Rows, Veto
 from explorer.process.under_way import Watchers

@@ -16,11 +16,12 @@ from explorer.errors import InputError, NoVerbError
 from explorer.lab.scripts import parts
 from explorer.lab.scripts.inputs import beside_script, keeps, random_inputs, save
 from explorer.lab.scripts.reference import Reference, reference
-from explorer.model.artifacts import KernelForm, OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.stages.inductor.signature import parameters
+from explorer.stages.triton.origins import KernelForm
 
 #: Compiles a Triton kernel as Inductor's wrapper does, but with one config.
 ONE_CONFIG = '''

@@ -14,10 +14,11 @@ from explorer.errors import NoVerbError
 from explorer.lab.scripts import parts
 from explorer.lab.scripts.inputs import beside_script, keeps, random_inputs, save
 from explorer.lab.scripts.kernel_script import Made, precision
-from explorer.model.artifacts import FxGraph, OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
+from explorer.stages.fx_graph import FxGraph
 
 #: What is in the text of a graph, or of its code, that draws random numbers.
 _DRAWS = re.compile(r"inductor_seed|inductor_rand|aten\.(?:rand|bernoulli|native_dropout|normal|uniform|multinomial|randperm)")

@@ -12,8 +12,8 @@ from explorer.capture.splice.launches import RecordedLaunch
 from explorer.errors import InputError, NoVerbError
 from explorer.lab.live.protocol import Live, check_unedited
 from explorer.lab.stepping.node_values import facts_of
-from explorer.model.artifacts import OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
 from explorer.process.under_way import step

@@ -22,11 +22,10 @@ from explorer.errors import CompileError
 from explorer.lab.live.protocol import Live
 from explorer.lab.stepping.capture import compiles_begun, names_as_in_a_trace
 from explorer.lab.stepping.line_table import disassembled_lines
-from explorer.model.artifacts import SymbolicSteps as FrameSteps
-from explorer.model.rows import SymbolicStep
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain, Rows
-from explorer.stages.dynamo.symbolic_steps import step_lines
+from explorer.stages.dynamo.symbolic_steps import SymbolicStep, step_lines
+from explorer.stages.dynamo.symbolic_steps import SymbolicSteps as FrameSteps
 from explorer.stages.replay import extended, rendered
 
 T = TypeVar("T", bound=TraceData)

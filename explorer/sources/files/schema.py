@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.model.artifacts import ARTIFACTS
-from explorer.model.events import EVENTS
 from explorer.model.records import Record
 from explorer.model.schema import Definitions, Schema, needs_data
-from explorer.model.upgrades import FORMAT
 from explorer.model.values import Artifact, Event, Failure
+from explorer.sources.files.upgrades import FORMAT
+from explorer.stages.records import ARTIFACTS, EVENTS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ABOUT = (

@@ -5,8 +5,8 @@ A file is the gzip of one JSON object:
     {"explorer": "trace", "format": 3, "sha256": hex, "trace": {"meta", "artifacts", "links", "failures"}}
 
 `sha256` is the checksum of the compact JSON of "trace" with sorted keys; it reveals an altered file. A record leaves out fields
-that hold their default. A reader refuses a higher format, and ignores no field. The table in `model/upgrades.py` upgrades a
-lower format.
+that hold their default. A reader refuses a higher format, and ignores no field. The table in `upgrades.py` upgrades a lower
+format.
 
 A large file is the same text in several gzip members, with a key "index" more, that readers without it ignore: see `parts`. Its
 artifacts and links are read when they are asked for. One of a lower format is read whole.
@@ -31,12 +31,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from explorer.errors import FileError, InputError
-from explorer.model.artifacts import artifact_data
 from explorer.model.deferred import defer, maker_of
-from explorer.model.events import event_data
 from explorer.model.records import FieldError
 from explorer.model.trace_data import TraceData
-from explorer.model.upgrades import FORMAT, upgraded, upgraded_failure, with_sections
 from explorer.model.values import (
     LINE_COUNT,
     Artifact,
@@ -54,6 +51,8 @@ from explorer.process import regular_files
 from explorer.process.garbage import full_collections_paused
 from explorer.process.gzipped import GZIP, unpacked
 from explorer.sources.files import parts
+from explorer.sources.files.upgrades import FORMAT, upgraded, upgraded_failure, with_sections
+from explorer.stages.records import artifact_data, event_data
 
 #: The most memory, in bytes, that reading a file may take, unless the caller allows more. A training trace of GPT-2 with
 #: 12 layers takes 0.13 GB.

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from explorer.errors import FileError
-from explorer.model.events import FxGraphText, OutputCodeText, Text
 from explorer.model.records import Record
+from explorer.model.shared import OutputCodeText, Text
 from explorer.model.syntax import UNREADABLE
 from explorer.model.values import Event, Failure
 from explorer.process import regular_files
 from explorer.sources.logs.quoted_source import QuotedSources
 from explorer.sources.logs.recorded import Recorded
 from explorer.sources.logs.scheduler_text import nodes_of_text
+from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.readable_graph import graph_of_text
 
 _FOLDER = re.compile(r"^model__(?P<frame>\d+)_(?P<graph>inference|forward|backward)_(?P<number>\d+)(?:\.\d+)?$")

@@ -17,14 +17,20 @@ from explorer.capture.observe.metrics import RECORDS as METRICS
 from explorer.capture.observe.metrics import metrics_of
 from explorer.capture.observe.places import in_package
 from explorer.capture.observe.symbols import created_symbol, guarded_symbol, unbacked_symbol
-from explorer.model.artifacts import CacheLookup, CompileCall, KernelLines
-from explorer.model.events import Frame, FxGraphText, GraphBreakText, GuardTree, LogRecordText, OutputCodeText, PhaseMark, Text
-from explorer.model.rows import Place
+from explorer.model.events import Frame
+from explorer.model.shared import KernelLines, OutputCodeText, Place, Text
 from explorer.model.syntax import UNREADABLE
 from explorer.model.values import Event, Failure, Plain
 from explorer.sources.logs.quoted_source import QuotedSources
 from explorer.sources.logs.torch_trace import Log, LogRecord
+from explorer.stages.dynamo.graph_break import GraphBreakText
+from explorer.stages.dynamo.guards import GuardTree
+from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.readable_graph import graph_of_text
+from explorer.stages.torch_compile.cache import CacheLookup
+from explorer.stages.torch_compile.compile_call import CompileCall
+from explorer.stages.torch_compile.log_record import LogRecordText
+from explorer.stages.torch_compile.phase import PhaseMark
 
 #: What describes inputs, numbers a string or repeats a text that another record has: nothing is lost with it.
 TOLD_ELSEWHERE = frozenset(

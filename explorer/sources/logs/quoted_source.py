@@ -13,11 +13,11 @@ from contextlib import suppress
 from textwrap import dedent
 from typing import NamedTuple
 
-from explorer.model.events import SourceText
-from explorer.model.rows import Place
+from explorer.model.shared import Place
 from explorer.model.syntax import parsed
 from explorer.model.values import Event, text_lines
 from explorer.process import regular_files
+from explorer.stages.dynamo.source import SourceText
 
 _PLACE = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>\S+)\n    (?P<code>.*)')
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TextIO
 
 from explorer.errors import FileError
-from explorer.model.artifacts import GRAPHS
 from explorer.model.values import Event, Failure, Plain
 from explorer.process import regular_files
 from explorer.process.gzipped import GZIP, unpacked
@@ -23,6 +22,7 @@ from explorer.sources.logs import debug_folder, triton_log
 from explorer.sources.logs.events_of_log import EventsOfLog
 from explorer.sources.logs.recorded import Recorded
 from explorer.sources.logs.torch_trace import HEADER, Damage, Log
+from explorer.stages.fx_graph import FxGraphText
 
 #: How much of a file is looked at to tell what it is.
 PEEK, PEEK_LINES = 1 << 16, 50
@@ -118,7 +118,7 @@ def _of_log(log: Log, name: str) -> Recorded:
 
 def device_of(events: Iterable[Event]) -> str:
     """The kind of device that graphs are for: "cuda" and the like where a tensor is there, else "cpu"."""
-    graphs = (event.data.get("nodes") or () for event in events if event.kind in GRAPHS)
+    graphs = (event.data.get("nodes") or () for event in events if isinstance(event.data, FxGraphText))
     devices = (str(node.get("device") or "") for nodes in graphs for node in nodes)
     kinds = Counter(device.partition(":")[0] for device in devices if device)
     return next((kind for kind, _ in kinds.most_common() if kind not in ("cpu", "meta")), "cpu")

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from explorer.model.events import SchedulerText
-from explorer.model.rows import SchedulerNode
 from explorer.model.values import text_lines
+from explorer.stages.inductor.scheduler_ir import SchedulerNode, SchedulerText
 from explorer.stages.readable_graph import sizes_of
 
 _HEADER = re.compile(r"^(?P<name>\w+): (?P<kind>\w*(?:Scheduler|Foreach|Fused|Kernel)\w*)\(")

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from explorer.model.artifacts import FORMS
-from explorer.model.events import KernelText, SourceText, event_data
-from explorer.model.rows import Place
+from explorer.model.shared import KernelText, Place
 from explorer.model.syntax import UNREADABLE
 from explorer.model.values import Event, Failure, Plain
 from explorer.sources.logs.recorded import Recorded
+from explorer.stages.dynamo.source import SourceText
+from explorer.stages.records import event_data
+from explorer.stages.triton.origins import FORMS
 
 #: The name of a kernel and its text, by form.
 Texts = Mapping[str, tuple[str, str]]

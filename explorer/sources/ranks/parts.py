@@ -15,12 +15,12 @@ from functools import partial
 
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, is_collective
 from explorer.analysis.questions.provenance import origins
-from explorer.model.artifacts import Guards, Source
 from explorer.model.records import typed
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode, Source
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, text_lines
 from explorer.sources.files import trace_file
+from explorer.stages.dynamo.guards import Guards
 from explorer.stages.fx_graph import StackPlace, all_fx_nodes, places_of, stack_of
 
 #: The graphs that are compared, in the compiler's order, and what a divergence in each is called.

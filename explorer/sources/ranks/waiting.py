@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows
-from explorer.model.artifacts import RunTimes
 from explorer.model.records import typed
-from explorer.model.rows import CallTime, ExchangeTime
 from explorer.model.trace_data import TraceData
+from explorer.stages.torch_compile.run_times import CallTime, ExchangeTime, RunTimes
 
 
 class WaitRow(TypedDict):

@@ -4,12 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import AotMetadata
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
 from explorer.stages.fx_graph import node_lines, outer_nodes
+
+
+@record
+class GraphInput(Record):
+    """An input of AOTAutograd's graph, and what the program does to it.
+
+    `type` is its dtype and sizes, "" where that is not known. `mutation` is torch's: "not_mutated", "mutated_in_graph" (the
+    compiled graph changes it) or "mutated_out_graph" (the code around the graph copies the new value into it).
+    """
+
+    type: str
+    mutation: str
+    mutates_data: bool
+    mutates_metadata: bool
+    is_leaf: bool
+    requires_grad: bool
+
+
+@record
+class GraphOutput(Record):
+    """An output of the program: torch's `OutputType` by name, and the number of what it is a view of, None for one of its own."""
+
+    kind: str
+    base: int | None
+    requires_grad: bool
+
+
+@record
+class AotMetadata(Record):
+    """AOTAutograd's metadata of a graph: the inputs that are changed in place, and the outputs that are views."""
+
+    inputs: tuple[GraphInput, ...]
+    outputs: tuple[GraphOutput, ...]
+
 
 #: What happens to an input that the program changes, by torch's MutationType.
 CHANGED = {
@@ -84,6 +117,8 @@ STAGE = Stage(
     name="aot_metadata",
     title="Views and mutations",
     language="text",
+    event=AotMetadata,
+    artifact=AotMetadata,
     render=render,
     link=link,
     summary=summary,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.model.stage import Stage
+from explorer.model.stage import Stage, node_count
 from explorer.stages.chain import link_graph
-from explorer.stages.fx_graph import render_graph
+from explorer.stages.fx_graph import FxGraph, FxGraphText, render_graph
 from explorer.stages.gathering import with_nodes
 from explorer.stages.kinds import fx_kinds
 
@@ -12,6 +12,9 @@ STAGE = Stage(
     name="backward",
     title="Backward graph",
     language="fx",
+    event=FxGraphText,
+    artifact=FxGraph,
+    summary=node_count,
     render=render_graph("Backward graph"),
     gather=with_nodes,
     kinds=fx_kinds,

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from explorer.model.artifacts import Assembly
-from explorer.model.events import AssemblyText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Link, text_lines
+
+
+@record
+class Assembly(Record):
+    """The assembly of a C++ kernel: pairs of a line of the text and one of the kernel, by how they are known.
+
+    `unlinked` says why instructions of inlined functions are not among them.
+    """
+
+    name: str
+    file: str
+    stated: Mapping[str, tuple[tuple[int, int], ...]]
+    unlinked: str
+
+
+@record
+class AssemblyText(Record):
+    """The assembly of a C++ kernel as the compiler writes it.
+
+    `nested` are the lines of the kernel's source in functions of their own; `inlined` has for an instruction's line of the
+    text the calls (file, line) it was inlined by, innermost first; `unlinked` says why it has none.
+    """
+
+    name: str
+    file: str
+    text: str
+    nested: tuple[int, ...]
+    inlined: tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+    unlinked: str
+
 
 #: Where a function was inlined, the innermost call first: file, line.
 Calls = tuple[tuple[str, int], ...]
@@ -162,6 +190,8 @@ STAGE = Stage(
     name="assembly",
     title="Assembly",
     language="asm",
+    event=AssemblyText,
+    artifact=Assembly,
     render=render,
     per_kernel=True,
     kinds=kinds,

@@ -5,14 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from explorer.model.artifacts import Bytecode
-from explorer.model.events import BytecodeText
-from explorer.model.records import typed
+from explorer.model.records import record, typed
+from explorer.model.shared import Code, Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.kinds import BLANK, NOT_STATED, SETUP
+
+
+@record
+class Bytecode(Code):
+    """The bytecode of a function: the names it uses."""
+
+    names: Names
+    compiled: bool
+    not_compiled: int | None = None
+
+
+@record
+class BytecodeText(Bytecode):
+    """The bytecode of a function, as `dis` prints it."""
+
+    text: str
+
 
 # `dis` prints the source line at the start of the first instruction of each line, "--" for one that has none. Up to
 # Python 3.12 the instruction's offset follows, from 3.13 on a label where it is jumped to.
@@ -56,6 +72,8 @@ STAGE = Stage(
     name="bytecode",
     title="Bytecode",
     language="bytecode",
+    event=BytecodeText,
+    artifact=Bytecode,
     render=render,
     kinds=kinds,
     link=link,

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from explorer.model.events import DecompiledText
-from explorer.model.records import typed
+from explorer.model.records import record, typed
+from explorer.model.shared import Code
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.kinds import BLANK, NOT_STATED
+
+
+@record
+class Decompiled(Code):
+    """Dynamo's bytecode as Python; `undone` is the instruction that depyf could not turn into it."""
+
+    undone: str | None = None
+
+
+@record
+class DecompiledText(Decompiled):
+    """Dynamo's bytecode as Python, by depyf."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -30,6 +44,8 @@ STAGE = Stage(
     name="decompiled",
     title="Decompiled",
     language="python",
+    event=DecompiledText,
+    artifact=Decompiled,
     render=render,
     kinds=kinds,
     why_absent="depyf is not installed, or nothing was compiled",

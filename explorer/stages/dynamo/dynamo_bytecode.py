@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from explorer.model.artifacts import DynamoBytecode
-from explorer.model.events import DynamoBytecodeText
-from explorer.model.records import typed
+from explorer.model.records import record, typed
+from explorer.model.shared import Code, Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.dynamo.bytecode import kinds as bytecode_kinds
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.kinds import NOT_STATED, OWN
+
+
+@record
+class DynamoBytecode(Code):
+    """Dynamo's bytecode; `copied` has the lines of the text that it copied, each with its line in the user's file."""
+
+    names: Names
+    copied: tuple[tuple[int, int], ...] | None = None
+
+
+@record
+class DynamoBytecodeText(DynamoBytecode):
+    """The bytecode that Dynamo puts in a frame's place, as `dis` prints it."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -46,6 +60,8 @@ STAGE = Stage(
     name="dynamo_bytecode",
     title="Dynamo bytecode",
     language="bytecode",
+    event=DynamoBytecodeText,
+    artifact=DynamoBytecode,
     render=render,
     kinds=kinds,
     link=link,

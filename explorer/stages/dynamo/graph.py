@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.model.stage import Stage
+from explorer.model.stage import Stage, node_count
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link
-from explorer.stages.fx_graph import innermost, link_files, node_lines, outer_nodes, render_graph, stack_of
+from explorer.stages.fx_graph import FxGraph, FxGraphText, innermost, link_files, node_lines, outer_nodes, render_graph, stack_of
 from explorer.stages.kinds import fx_kinds
 
 #: How an input's user line is known where the graph's text is all there is: `print_readable` writes no place above an input.
@@ -31,6 +31,9 @@ STAGE = Stage(
     name="dynamo",
     title="Dynamo FX graph",
     language="fx",
+    event=FxGraphText,
+    artifact=FxGraph,
+    summary=node_count,
     render=render_graph("Dynamo FX graph"),
     kinds=fx_kinds,
     link=link,

@@ -6,14 +6,33 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import GraphBreak
-from explorer.model.events import GraphBreakText
-from explorer.model.records import changed, keys_of, typed
+from explorer.model.records import Record, changed, keys_of, record, typed
+from explorer.model.shared import Names, Text
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.fx_graph import short
+
+
+@record
+class GraphBreak(Record):
+    """Why a graph ended, what Dynamo suggests, and the user's line; `cell` as in `Source`."""
+
+    reason: str
+    explanation: str
+    hints: Names
+    file: str
+    line: int
+    cell: str | None = None
+
+
+@record
+class GraphBreakText(Text):
+    """A graph break's message; `cell` names the cell of a notebook that the user's file stands for."""
+
+    cell: str | None = None
+
 
 _FILE = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+?)\s*$', re.MULTILINE)
 _AT = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
@@ -101,6 +120,8 @@ STAGE = Stage(
     name="graph_break",
     title="Graph break",
     language="text",
+    event=GraphBreakText,
+    artifact=GraphBreak,
     render=render,
     rows=rows,
     columns=COLUMNS,

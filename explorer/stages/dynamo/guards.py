@@ -7,15 +7,62 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from explorer.model.artifacts import Guard, Guards
-from explorer.model.events import GuardTree
-from explorer.model.records import typed
-from explorer.model.rows import GuardPlace
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, text_lines
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.gathering import number_of_rows
+
+
+@record
+class GuardPlace(Record):
+    """The place in torch that made a guard: "guards.py:12 in f", by the kind that Dynamo asked for and its source.
+
+    Older files have only the places of guards without a line of the user's.
+    """
+
+    kind: str
+    source: str
+    place: str
+
+
+@record
+class Guard(Record):
+    """A guard: its condition, the value that it reads, and where it is from.
+
+    `code`, `file`, `line` and `function` are the user's line, `framework` torch's own place, `note` what torch remarks.
+    `origin` says in words where it is from, `derived_from` names by kind and source the guards that it follows from.
+    """
+
+    kind: str
+    source: str
+    expression: str
+    code: str
+    file: str
+    line: int
+    function: str | None = None
+    framework: str | None = None
+    note: str | None = None
+    origin: str | None = None
+    derived_from: tuple[tuple[str, str], ...] | None = None
+
+
+@record
+class Guards(Record):
+    """The guards of one compile, and Dynamo's own print of them."""
+
+    rows: tuple[Guard, ...]
+    tree: str | None = None
+
+
+@record
+class GuardTree(Record):
+    """Dynamo's print of its guard tree, and where in torch the guards were made."""
+
+    text: str
+    made_at: tuple[GuardPlace, ...] | None = None
+
 
 _ITEM = re.compile(r"^(?P<depth>(?:\| )*)\+- (?P<kind>[A-Za-z_]+)(?:: (?P<rest>.*))?$")
 _SOURCE = re.compile(r"source=(?P<source>.*?), accessed_by=")
@@ -196,6 +243,8 @@ STAGE = Stage(
     name="guards",
     title="Guards",
     language="guards",
+    event=GuardTree,
+    artifact=Guards,
     render=render,
     summary=summary,
     link=link,

@@ -7,12 +7,27 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import Recompile, Recompiles
-from explorer.model.events import Text
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Text
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.dynamo.same_text import same_text
+
+
+@record
+class Recompile(Record):
+    """A guard that failed, and the compile that it belongs to."""
+
+    earlier: str
+    guard: str
+
+
+@record
+class Recompiles(Record):
+    """Why a function was compiled again."""
+
+    rows: tuple[Recompile, ...]
+
 
 _AGAINST = re.compile(r"^(?P<frame>\d+/\d+): (?P<guard>.*)$", re.DOTALL)
 
@@ -53,6 +68,8 @@ STAGE = Stage(
     name="recompile",
     title="Recompile",
     language="text",
+    event=Text,
+    artifact=Recompiles,
     render=render,
     gather=gather,
     why_absent="no function was compiled a second time",

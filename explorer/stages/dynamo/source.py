@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import Source
-from explorer.model.events import SourceText
-from explorer.model.records import typed
+from explorer.model.records import record, typed
+from explorer.model.shared import Source
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import short
+
+
+@record
+class SourceText(Source):
+    """The source of a function."""
+
+    text: str
+
 
 #: Why lines are shown by their numbers only.
 _UNSEEN = {
@@ -86,6 +93,8 @@ STAGE = Stage(
     name="source",
     title="Python source",
     language="python",
+    event=SourceText,
+    artifact=Source,
     render=render,
     gather=gather,
     link=link,

@@ -4,11 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import Symbol, Symbols
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import by_frame, table_event
+
+
+@record
+class Symbol(Record):
+    """What became known of a symbolic size: it was "created", or "guarded" by an expression, at a line of the user's.
+
+    Of a created one `symbol`, `val` (the value at this call), `vr` (its range) and `source`; of a guarded one `expr`.
+    `framework` is a place in torch, where no line of the user's is known.
+    """
+
+    what: str
+    symbol: str | None = None
+    val: str | None = None
+    vr: str | None = None
+    source: str | None = None
+    expr: str | None = None
+    file: str
+    line: int
+    code: str
+    framework: str | None = None
+
+
+@record
+class Symbols(Record):
+    """The symbolic sizes of one compile."""
+
+    rows: tuple[Symbol, ...]
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -44,6 +70,8 @@ STAGE = Stage(
     name="symbol",
     title="Dynamic shapes",
     language="text",
+    event=Symbol,
+    artifact=Symbols,
     render=render,
     gather=gather,
     why_absent="no size is dynamic; trace with dynamic=True, or call with other sizes inside explorer.record()",

@@ -5,15 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from explorer.model.artifacts import Guards, SymbolicSteps
-from explorer.model.records import typed
-from explorer.model.rows import SymbolicStep
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain
-from explorer.stages.dynamo.guards import ASKED_AS
+from explorer.stages.dynamo.guards import ASKED_AS, Guards
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.kinds import COMMENT
+
+
+@record
+class SymbolicStep(Record):
+    """One instruction that Dynamo executed on symbols: what the stack was after it, what it changed, and what it added.
+
+    `attempt` counts from 0, `depth` the inlined calls around it. `code` is the text of the user's `line`, `offset` and
+    `bytecode_line` the instruction's place in the frame's bytecode and in its text. `changed` has the locals that it changed,
+    `nodes` the FX nodes and `guards` the guards that it added, each guard as kind and source; `raised` what ended it.
+    """
+
+    attempt: int
+    last_attempt: bool
+    depth: int
+    function: str
+    file: str
+    line: int | None
+    code: str
+    offset: int | None
+    bytecode_line: int | None
+    opname: str
+    argument: str
+    stack: Names
+    changed: Mapping[str, str]
+    nodes: Names
+    guards: Names
+    raised: str
+
+
+@record
+class SymbolicSteps(Record):
+    """Each step of Dynamo's symbolic execution of one frame, those of attempts that it gave up included, in order.
+
+    `same_graph` says that the graph which they added is the trace's, so that their nodes are its nodes.
+    """
+
+    steps: tuple[SymbolicStep, ...]
+    same_graph: bool
+
 
 #: How a step is known to be of a line of the source and of the bytecode, and a node or guard to be of a step.
 POSITIONS, OFFSET, ADDED = "instruction positions", "instruction offset", "symbolic execution"
@@ -146,6 +184,8 @@ STAGE = Stage(
     name="symbolic_steps",
     title="Symbolic execution",
     language="symbolic",
+    event=SymbolicSteps,
+    artifact=SymbolicSteps,
     render=render,
     link=link,
     kinds=kinds,

@@ -4,11 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.model.artifacts import Assumption, Assumptions, GraphAssumption
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import number_of_rows, one_table
+
+
+@record
+class Assumption(Record):
+    """What Inductor would have timed on a GPU that is not attached, what was taken for the outcome, and why."""
+
+    where: str
+    assumed: str
+    why: str
+
+
+@record
+class GraphAssumption(Record):
+    """An assumption, and the graph it is about."""
+
+    graph: str
+    where: str
+    assumed: str
+    why: str
+
+
+@record
+class Assumptions(Record):
+    """The assumptions of a compile for a GPU that is not attached."""
+
+    rows: tuple[GraphAssumption, ...]
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -37,6 +62,8 @@ STAGE = Stage(
     name="assumption",
     title="Assumptions",
     language="text",
+    event=Assumption,
+    artifact=Assumptions,
     render=render,
     summary=summary,
     gather=one_table(row_of, Assumptions, distinct=True),

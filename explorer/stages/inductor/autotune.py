@@ -5,13 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import Autotune
-from explorer.model.events import AutotuneTaken
-from explorer.model.records import keys_of, typed
-from explorer.model.rows import Choice
+from explorer.model.records import Record, keys_of, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
+
+
+@record
+class Choice(Record):
+    """One way of doing an operation: its name, class and config, and its time in milliseconds, None where not timed.
+
+    `grid` is the launch grid of a Triton template, `source` the key of its source, "" for a call into a library. `why` says
+    why the fastest counts as that, `taken` whether it was taken.
+    """
+
+    choice: str
+    kind: str
+    config: str
+    ms: float | None
+    fastest: bool
+    why: str | None = None
+    grid: tuple[int, ...]
+    source: str
+    taken: bool | None = None
+
+
+@record
+class Autotune(Record):
+    """The ways of doing an operation that Inductor chose among; inputs as dtype and sizes, "float32[8, 16]"."""
+
+    operation: str
+    inputs: Names
+    choices: tuple[Choice, ...]
+
+
+@record
+class AutotuneTaken(Record):
+    """A fusion settled on one choice, and why."""
+
+    choice: str
+    why: str
+
 
 #: The kind of event that says which choice a fusion settled on.
 TAKEN = "autotune_taken"
@@ -74,12 +109,14 @@ STAGE = Stage(
     name="autotune",
     title="Autotuning",
     language="text",
+    event=Autotune,
+    artifact=Autotune,
     render=render,
     rows=rows,
     columns=("graph", "operation", "inputs", *keys_of(Choice)),
     summary=summary,
     gather=gather,
-    consumes=(TAKEN,),
+    consumes={TAKEN: AutotuneTaken},
     backend="inductor",
     why_absent="no operator had several choices; trace with mode='max-autotune' for those of matrix products",
     about="The library's kernels and the templates that could do one operation, with the time that Inductor measured of each.",

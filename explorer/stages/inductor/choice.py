@@ -7,13 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from explorer.model.artifacts import ChoiceForm
-from explorer.model.events import ChoiceFormText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.triton import amdgcn, llir, origins, ptx, sass, ttgir, ttir
+
+
+@record
+class ChoiceForm(Record):
+    """One text of a choice: `choice` as its row names it, `form` "kernel" for its source, else a form of a Triton kernel.
+
+    `name` is what the text is called, such as "triton_mm_7.ttgir". `language` is that of the source. `file` and `first_line`
+    say where its source's lines are in the locations of its other forms; "" and 1 in the source itself.
+    """
+
+    name: str
+    choice: str
+    form: str
+    operation: str
+    language: str
+    file: str
+    first_line: int
+
+
+@record
+class ChoiceFormText(ChoiceForm):
+    """One text of a choice, made on demand."""
+
+    text: str
+
 
 #: The stages of the forms of a kernel, which those of a choice have too.
 _FORMS = {stage.name: stage for stage in (ttir.STAGE, ttgir.STAGE, llir.STAGE, ptx.STAGE, amdgcn.STAGE, sass.STAGE)}
@@ -61,6 +84,8 @@ STAGE = Stage(
     name="choice",
     title="Texts of choices",
     language="text",
+    event=ChoiceFormText,
+    artifact=ChoiceForm,
     render=render,
     per_kernel=True,
     link=link,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.stages.inductor.library_calls import operator_of
 from explorer.stages.inductor.wrapper_values import Graph, KernelCall, Slot, Walk, learn, walk
 

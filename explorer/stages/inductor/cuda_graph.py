@@ -6,14 +6,44 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import CudaGraph, CudaGraphs
-from explorer.model.events import CudaGraphDecision, FxGraphText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
-from explorer.stages.fx_graph import COMPILED, NOWHERE, innermost, link_rows, names_of_inputs
+from explorer.stages.fx_graph import COMPILED, NOWHERE, FxGraphText, innermost, link_rows, names_of_inputs
 from explorer.stages.gathering import one_table
+
+
+@record
+class CudaGraph(Record):
+    """A decision on a CUDA graph: what was decided of what and why, and the user's line, "" and 0 where none is known."""
+
+    graph: str
+    decision: str
+    what: str
+    reason: str
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+@record
+class CudaGraphs(Record):
+    """The decisions on CUDA graphs of one frame."""
+
+    rows: tuple[CudaGraph, ...]
+
+
+@record
+class CudaGraphDecision(Record):
+    """A decision on a CUDA graph: what was decided of what, why, and the Python stack that torch names, or ""."""
+
+    decision: str
+    what: str
+    reason: str
+    stack: str
+
 
 #: The graphs whose inputs a decision may name.
 DYNAMO = "dynamo"
@@ -74,7 +104,7 @@ def with_names(event: Event, names: Mapping[str, str]) -> CudaGraphDecision:
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Each decision to the user's line that it names."""
-    return link_rows(artifact, typed(CudaGraphs, artifact.data).rows, trace)
+    return link_rows(artifact, ((row.file, row.line) for row in typed(CudaGraphs, artifact.data).rows), trace)
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
@@ -86,9 +116,11 @@ STAGE = Stage(
     name="cuda_graph",
     title="CUDA graphs",
     language="text",
+    event=CudaGraphDecision,
+    artifact=CudaGraphs,
     render=render,
     summary=summary,
-    consumes=CONSUMED,
+    consumes=dict.fromkeys(CONSUMED, FxGraphText),
     gather=gather,
     link=link,
     why_absent="CUDA graphs were not asked for; trace with mode='reduce-overhead'",

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from explorer.model.events import KernelText, OutputCodeText
 from explorer.model.records import typed
+from explorer.model.shared import KernelText, OutputCodeText
 from explorer.model.syntax import parsed
 from explorer.model.values import Event, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from explorer.model.artifacts import Fusion, SchedulerGraph
 from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import of_graph
-from explorer.stages.inductor.verdicts import Verdict, Verdicts
+from explorer.stages.inductor.scheduler_ir import SchedulerGraph
+from explorer.stages.inductor.verdicts import Fusion, Verdict, Verdicts
 
 #: Partners of a node that were refused alike are named up to this number.
 MOST_PARTNERS = 8
@@ -92,6 +92,8 @@ STAGE = Stage(
     name="fusion",
     title="Fusion",
     language="text",
+    event=Fusion,
+    artifact=Fusion,
     render=render,
     link=link,
     phases=("Scheduler.fused_nodes",),

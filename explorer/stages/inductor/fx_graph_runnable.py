@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
-from explorer.model.events import Text
 from explorer.model.records import typed
+from explorer.model.shared import Nothing, Text
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 
@@ -25,6 +25,8 @@ STAGE = Stage(
     name="fx_graph_runnable",
     title="Runnable FX graph",
     language="python",
+    event=Text,
+    artifact=Nothing,
     render=render,
     backend="inductor",
     about="The same graph as a program: it makes inputs of the right shapes and compiles the graph.",

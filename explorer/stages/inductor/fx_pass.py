@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import FxPass
-from explorer.model.events import FxPassIdle, FxPassText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import FxPass
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.chain import link_pass
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.kinds import fx_kinds
+
+
+@record
+class FxPassText(FxPass):
+    """A pass changed an FX graph: the graph after it, a node a line."""
+
+    text: str
+
+
+@record
+class FxPassIdle(Record):
+    """The passes with which a round ended, which changed nothing: name and seconds."""
+
+    section: str
+    idle: tuple[tuple[str, float], ...]
+    of: str | None = None
+
 
 #: The kind of event that names the passes at the end of a round, which changed nothing.
 IDLE = "fx_pass_idle"
@@ -85,6 +101,8 @@ STAGE = Stage(
     name="fx_pass",
     title="FX pass",
     language="fx-lines",
+    event=FxPassText,
+    artifact=FxPass,
     render=render,
     rows=rows,
     columns=(*IDLE_COLUMNS, "made", "erased", "before", "after"),
@@ -92,7 +110,7 @@ STAGE = Stage(
     gather=gather,
     kinds=fx_kinds,
     link=link_pass,
-    consumes=(IDLE,),
+    consumes={IDLE: FxPassIdle},
     backend="inductor",
     why_absent="no pass changed a graph",
     about="One pass over an FX graph that changed it: cleaning up, pattern matching, reordering, in-placing.",

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.model.stage import Stage
+from explorer.model.stage import Stage, node_count
 from explorer.model.trace_data import TraceData
 from explorer.model.values import FUSED, Artifact, Event, Link
-from explorer.stages.inductor.scheduler_ir import headers, link_nodes, render_nodes, scheduler_nodes
+from explorer.stages.inductor.scheduler_ir import (
+    SchedulerGraph,
+    SchedulerText,
+    headers,
+    link_nodes,
+    render_nodes,
+    scheduler_nodes,
+)
 from explorer.stages.kinds import ir_kinds
 
 
@@ -33,6 +40,9 @@ STAGE = Stage(
     name="ir_post_fusion",
     title="IR after fusion",
     language="inductor-ir",
+    event=SchedulerText,
+    artifact=SchedulerGraph,
+    summary=node_count,
     render=render,
     kinds=ir_kinds,
     link=link,

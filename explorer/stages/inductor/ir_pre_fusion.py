@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.model.stage import Stage
+from explorer.model.stage import Stage, node_count
 from explorer.model.values import Artifact, Event
-from explorer.stages.inductor.scheduler_ir import link_nodes, render_nodes
+from explorer.stages.inductor.scheduler_ir import SchedulerGraph, SchedulerText, link_nodes, render_nodes
 from explorer.stages.kinds import ir_kinds
 
 
@@ -17,6 +17,9 @@ STAGE = Stage(
     name="ir_pre_fusion",
     title="IR before fusion",
     language="inductor-ir",
+    event=SchedulerText,
+    artifact=SchedulerGraph,
+    summary=node_count,
     render=render,
     kinds=ir_kinds,
     link=link_nodes,

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 
-from explorer.model.artifacts import Kernel, KernelLines
-from explorer.model.events import FxGraphText, KernelText, OutputCodeText
 from explorer.model.records import typed
+from explorer.model.shared import Kernel, KernelLines, KernelText, OutputCodeText
 from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.syntax import UNREADABLE
 from explorer.model.trace_data import TraceData
 from explorer.model.values import CALLED_FROM, DEFINED, ORIGINS, Artifact, Event, Link
+from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.inductor.cpp_values import read
 from explorer.stages.inductor.cpp_wrapper import is_cpp
 from explorer.stages.inductor.definitions import kernel_events, nodes_in_comment
@@ -239,13 +239,15 @@ STAGE = Stage(
     name="kernel",
     title="Kernel",
     language="triton",
+    event=KernelText,
+    artifact=Kernel,
     render=render,
     kernels=whole_text,
     per_kernel=True,
     gather=gather,
     kinds=kernel_kinds,
     link=link,
-    consumes=(WRAPPER, LINES, GRAPH),
+    consumes={WRAPPER: OutputCodeText, LINES: KernelLines, GRAPH: FxGraphText},
     backend="inductor",
     opens_at=6,
     about="One fused loop nest as source: Triton for GPUs, C++ for CPUs.",

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from explorer.model.integers import evaluated
-from explorer.model.rows import Launch
 from explorer.model.syntax import parsed
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
+from explorer.stages.triton.origins import Launch
 
 
 def launches(

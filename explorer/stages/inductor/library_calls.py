@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.model.values import Artifact
 from explorer.stages.fx_graph import outer_nodes
 

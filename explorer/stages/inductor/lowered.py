@@ -5,17 +5,152 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from explorer.model.artifacts import Lowering
-from explorer.model.rows import (
-    Decision,
-    FallbackReason,
-    LoopOrder,
-    LoweredNode,
-    LoweredOperation,
-    LoweredResult,
-    ReductionSplit,
-    Tiling,
-)
+from explorer.model.records import Record, record
+from explorer.model.shared import Names
+
+
+@record
+class LoweredResult(Record):
+    """A result of lowering an FX node: the boxes and views on the way, what they lead to by class, and its buffer, "" for none.
+
+    `classes` has the class of the IR node and after it those that it is derived from in Inductor.
+    """
+
+    views: Names
+    classes: Names
+    buffer: str
+
+
+@record
+class LoweredNode(Record):
+    """An FX node as Inductor lowered it: the function that is registered for its target, and what came out.
+
+    `function`, `file` and `line` are "", "" and 0 for what has none, such as a constant or an entry of a tuple.
+    """
+
+    node: str
+    op: str
+    target: str
+    function: str
+    file: str
+    line: int
+    device: str
+    results: tuple[LoweredResult, ...]
+
+
+@record
+class Decision(Record):
+    """A place in Inductor's code, and the conditions that it tested on the way there, as its source writes them.
+
+    `conditions` are those around the line, "not (…)" for an else branch; `passed` those before it that would have returned, and
+    were false; `tested` has what the names in `conditions` were.
+    """
+
+    file: str
+    line: int
+    function: str
+    conditions: Names
+    passed: Names
+    tested: Mapping[str, str]
+
+
+@record
+class FallbackReason(Record):
+    """How Inductor came to call an operator of ATen instead of generating code: what it tested, innermost decision first.
+
+    `registered` says that the operator's own lowering is the call; `listed` is "file:line" of the statement that makes it so;
+    `unregistered` that no lowering was found and the call was made in its place. `asked` has questions to the backend with
+    their answers, `refused` where a function that makes loops gave none, `unsupported` tensors that Inductor does not take.
+    """
+
+    operator: str
+    decisions: tuple[Decision, ...]
+    registered: bool
+    unregistered: bool
+    listed: str
+    asked: tuple[tuple[str, str], ...]
+    refused: Decision | None = None
+    unsupported: Names
+
+
+@record
+class LoweredOperation(Record):
+    """An operation of the graph: a loop nest put in memory, a template, or a call, and the FX node that it is of.
+
+    `lowering` is the FX node under way when it was made, which for a loop nest may be a later one. `loops` has the class of the
+    loop nest and those that it is derived from, () for what is none. `call` is what the wrapper calls.
+    """
+
+    operation: str
+    buffers: Names
+    node: str
+    lowering: str
+    classes: Names
+    loops: Names
+    call: str
+    reason: FallbackReason | None = None
+
+
+@record
+class ReductionSplit(Record):
+    """In how many parts Inductor does a reduction: "1" for all at once, "-1" for those of its input.
+
+    `rows` are the sizes that stay, `reduced` how many elements each result is made of, `hint` Inductor's ReductionHint.
+    """
+
+    node: str
+    reduction: str
+    rows: Names
+    reduced: str
+    hint: str
+    parts: str
+    asked: tuple[tuple[str, str], ...]
+
+
+@record
+class LoopOrder(Record):
+    """A new order of the loops of an operation: places in `sizes`, outermost first; `to_match` a buffer, "" for its strides."""
+
+    operation: str
+    order: tuple[int, ...]
+    sizes: Names
+    to_match: str
+
+
+@record
+class CandidateTiling(Record):
+    """A tiling that the heuristic on strides proposed, by its loop variables, and its score."""
+
+    tiling: Mapping[str, str]
+    score: str
+
+
+@record
+class Tiling(Record):
+    """How the loops of a kernel are tiled, by loop variable: of Triton the sizes, of C++ the dimension and the vector's length.
+
+    `scores` is Inductor's analysis of coalesced accesses, empty where it decided by `candidates`. `kernel` is "" in C++.
+    """
+
+    kernel: str
+    operations: Names
+    tiling: Mapping[str, str]
+    candidates: tuple[CandidateTiling, ...]
+    scores: Mapping[str, str]
+
+
+@record
+class Lowering(Record):
+    """How each FX node of one graph was lowered, and Inductor's decisions on its loops; see `capture/observe/lowering.py`."""
+
+    of: str
+    path: str
+    lowered: tuple[LoweredNode, ...]
+    operations: tuple[LoweredOperation, ...]
+    splits: tuple[ReductionSplit, ...]
+    orders: tuple[LoopOrder, ...]
+    tilings: tuple[Tiling, ...]
+
 
 #: A class of Inductor's IR → the kind of an operation that has it among its classes, or among those of its loops.
 CLASSES: Mapping[str, str] = MappingProxyType(

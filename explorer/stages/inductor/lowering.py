@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from explorer.model.artifacts import Lowering
 from explorer.model.records import typed
-from explorer.model.rows import LoweredNode, LoweredOperation
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import of_graph
-from explorer.stages.inductor.lowered import kinds_of_node, said_of_loops, why_fallback
+from explorer.stages.inductor.lowered import LoweredNode, LoweredOperation, Lowering, kinds_of_node, said_of_loops, why_fallback
 from explorer.stages.inductor.scheduler_ir import post_grad_lines
 
 #: A line of the text and the FX node that it is about, "" for none.
@@ -75,6 +73,8 @@ STAGE = Stage(
     name="lowering",
     title="Lowering",
     language="text",
+    event=Lowering,
+    artifact=Lowering,
     render=render,
     link=link,
     summary=summary,

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import Kernel
-from explorer.model.events import LibraryMemory, OutputCodeText
-from explorer.model.records import changed, typed
+from explorer.model.records import Record, changed, record, typed
+from explorer.model.shared import CallMemory, Kernel, OutputCode, OutputCodeText
 from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
@@ -20,6 +19,14 @@ from explorer.stages.inductor.kernel import definition_line
 from explorer.stages.inductor.library_calls import nodes_of_calls
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import BLANK
+
+
+@record
+class LibraryMemory(Record):
+    """What the library calls of the output code allocate, measured."""
+
+    calls: tuple[CallMemory, ...]
+
 
 #: The kind of event that says what library calls allocate; it comes behind the output code that has them.
 MEMORY = "library_memory"
@@ -193,9 +200,11 @@ STAGE = Stage(
     name="output_code",
     title="Output code",
     language="python",
+    event=OutputCodeText,
+    artifact=OutputCode,
     render=render,
     gather=gather,
-    consumes=(MEMORY,),
+    consumes={MEMORY: LibraryMemory},
     kinds=kinds,
     kernels=library_calls,
     link=link,

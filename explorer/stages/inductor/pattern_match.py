@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import PatternMatch
-from explorer.model.events import PatternMatchText
-from explorer.model.records import typed
+from explorer.model.records import record, typed
+from explorer.model.shared import PatternMatch
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.chain import link_pattern
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.kinds import fx_kinds
+
+
+@record
+class PatternMatchText(PatternMatch):
+    """A pattern fired: the nodes matched and the nodes made, a line each."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -44,6 +50,8 @@ STAGE = Stage(
     name="pattern_match",
     title="Pattern match",
     language="fx-lines",
+    event=PatternMatchText,
+    artifact=PatternMatch,
     render=render,
     rows=rows,
     columns=("graph", "pattern", "kind", "file", "line", "matched", "made"),

@@ -9,9 +9,44 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
-from explorer.model.rows import MadeBuffer, Rule, Setting
+from explorer.model.records import Record, record
+from explorer.model.shared import Names, Setting
 from explorer.model.values import Call
+
+
+class Rule(NamedTuple):
+    """The scheduler's reason, or where it gave none the file, line and function that refused."""
+
+    said: str
+    file: str
+    line: int
+    function: str
+
+
+@record
+class MadeBuffer(Record):
+    """A buffer that lowering put in memory: the FX node under way, and the place in `paths` of the calls that led to it.
+
+    `output`, `needed_by`, `users`, `reads` and `operations` are what Inductor decides by; `most_reads` and
+    `most_operations` are its limits, of the settings `setting_reads` and `setting_operations`.
+    """
+
+    buffer: str
+    lowering: str
+    path: int
+    output: bool | None = None
+    needed_by: Names | None = None
+    users: int | None = None
+    reads: int | None = None
+    operations: int | None = None
+    most_reads: int | None = None
+    setting_reads: str | None = None
+    most_operations: int | None = None
+    setting_operations: str | None = None
+    heavy: Names | None = None
+
 
 #: What the scheduler says → what it means.
 SAID: Mapping[str, str] = MappingProxyType(

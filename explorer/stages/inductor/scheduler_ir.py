@@ -5,14 +5,68 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from explorer.model.artifacts import SchedulerGraph
-from explorer.model.events import SchedulerText
-from explorer.model.records import typed
-from explorer.model.rows import SchedulerNode
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import ORIGINS, Artifact, Event, Link, once
 from explorer.stages.fx_graph import node_lines, of_graph
+
+
+@record
+class BufferLayout(Record):
+    """A buffer in memory: its dtype, such as "torch.float32", and size and stride in elements, as the compiler writes them.
+
+    `mutates` names the buffer or graph input in whose memory it is, where the node works in place; where that writes through a
+    view, `size` is the view's, and `stride` is ().
+    """
+
+    dtype: str
+    size: Names
+    stride: Names
+    mutates: str | None = None
+
+
+@record
+class SchedulerNode(Record):
+    """A node of Inductor's scheduler.
+
+    `kind` is the class of the node. `reads` and `writes` name buffers, `inputs` the nodes that write what it reads, `fused`
+    the nodes in it and `origins` the FX nodes it computes; `node` is the one whose result it writes. `sizes` are the ranges of
+    its loops, parallel then reduced. `layouts` has those of the buffers that it makes, by name. `bodies` has the FX node of each
+    operation, by node in it, block and operation. `line_count` is the number of its lines in the text.
+    """
+
+    name: str
+    kind: str
+    device: str
+    fused: Names
+    inputs: Names
+    reads: Names
+    writes: Names
+    sizes: tuple[Names, ...]
+    origins: Names
+    line_count: int
+    node: str | None = None
+    layouts: Mapping[str, BufferLayout] | None = None
+    bodies: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None
+
+
+@record
+class SchedulerGraph(Record):
+    """The scheduler's nodes before or after fusion; `of` is Inductor's name of the graph, `path` its path in the outermost."""
+
+    nodes: tuple[SchedulerNode, ...]
+    of: str | None = None
+    path: str | None = None
+
+
+@record
+class SchedulerText(SchedulerGraph):
+    """The scheduler's nodes, as TORCH_COMPILE_DEBUG=1 writes them."""
+
+    text: str
+
 
 #: How an operation of a LoopBody is known: the FX node under way when it was traced.
 LOOP_BODY = "LoopBody"

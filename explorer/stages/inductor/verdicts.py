@@ -2,13 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
-from explorer.model.artifacts import CYCLE, Fusion, Spans, spans
-from explorer.model.rows import Names, Rule, Setting
-from explorer.stages.inductor.reasons import asked_by, sentence, why_made, words
+from explorer.model.records import FieldError, Record, record
+from explorer.model.shared import Names, OperatorCall, Setting
+from explorer.model.values import Call
+from explorer.stages.inductor.reasons import MadeBuffer, Rule, asked_by, sentence, why_made, words
+
+
+@record
+class Group(Record):
+    """Two nodes, by number, that were fused, and in which round, counted from 0; -1 for nodes that are several from the start."""
+
+    kind: str
+    of: tuple[int, ...]
+    round: int
+
+
+@record
+class Round(Record):
+    """One round of fusion: how many nodes there were before and after it, and whether the scheduler reordered loops in it."""
+
+    before: int
+    after: int
+    reorder: bool
+
+
+class VerdictRow(NamedTuple):
+    """What the scheduler answered for a node and several partners: "possible", "fused" or "refused".
+
+    Nodes are numbers, `partners` ranges of them such as "3-66,70". `rule` and `arguments` are places in `rules` and `args`.
+    `shared_bytes` is what both access, None where the scheduler did not ask; `rounds` has a bit for each round, the lowest
+    for the first.
+    """
+
+    first: int
+    verdict: str
+    rule: int
+    arguments: int
+    shared_bytes: int | None
+    rounds: int
+    partners: str
+
+
+@record
+class FinalNode(Record):
+    """A node that is left after fusion: a kernel, a part of one, or a call.
+
+    `number` is its number in the verdicts, `ir` the class of its IR node, `call` what the wrapper calls. `read` and
+    `written` are bytes of memory, `unsized` names what has no known size. Of its elementwise operations, by dtype,
+    `elementwise` are those where a reduction loops over a row, `one_block` those where a block holds the row; `rows` is the
+    number of rows that a reduction reduces, `run` the shortest run of adjacent elements it reads. `template`, `prologue`
+    and `epilogue` are nodes by number; `combo` says that a foreach node is a combo kernel.
+    """
+
+    number: int
+    kind: str
+    read: int
+    written: int
+    ir: str | None = None
+    call: str | None = None
+    combo: bool | None = None
+    template: int | None = None
+    prologue: tuple[int, ...] | None = None
+    epilogue: tuple[int, ...] | None = None
+    unsized: Names | None = None
+    calls: tuple[OperatorCall, ...] | None = None
+    elementwise: Mapping[str, int] | None = None
+    one_block: Mapping[str, int] | None = None
+    rows: int | None = None
+    run: int | None = None
+
+
+#: What the scheduler says of two nodes one of which must run between the other and a node fused with it.
+CYCLE = "will create cycle"
+#: Numbers as (first, last) of those that follow each other.
+Spans = tuple[tuple[int, int], ...]
+
+
+def spans(text: str) -> Spans:
+    """((3, 5), (7, 7)) for "3-5,7"; FieldError for another text."""
+    pairs = (part.partition("-") for part in text.split(","))
+    return tuple((whole(first), whole(last if dash else first)) for first, dash, last in pairs)
+
+
+def whole(text: str) -> int:
+    """The whole number of a text; FieldError for another one, and for more digits than any number of a node has."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise FieldError(f"the number of a node expected, not {text[:20]!r}")
+    return int(text)
+
+
+def _check_places(numbers: Iterable[int], count: int, field: str) -> None:
+    """FieldError for a number that is no place among `count`."""
+    for number in numbers:
+        if not 0 <= number < count:
+            raise FieldError(f"a number from 0 to {count - 1} expected, not {str(number)[:20]}", field)
+
+
+@record
+class Fusion(Record):
+    """What the scheduler considered in one graph, what it fused, and why it refused; see `capture/observe/scheduler_log.py`.
+
+    Scheduler nodes are numbers: places in `names`, and after these in `groups`. `scores` has round, both nodes and the parts
+    named in `score_parts`; `kernels` each kernel's name and nodes; `paths` calls in Inductor, innermost first. `about` has the
+    nodes that a line of the text is about, which the stage adds.
+    """
+
+    of: str
+    names: Names
+    groups: tuple[Group, ...]
+    rounds: tuple[Round, ...]
+    rules: tuple[Rule, ...]
+    args: tuple[Names, ...]
+    pairs: tuple[VerdictRow, ...]
+    score_parts: Names
+    scores: tuple[tuple[Setting, ...], ...]
+    kernels: tuple[tuple[str, tuple[int, ...]], ...]
+    final: tuple[FinalNode, ...]
+    settings: Mapping[str, Setting]
+    made: tuple[MadeBuffer, ...]
+    paths: tuple[tuple[Call, ...], ...]
+    about: tuple[tuple[int, tuple[int, ...]], ...] | None = None
+
+    def _check(self) -> None:
+        """Hold each number of a node, and each place in a table of the record, to what there is."""
+        nodes = len(self.names) + len(self.groups)
+        for number, group in enumerate(self.groups, len(self.names)):
+            _check_places(group.of, number, "groups")
+        for row in self.pairs:
+            _check_places((row.first,), nodes, "pairs")
+            _check_places((row.rule,), len(self.rules), "pairs")
+            _check_places((row.arguments,), len(self.args), "pairs")
+            _check_places((row.rounds.bit_length(),), len(self.rounds) + 1, "pairs")
+            for low, high in spans(row.partners):
+                _check_places((low, high), nodes, "pairs")
+            if self.rules[row.rule].said == CYCLE and self.args[row.arguments]:
+                _check_places((whole(text) for text in self.args[row.arguments][0].split()), nodes, "args")
+        for _, members in (*self.kernels, *(self.about or ())):
+            _check_places(members, nodes, "kernels")
+        for final in self.final:
+            template = () if final.template is None else (final.template,)
+            _check_places((final.number, *template, *(final.prologue or ()), *(final.epilogue or ())), nodes, "final")
+        _check_places((row.path for row in self.made), len(self.paths), "made")
+        if any(len(row) < 3 for row in self.scores):
+            raise FieldError("a round and two nodes expected", "scores")
+
 
 #: A group of more nodes is named by its first and last in a sentence.
 MOST_NAMED = 6

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
 
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.model.syntax import UNREADABLE, parsed, parsed_expression, statements
 from explorer.stages.inductor.library_calls import VIEWS, operator_of
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event, text_lines
 from explorer.stages.cpp.assembly import is_instruction
-from explorer.stages.functions import function_artifact, one_a_function, stated_places
-from explorer.stages.fx_locations import of_whole_graph
-from explorer.stages.iree.locations import links
+from explorer.stages.functions import ExecutableText, MachineFunction, function_artifact, one_a_function, stated_places
+from explorer.stages.fx_locations import links_to_nodes, of_whole_graph
 from explorer.stages.kinds import SETUP, Kinds
 
 _LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\b")
@@ -72,11 +71,13 @@ STAGE = Stage(
     name="iree_assembly",
     title="Assembly · IREE",
     language="asm",
+    event=ExecutableText,
+    artifact=MachineFunction,
     backend="iree",
     render=render,
     gather=one_a_function(bounds, chains),
     per_kernel=True,
     kinds=kinds,
-    link=links(stated_places, ".loc"),
+    link=links_to_nodes(stated_places, ".loc"),
     about="The instructions of a dispatch, as they are in the executable that runs.",
 )

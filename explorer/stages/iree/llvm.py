@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
-from explorer.stages.functions import function_artifact, one_a_function, stated_places
-from explorer.stages.fx_locations import of_whole_graph
-from explorer.stages.iree.locations import links
+from explorer.stages.functions import ExecutableText, MachineFunction, function_artifact, one_a_function, stated_places
+from explorer.stages.fx_locations import links_to_nodes, of_whole_graph
 from explorer.stages.kinds import Kinds, by_rules
 from explorer.stages.triton.llir import LINES
 from explorer.stages.triton.origins import llvm_chains
@@ -43,11 +42,13 @@ STAGE = Stage(
     name="iree_llvm",
     title="LLVM IR · IREE",
     language="llvm",
+    event=ExecutableText,
+    artifact=MachineFunction,
     backend="iree",
     render=render,
     gather=one_a_function(bounds, llvm_chains),
     per_kernel=True,
     kinds=kinds,
-    link=links(stated_places, "llvm !dbg"),
+    link=links_to_nodes(stated_places, "llvm !dbg"),
     about="The function of a dispatch in LLVM IR, after LLVM's optimizer: what one workgroup computes.",
 )

@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import IreeAfterPass, IreePass
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Passes, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.changing_passes import one_row, summary
-from explorer.stages.fx_locations import Places
+from explorer.stages.fx_locations import Places, links_to_nodes
 from explorer.stages.iree import phases
-from explorer.stages.iree.locations import links
+
+
+@record
+class IreePass(Record):
+    """A pass of IREE's that changed the module: `operation` is what it ran on, such as "func.func @main".
+
+    `number` counts from 0 the passes that IREE says changed something. `before` and `after` are the lines of the whole module.
+    `places` has for each line of the difference the places (file, line) that it comes from.
+    """
+
+    number: int
+    name: str
+    options: str
+    operation: str
+    before: int
+    after: int
+    fx_nodes: Names
+    places: tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+
+
+@record
+class IreeAfterPass(Record):
+    """The whole module of IREE's behind a pass, `number` among those that changed something; `before` is its text before it."""
+
+    number: int
+    name: str
+    before: str
+    fx_nodes: Names
+
+
+@record
+class IreePassText(IreePass):
+    """A pass of IREE's, and the difference that it made."""
+
+    text: str
+
+
+@record
+class IreeAfterPassText(IreeAfterPass):
+    """The whole module of IREE's behind a pass, with its locations."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -33,12 +74,14 @@ PASS = Stage(
     name="iree_pass",
     title="Passes · IREE",
     language="diff",
+    event=IreePassText,
+    artifact=IreePass,
     backend="iree",
     render=render,
     rows=one_row(IreePass, "difference"),
     summary=summary,
     passes=Passes("IREE", "iree_after_pass"),
-    link=links(places, "loc"),
+    link=links_to_nodes(places, "loc"),
     why_absent="it was not asked for: options={'passes': True}",
     about="One pass of IREE that changed the module, as the difference of its texts; a value that is only renumbered is none.",
 )
@@ -46,11 +89,13 @@ AFTER_PASS = Stage(
     name="iree_after_pass",
     title="Modules after passes · IREE",
     language="mlir",
+    event=IreeAfterPassText,
+    artifact=IreeAfterPass,
     backend="iree",
     render=render_after,
     rows=one_row(IreeAfterPass, "after"),
     summary=summary,
-    link=links(phases.places, "loc"),
+    link=links_to_nodes(phases.places, "loc"),
     kinds=phases.kinds,
     why_absent="no pass was named: options={'after_passes': ['canonicalize', 'iree-dispatch-creation-*']}",
     about="The whole module behind a pass of IREE that changed it, for the passes that you name.",

@@ -7,12 +7,28 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
+from explorer.model.records import Record, record
+from explorer.model.shared import Names
 from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.stages.fx_locations import Places, of_whole_graph
-from explorer.stages.iree.locations import links
+from explorer.stages.fx_locations import Places, links_to_nodes, of_whole_graph
 from explorer.stages.kinds import Kinds, by_rules, rules
 from explorer.stages.triton.origins import mlir_chains
+
+
+@record
+class IreeModule(Record):
+    """A module of IREE's in one of its dialects; `fx_nodes` are the nodes of the graph it was handed, in their order."""
+
+    fx_nodes: Names
+
+
+@record
+class IreeModuleText(IreeModule):
+    """A module of IREE's in one of its dialects, with its locations."""
+
+    text: str
+
 
 #: What each phase does, by the name that iree-compile has for it, in its order.
 PHASES: tuple[tuple[str, str], ...] = (
@@ -101,10 +117,12 @@ def _stage(phase: str, before: str, title: str, about: str) -> Stage:
         name=stage_name(phase),
         title=title,
         language="mlir",
+        event=IreeModuleText,
+        artifact=IreeModule,
         backend="iree",
         about=about,
         render=partial(render, title=title),
-        link=links(places, "loc"),
+        link=links_to_nodes(places, "loc"),
         kinds=kinds,
         kernels=dispatches if phase == "flow" else no_kernels,
         summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",

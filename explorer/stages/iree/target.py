@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.model.artifacts import IreeForTarget
-from explorer.model.events import IreeForTargetText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
-from explorer.stages.fx_locations import Places
+from explorer.stages.fx_locations import Places, links_to_nodes
 from explorer.stages.iree import assembly, phases
-from explorer.stages.iree.locations import links
+
+
+@record
+class IreeForTarget(Record):
+    """What IREE writes for another target, such as "cuda:sm_80": `form` is what the text is called, such as "PTX"."""
+
+    target: str
+    form: str
+    language: str
+    fx_nodes: Names
+
+
+@record
+class IreeForTargetText(IreeForTarget):
+    """What IREE writes for another target."""
+
+    text: str
+
 
 #: The languages whose instructions follow a .loc.
 WITH_LOC = ("asm", "ptx", "amdgcn")
@@ -39,10 +55,12 @@ STAGE = Stage(
     name="iree_target",
     title="For other targets · IREE",
     language="text",
+    event=IreeForTargetText,
+    artifact=IreeForTarget,
     backend="iree",
     render=render,
     summary=summary,
-    link=links(places, "location"),
+    link=links_to_nodes(places, "location"),
     why_absent="no target was asked for; trace with options={'targets': ['cuda:sm_80', 'vulkan', 'aarch64']}",
     about="What IREE's compiler writes of the same graph for a target that you name, which need not be here; nothing of it ran.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from explorer.model.shared import Nothing, Text
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 
@@ -15,6 +16,8 @@ STAGE = Stage(
     name="iree_vm_module",
     title="VM module · IREE",
     language="text",
+    event=Text,
+    artifact=Nothing,
     backend="iree",
     render=render,
     summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.model.artifacts import Vmfb
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
+
+
+@record
+class FileSection(Record):
+    """A section of a file, and its bytes."""
+
+    name: str
+    bytes: int
+
+
+@record
+class Vmfb(Record):
+    """The file that IREE's runtime loads: its bytes and their SHA-256, its sections, the command that made it, its seconds."""
+
+    rows: tuple[FileSection, ...]
+    bytes: int
+    sha256: str
+    seconds: float
+    command: Names
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -26,6 +45,8 @@ STAGE = Stage(
     name="iree_vmfb",
     title="VMFB · IREE",
     language="text",
+    event=Vmfb,
+    artifact=Vmfb,
     backend="iree",
     render=render,
     summary=summary,

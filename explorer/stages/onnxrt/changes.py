@@ -6,14 +6,37 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from explorer.model.artifacts import ONNX_GRAPHS, ONNXRT_LEVELS, OnnxChanges, OnnxGraph
-from explorer.model.records import typed
-from explorer.model.rows import OnnxChange
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
-from explorer.stages.onnxrt.graph import VALUES, graph_before, lines_of
-from explorer.stages.onnxrt.origins import origins, unchanged
+from explorer.stages.onnxrt.graph import ONNX_GRAPHS, ONNXRT_LEVELS, VALUES, OnnxGraphText, graph_before, lines_of
+from explorer.stages.onnxrt.origins import OnnxGraph, origins, unchanged
+
+
+@record
+class OnnxChange(Record):
+    """A node that a level of ONNX Runtime's optimiser took away or made.
+
+    `change` is "fused" for a node that new ones took the place of, "folded" for one whose value is a constant now, "removed" for
+    one that nothing new took the place of, and "added". `others` names the nodes that do its part now, or of an added one those
+    that it was made of.
+    """
+
+    level: str
+    change: str
+    node: str
+    operator: str
+    others: Names
+
+
+@record
+class OnnxChanges(Record):
+    """What each level of ONNX Runtime's optimiser changed in one graph."""
+
+    rows: tuple[OnnxChange, ...]
+
 
 STAGE_NAME = "onnxrt_changes"
 
@@ -86,8 +109,9 @@ STAGE = Stage(
     name=STAGE_NAME,
     title="Optimizer · ONNX Runtime",
     language="text",
+    artifact=OnnxChanges,
     backend="onnxrt",
-    consumes=ONNX_GRAPHS,
+    consumes=dict.fromkeys(ONNX_GRAPHS, OnnxGraphText),
     gather=gather,
     render=render,
     link=link,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.model.stage import Stage
+from explorer.model.stage import Stage, node_count
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link
-from explorer.stages.fx_graph import node_lines, outer_nodes, render_graph
+from explorer.stages.fx_graph import FxGraph, FxGraphText, node_lines, outer_nodes, render_graph
 from explorer.stages.kinds import Kinds, fx_kinds
 
 #: Where the text goes on with what the graph's inputs and results are.
@@ -38,6 +38,9 @@ STAGE = Stage(
     name="onnx_exported_program",
     title="Exported program · torch.onnx",
     language="fx",
+    event=FxGraphText,
+    artifact=FxGraph,
+    summary=node_count,
     backend="onnxrt",
     render=render_graph("Exported program · torch.onnx"),
     kinds=kinds,

@@ -6,15 +6,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from explorer.model.artifacts import ONNX_GRAPHS, ONNXRT_LEVELS, OnnxGraph
-from explorer.model.records import typed
-from explorer.model.rows import OnnxNode
+from explorer.model.records import record, typed
 from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once
 from explorer.stages import fx_graph
 from explorer.stages.kinds import BLANK, BRACES, CONSTANT, SIGNATURE, Kinds
-from explorer.stages.onnxrt.origins import origins
+from explorer.stages.onnxrt.origins import OnnxGraph, OnnxNode, origins
+
+#: The levels of ONNX Runtime's optimiser, as a trace's options name them: each does what the one before it does too.
+ONNXRT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+#: The stages that are a graph in ONNX, in the order in which they are made.
+ONNX_GRAPHS = ("onnx", "onnx_optimize", *(f"onnxrt_{level}" for level in ONNXRT_LEVELS))
+
+
+@record
+class OnnxGraphText(OnnxGraph):
+    """A graph in ONNX, in ONNX's own syntax."""
+
+    text: str
+
 
 LinkFunction = Callable[[Artifact, TraceData], Iterator[Link]]
 DECLARATIONS = "declarations"
@@ -132,6 +143,8 @@ def _stage(name: str, title: str, about: str, link: LinkFunction, why_absent: st
         name=name,
         title=title,
         language="onnx",
+        event=OnnxGraphText,
+        artifact=OnnxGraph,
         backend="onnxrt",
         about=about,
         render=partial(render, title=title),

@@ -9,8 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import OnnxGraph
-from explorer.model.rows import OnnxNode
+from explorer.model.records import Record, record
+from explorer.model.shared import Names
+
+
+@record
+class OnnxNode(Record):
+    """An input ("placeholder") or a node of an ONNX graph.
+
+    `name` is ONNX's, or where a node has none of its own the value that it computes; `target` the operator, behind the name of
+    its domain: "Gemm", "com.microsoft.FusedGemm". `inputs` names the nodes whose values it uses, `reads` and `writes` the values.
+    `fx_node` is the node of the exported program that the exporter says it is of.
+    """
+
+    name: str
+    op: str
+    target: str
+    inputs: Names
+    reads: Names
+    writes: Names
+    fx_node: str | None = None
+
+
+@record
+class OnnxGraph(Record):
+    """A graph in ONNX: its nodes, behind its inputs, and the names of its constants."""
+
+    nodes: tuple[OnnxNode, ...]
+    constants: Names
 
 
 def origins(before: OnnxGraph, after: OnnxGraph) -> dict[str, tuple[str, ...]]:

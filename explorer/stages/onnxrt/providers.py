@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import OnnxPlacements
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.onnxrt.graph import lines_of
+
+
+@record
+class OnnxPlacement(Record):
+    """The execution provider that a node is for."""
+
+    node: str
+    operator: str
+    provider: str
+
+
+@record
+class OnnxPlacements(Record):
+    """The execution provider of each node."""
+
+    rows: tuple[OnnxPlacement, ...]
+
 
 #: The graphs of whose nodes the engine speaks: nodes are given to providers behind the basic level.
 GRAPHS = ("onnxrt_basic", "onnxrt_disable", "onnx_optimize", "onnx")
@@ -42,6 +58,8 @@ STAGE = Stage(
     name="onnxrt_providers",
     title="Execution providers · ONNX Runtime",
     language="text",
+    event=OnnxPlacements,
+    artifact=OnnxPlacements,
     backend="onnxrt",
     render=render,
     link=link,

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import OpenVinoExecuted
-from explorer.model.records import typed
-from explorer.model.rows import ExecutedLayer
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import KernelPlace, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.kinds import CONSTANT, Kinds
 from explorer.stages.openvino import ir
+
+
+@record
+class ExecutedLayer(Record):
+    """A layer of the graph that OpenVINO executes: its kernel, and the layers of the IR that it comes from, in OpenVINO's names.
+
+    `microseconds` is None where OpenVINO did not measure the layer.
+    """
+
+    order: int
+    layer: str
+    kernel: str
+    name: str
+    original: Names
+    precision: str
+    layouts: str
+    shape: str
+    microseconds: float | None
+
+
+@record
+class OpenVinoExecuted(Record):
+    """The graph that OpenVINO executes of a part, one row a layer."""
+
+    name: str
+    rows: tuple[ExecutedLayer, ...]
+
 
 #: The layers that compute nothing, and their kind.
 NOT_COMPUTING: Mapping[str, str] = {"Input": "inputs", "Const": CONSTANT, "Output": "output"}
@@ -72,6 +98,8 @@ STAGE = Stage(
     name="openvino_executed",
     title="Executed graph · OpenVINO",
     language="text",
+    event=OpenVinoExecuted,
+    artifact=OpenVinoExecuted,
     backend="openvino",
     render=render,
     link=link,

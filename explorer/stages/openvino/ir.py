@@ -7,14 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 
-from explorer.model.events import OpenVinoIrText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.fx_locations import graph_of
 from explorer.stages.kinds import CONSTANT, XML, Kinds
+
+
+@record
+class OpenVinoIr(Record):
+    """The model of a part of a graph, such as "fused_0", as it was handed to OpenVINO's compiler."""
+
+    name: str
+
+
+@record
+class OpenVinoIrText(OpenVinoIr):
+    """The model of a part of a graph, in OpenVINO's XML."""
+
+    text: str
+
 
 _LAYER = re.compile(r'^\s*<layer id="\d+" name="(?P<name>[^"]*)" type="(?P<type>[^"]*)"')
 _END = re.compile(r"^\s*</layer>|^\s*<layer [^>]*/>\s*$")
@@ -85,6 +99,8 @@ STAGE = Stage(
     name="openvino_ir",
     title="OpenVINO IR",
     language="xml",
+    event=OpenVinoIrText,
+    artifact=OpenVinoIr,
     backend="openvino",
     render=render,
     link=link,

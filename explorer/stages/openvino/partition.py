@@ -4,15 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import OpenVinoPartition
-from explorer.model.events import OpenVinoPartitionText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.fx_locations import graph_of
 from explorer.stages.kinds import fx_kinds
+
+
+@record
+class OpenVinoPart(Record):
+    """Operators of a graph by what is to run them: a part that OpenVINO is handed, or those left to PyTorch, and why."""
+
+    part: str
+    engine: str
+    fx_nodes: Names
+    why: str
+
+
+@record
+class OpenVinoOrigin(Record):
+    """A line of a partitioned graph, `part.node` for one in a part, and the FX nodes of the graph before that it stands for."""
+
+    name: str
+    fx_nodes: Names
+
+
+@record
+class OpenVinoPartition(Record):
+    """A graph as OpenVINO's backend partitioned it: what is to run which operators, and the FX nodes that a line stands for."""
+
+    rows: tuple[OpenVinoPart, ...]
+    origins: tuple[OpenVinoOrigin, ...]
+
+
+@record
+class OpenVinoPartitionText(OpenVinoPartition):
+    """A graph as OpenVINO's backend partitioned it, with the graphs of the parts in it."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -45,6 +77,8 @@ STAGE = Stage(
     name="openvino_partition",
     title="Partition · OpenVINO",
     language="python",
+    event=OpenVinoPartitionText,
+    artifact=OpenVinoPartition,
     backend="openvino",
     render=render,
     link=link,

@@ -4,13 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import Bisected
-from explorer.model.records import typed
-from explorer.model.rows import JudgedValue
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import node_lines
+
+
+@record
+class JudgedValue(Record):
+    """A value that a launch wrote, and how a bisection judged it: `equal` is None where it was not compared, `note` says why.
+
+    `launch` is the number of the launch in the call, from 1, and `line` that of the output code. `parameter` is the kernel's name
+    of the value, `node` its FX node, `nodes` those inside the launch that lead to it, and `operations` the scheduler's nodes that
+    write it.
+    """
+
+    launch: int
+    kernel: str
+    frame: str
+    graph: str
+    line: int
+    parameter: str
+    node: str
+    equal: bool | None
+    note: str
+    operations: Names
+    nodes: Names
+
+
+@record
+class Bisected(Record):
+    """What a bisection found: in a sentence, what brings it about, and every value that it judged.
+
+    `first` is the number of the first launch that is off, 0 where none is.
+    """
+
+    summary: str
+    cause: str
+    first: int
+    rows: tuple[JudgedValue, ...]
+
 
 #: How a line of the bisection is known to be of a line elsewhere.
 BY_NAME = "bisection"
@@ -65,6 +100,8 @@ STAGE = Stage(
     name="bisection",
     title="Bisection",
     language="text",
+    event=Bisected,
+    artifact=Bisected,
     render=render,
     link=link,
     kinds=kinds,

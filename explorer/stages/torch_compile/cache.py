@@ -4,12 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import CacheLookup, CacheLookups
-from explorer.model.records import keys_of, typed
+from explorer.model.records import Record, keys_of, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.gathering import data_as, one_table
+
+
+@record
+class CacheLookup(Record):
+    """A lookup in a cache of graphs, kernels, configs or artifacts: "hit", "miss" or "bypass", and why.
+
+    `graph` or `kernel` says what was looked up, both "" for a whole frame. `seconds_saved` is what a hit saved. `nearest` is
+    the key before it that is most like one that missed, and `differs` what they have otherwise. `parts` are the parts of the
+    key as `cache_keys.KeyParts`: all of them, or those that are others than in the key `relative_to`.
+    """
+
+    cache: str
+    state: str
+    graph: str
+    key: str
+    kernel: str
+    reason: str
+    seconds_saved: float | None
+    nearest: str | None = None
+    differs: tuple[str, ...] | None = None
+    parts: Mapping[str, str] | None = None
+    relative_to: str | None = None
+
+
+@record
+class CacheLookups(Record):
+    """The lookups in caches of one frame."""
+
+    rows: tuple[CacheLookup, ...]
+
 
 #: The cache of what `standalone_compile` gives and the program itself saves and loads.
 ARTIFACT = "standalone artifact"
@@ -94,6 +123,8 @@ STAGE = Stage(
     name="cache",
     title="Caches",
     language="text",
+    event=CacheLookup,
+    artifact=CacheLookups,
     render=render,
     rows=rows,
     columns=(*COLUMNS, "not_seen"),

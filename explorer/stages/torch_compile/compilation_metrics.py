@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from explorer.model.artifacts import AllMetrics, CompilationMetrics
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
 from explorer.stages.gathering import data_as, one_table
+
+
+@record
+class CompilationMetrics(Record):
+    """What torch counted of a compile: `of` a "forward" or "backward", by torch's own names."""
+
+    of: str
+    figures: Mapping[str, Plain]  # torch's CompilationMetrics, of which each version has others
+
+
+@record
+class AllMetrics(Record):
+    """What torch counted of the compiles of one frame."""
+
+    rows: tuple[CompilationMetrics, ...]
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -37,6 +51,8 @@ STAGE = Stage(
     name="compilation_metrics",
     title="Compile metrics",
     language="text",
+    event=CompilationMetrics,
+    artifact=AllMetrics,
     render=render,
     gather=one_table(data_as(CompilationMetrics), AllMetrics),
     rows=rows,

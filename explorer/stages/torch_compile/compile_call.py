@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from explorer.model.artifacts import CompileCall
-from explorer.model.records import changed, keys_of, typed
+from explorer.model.records import Record, changed, keys_of, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
+
+
+@record
+class CompileCall(Record):
+    """The torch.compile call that a frame came from, and the line that called the function.
+
+    `options` are Inductor's, as Python writes their values; `dynamic` is None where it was not given. `cell` and `called_cell`
+    name the cells of a notebook that the files stand for, such as "In[5]".
+    """
+
+    file: str
+    line: int
+    code: str
+    backend: str
+    options: Mapping[str, str]
+    called_file: str
+    called_line: int
+    called_code: str
+    dynamic: bool | None = None
+    cell: str | None = None
+    called_cell: str | None = None
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -46,6 +66,8 @@ STAGE = Stage(
     name="compile_call",
     title="torch.compile call",
     language="text",
+    event=CompileCall,
+    artifact=CompileCall,
     render=render,
     rows=rows,
     columns=tuple(key for key in keys_of(CompileCall) if not key.endswith("cell")),

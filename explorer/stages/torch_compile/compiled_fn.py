@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.model.artifacts import Source
 from explorer.model.records import typed
-from explorer.model.stage import Stage
+from explorer.model.shared import Source
+from explorer.model.stage import Stage, node_count
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Link
-from explorer.stages.fx_graph import link_files, node_lines, outer_nodes, render_graph
+from explorer.stages.fx_graph import FxGraph, FxGraphText, link_files, node_lines, outer_nodes, render_graph
 from explorer.stages.kinds import fx_kinds
 
 #: How it is known: the node has the name of one in the graph that the backend was handed, and of what it was made.
@@ -53,6 +53,9 @@ STAGE = Stage(
     name="compiled_fn",
     title="Graph of your backend",
     language="fx",
+    event=FxGraphText,
+    artifact=FxGraph,
+    summary=node_count,
     render=render_graph("Graph of your backend"),
     kinds=fx_kinds,
     link=link,

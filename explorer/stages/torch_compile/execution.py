@@ -5,12 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import ExecutedPart, Execution
-from explorer.model.events import CudaGraphDecision
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import data_as, one_table
+from explorer.stages.inductor.cuda_graph import CudaGraphDecision
+
+
+@record
+class ExecutedPart(Record):
+    """What ran a part of a graph: an engine, or PyTorch in its place, and why; `calls` is how often it did while recorded.
+
+    `device` is the engine's own name for where it ran, and `what` the part: the whole graph, or its operators.
+    """
+
+    graph: str
+    engine: str
+    device: str
+    what: str
+    calls: int
+    why: str
+
+
+@record
+class Execution(Record):
+    """What ran the graphs of one frame."""
+
+    rows: tuple[ExecutedPart, ...]
+
 
 #: The decisions on CUDA graphs, of which one says why PyTorch ran a graph.
 CUDA_GRAPH, SKIPPED = "cuda_graph", "skipped"
@@ -53,10 +75,12 @@ STAGE = Stage(
     name="execution",
     title="Execution",
     language="text",
+    event=ExecutedPart,
+    artifact=Execution,
     render=render,
     summary=summary,
     why_absent="what Inductor compiled is what ran; another backend has a row for each graph that explorer.trace sees run",
-    consumes=(CUDA_GRAPH,),
+    consumes={CUDA_GRAPH: CudaGraphDecision},
     gather=gather,
     about="Which part of each graph the compiler's own engine ran, and which part PyTorch ran in its place, and why.",
 )

@@ -5,12 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import Phase, Phases
-from explorer.model.events import PhaseMark
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import by_frame, table_event
+
+
+@record
+class Phase(Record):
+    """A phase that the compiler timed, in seconds since the recording began and of its own; None where it did not end."""
+
+    name: str
+    function: str
+    graph: str
+    start: float
+    seconds: float | None
+    depth: int
+
+
+@record
+class Phases(Record):
+    """The phases of one compile, by their start."""
+
+    rows: tuple[Phase, ...]
+
+
+@record
+class PhaseMark(Record):
+    """A phase that the compiler times begins ("B") or ends ("E"), at the event's time."""
+
+    name: str
+    at: str
+    function: str
 
 
 def intervals(events: Iterable[Event]) -> Iterator[Phase]:
@@ -69,6 +95,8 @@ STAGE = Stage(
     name="phase",
     title="Compiler phases",
     language="text",
+    event=PhaseMark,
+    artifact=Phases,
     render=render,
     gather=gather,
     about="What the compiler spent its time on, by its own clock: Dynamo, AOTAutograd, passes, lowering, code generation.",

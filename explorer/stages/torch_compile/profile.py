@@ -4,13 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import Profile
-from explorer.model.records import typed
-from explorer.model.rows import ProfiledPart
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.fx_graph import node_lines
+
+
+@record
+class ProfiledPart(Record):
+    """A kernel, a library call or something else of a profile, with the seconds of all of its launches.
+
+    `kind` is "kernel", "library call" or "not joined", and `why` says why something was not joined. `name` is the kernel, or the
+    scheduler's node of a call, `nodes` the FX nodes that it computes, `events` the profile's names for it. `runs` counts the
+    runs of the graph, `each` has the seconds of every launch of one run, added up over the runs, where all runs have as many.
+    `idle` are the seconds that the device did nothing before these launches since the one before in the same run; None where
+    the profile has no times.
+    """
+
+    frame: str
+    graph: str
+    name: str
+    kind: str
+    nodes: Names
+    events: Names
+    launches: int
+    seconds: float
+    runs: int
+    each: tuple[float, ...]
+    idle: float | None
+    why: str
+
+
+@record
+class Profile(Record):
+    """What runs of the compiled code took, by a profile that was read in: `seconds` are the sum of all rows.
+
+    `source` is what recorded it, `device` where it ran. `of` is "device" for the times of a GPU's kernels, "CPU" for those of
+    the CPU, of which each row has what is not in another row.
+    """
+
+    source: str
+    device: str
+    of: str
+    seconds: float
+    rows: tuple[ProfiledPart, ...]
+
 
 #: The kinds of rows, and how a line of the profile is known to be of a line elsewhere.
 KERNEL, CALL, UNJOINED = "kernel", "library call", "not joined"
@@ -69,6 +109,8 @@ STAGE = Stage(
     name="profile",
     title="Profile",
     language="text",
+    event=Profile,
+    artifact=Profile,
     render=render,
     link=link,
     kinds=kinds,

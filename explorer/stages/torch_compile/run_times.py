@@ -5,11 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from explorer.model.artifacts import RunTimes
-from explorer.model.records import typed
-from explorer.model.rows import CallTime, ExchangeTime
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
+
+
+@record
+class CallTime(Record):
+    """A call of a compiled frame in a profile, or its backward: `seconds` from its begin to its end, as the CPU sees it.
+
+    `frame` is "" where it is not clear which one it is. `outer` is False for a call inside another one, whose seconds are part
+    of that one's. `device` are the seconds in which a GPU did what the call launched; None where the profile is of the CPU.
+    """
+
+    frame: str
+    backward: bool
+    outer: bool
+    seconds: float
+    device: float | None
+
+
+@record
+class ExchangeTime(Record):
+    """A collective that a compiled frame ran, once: `node` is that of the graph `artifact`, "" where it is not clear.
+
+    `run` counts the calls of its frame. `seconds` are those of its kernel on a GPU, which waits there for the other ranks; on
+    the CPU those in which the call waited for it. None where it is not known. `overlapped` are those of a GPU's in which
+    another kernel ran; None on the CPU.
+    """
+
+    artifact: str
+    node: str
+    operator: str
+    run: int
+    seconds: float | None
+    overlapped: float | None
+
+
+@record
+class RunTimes(Record):
+    """The calls of compiled frames in a profile, and the collectives that they ran, both in the order of time.
+
+    `source` is what recorded it.
+    """
+
+    source: str
+    calls: tuple[CallTime, ...]
+    exchanges: tuple[ExchangeTime, ...]
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -63,6 +105,8 @@ STAGE = Stage(
     name="run_times",
     title="Run times",
     language="text",
+    event=RunTimes,
+    artifact=RunTimes,
     render=render,
     kinds=kinds,
     summary=summary,

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import ChangedSetting, ChangedSettings
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import counted, data_as, one_table
+
+
+@record
+class ChangedSetting(Record):
+    """A setting of dynamo, inductor or functorch that is not at its default, values as Python writes them.
+
+    Of another compiler, such as "openvino", it is a property that the compiler was handed.
+    """
+
+    of: str
+    name: str
+    value: str
+    default: str
+    set_by: str
+
+
+@record
+class ChangedSettings(Record):
+    """The settings of one compile that were not at their defaults."""
+
+    rows: tuple[ChangedSetting, ...]
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -24,6 +44,8 @@ STAGE = Stage(
     name="setting",
     title="Settings",
     language="text",
+    event=ChangedSetting,
+    artifact=ChangedSettings,
     render=render,
     summary=counted("setting"),
     gather=one_table(data_as(ChangedSetting), ChangedSettings),

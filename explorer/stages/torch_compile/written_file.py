@@ -5,13 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import WrittenFiles
-from explorer.model.events import FoundFiles
-from explorer.model.records import typed
-from explorer.model.rows import WrittenFile
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import by_frame, counted, table_event
+
+
+@record
+class WrittenFile(Record):
+    """A file that Inductor or triton wrote: `bytes` is its size, None where it is gone."""
+
+    by: str
+    path: str
+    kind: str
+    bytes: int | None
+
+
+@record
+class WrittenFiles(Record):
+    """The files that were written for one frame, each once."""
+
+    rows: tuple[WrittenFile, ...]
+
+
+@record
+class FoundFiles(Record):
+    """Files that were written or found at once."""
+
+    files: tuple[WrittenFile, ...]
+
 
 #: The cache folder of a compile for an absent GPU: `absent.retarget` gives each a random name, and removes it afterwards.
 _REMOVED = re.compile(r"^.*[/\\]explorer-absent-\w+(?=[/\\])")
@@ -42,6 +64,8 @@ STAGE = Stage(
     name="written_file",
     title="Files written",
     language="text",
+    event=FoundFiles,
+    artifact=WrittenFiles,
     render=render,
     summary=counted("file"),
     gather=gather,

@@ -7,6 +7,7 @@ from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import instruction_kinds
 from explorer.stages.triton import origins
 from explorer.stages.triton.instruction_mix import amdgcn_mix
+from explorer.stages.triton.origins import KernelForm, KernelFormText
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -18,6 +19,8 @@ STAGE = Stage(
     name="amdgcn",
     title="AMDGCN",
     language="amdgcn",
+    event=KernelFormText,
+    artifact=KernelForm,
     render=render,
     per_kernel=True,
     kinds=instruction_kinds,

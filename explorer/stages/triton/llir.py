@@ -6,6 +6,7 @@ from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import by_rules, rules
 from explorer.stages.triton import origins
+from explorer.stages.triton.origins import KernelForm, KernelFormText
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -34,6 +35,8 @@ STAGE = Stage(
     name="llir",
     title="LLVM IR",
     language="llvm",
+    event=KernelFormText,
+    artifact=KernelForm,
     render=render,
     per_kernel=True,
     kinds=kinds,

@@ -10,9 +10,8 @@ from functools import cache
 from posixpath import basename
 from typing import NamedTuple, Protocol
 
-from explorer.model.artifacts import KernelForm
-from explorer.model.events import KernelFormText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Config, Occupancy, Place, Setting
 from explorer.model.stage import text_artifact
 from explorer.model.syntax import IR_VALUE
 from explorer.model.trace_data import TraceData
@@ -32,6 +31,90 @@ from explorer.stages.triton.numbers import (
     python_numbers,
 )
 from explorer.stages.triton.packed import misplaced
+
+
+@record
+class Launch(Record):
+    """One launch of a Triton kernel: by the wrapper, or `times` times by the program itself, from `place`.
+
+    `line` is that of the wrapper, 0 without one. Parts of the grid are numbers where they are known, else their expressions.
+    """
+
+    line: int
+    arguments: Mapping[str, Setting]
+    grid: tuple[int | str, ...]
+    times: int | None = None
+    place: Place | None = None
+
+
+#: The stages of the forms of a Triton kernel.
+FORMS = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
+
+
+@record
+class KernelMetadata(Record):
+    """What triton's metadata and the binary say of a kernel.
+
+    `shared` is bytes a block, `registers` a thread; `stack`, `spill_stores` and `spill_loads` are bytes a thread;
+    `tmem_size` and `global_scratch_size` bytes. The registers that are spilled are counted on AMD only.
+    """
+
+    num_warps: int | None = None
+    num_ctas: int | None = None
+    num_stages: int | None = None
+    shared: int | None = None
+    tmem_size: int | None = None
+    global_scratch_size: int | None = None
+    maxnreg: int | None = None
+    enable_fp_fusion: bool | None = None
+    launch_pdl: bool | None = None
+    launch_cooperative_grid: bool | None = None
+    waves_per_eu: int | None = None
+    matrix_instr_nonkdim: int | None = None
+    kpack: int | None = None
+    registers: int | None = None
+    accumulation_registers: int | None = None
+    scalar_registers: int | None = None
+    spilled_registers: int | None = None
+    spilled_scalar_registers: int | None = None
+    stack: int | None = None
+    spill_stores: int | None = None
+    spill_loads: int | None = None
+    occupancy: Occupancy | None = None
+
+
+@record
+class KernelForm(Record):
+    """One form of a Triton kernel on its way to machine code.
+
+    `file` and `first_line` say where its source's lines are in the text's locations. `config` is the one of `candidates` that
+    was compiled and `chosen` why; `measured` has those that the attached GPU timed, with `ms`. `launched` where it is the
+    form of a launch on that GPU. `stage_seconds` is what the compiler took for it. `ptx_lines` has for each instruction of
+    SASS the line of the PTX it was assembled from, `mix` counts its instructions by class, which the stage adds.
+    """
+
+    name: str
+    file: str
+    first_line: int
+    target: str
+    config: Config
+    candidates: tuple[Config, ...]
+    chosen: str
+    metadata: KernelMetadata
+    launches: tuple[Launch, ...]
+    stage_seconds: float | None
+    measured: tuple[Config, ...] | None = None
+    launched: bool | None = None
+    ptx_lines: tuple[int, ...] | None = None
+    mix: Mapping[str, int] | None = None
+
+
+@record
+class KernelFormText(KernelForm):
+    """One form of a Triton kernel, such as its PTX."""
+
+    text: str
+
 
 #: Where a line comes from: (file, line) innermost first, followed by what it was inlined into.
 Chain = tuple[tuple[str, int], ...]

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from posixpath import basename
 
-from explorer.model.artifacts import KernelForm
-from explorer.model.events import event_data
 from explorer.model.records import typed
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
@@ -17,6 +15,7 @@ from explorer.stages.triton import origins
 from explorer.stages.triton.instruction_mix import sass_mix
 from explorer.stages.triton.instructions import SASS_INSTRUCTION
 from explorer.stages.triton.numbers import sass_numbers
+from explorer.stages.triton.origins import KernelForm, KernelFormText
 
 #: How an instruction's line of the PTX is known, and the kernel's line that the PTX states there.
 ASSEMBLED, ASSEMBLED_LOC = "ptxas line table", "ptx .loc, by ptxas line table"
@@ -35,7 +34,7 @@ def event_of(ptx: Event | Artifact, text: str, ptx_lines: Sequence[int] = (), pa
     `ptx_lines` has for each instruction the line of the PTX that it was assembled from; () where that is not known.
     """
     facts = {**ptx.data, "text": text, "stage_seconds": None, "ptx_lines": ptx_lines}
-    return Event("sass", ptx.time, ptx.frame, ptx.graph, event_data("sass", facts), ptx.path if path is None else path)
+    return Event("sass", ptx.time, ptx.frame, ptx.graph, typed(KernelFormText, facts), ptx.path if path is None else path)
 
 
 def chains(text: str) -> Iterator[tuple[int, origins.Chain]]:
@@ -134,6 +133,8 @@ STAGE = Stage(
     name="sass",
     title="SASS",
     language="sass",
+    event=KernelFormText,
+    artifact=KernelForm,
     render=render,
     per_kernel=True,
     kinds=kinds,

@@ -6,6 +6,7 @@ from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import mlir_kinds
 from explorer.stages.triton import origins
+from explorer.stages.triton.origins import KernelForm, KernelFormText
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -17,6 +18,8 @@ STAGE = Stage(
     name="ttgir",
     title="TritonGPU IR",
     language="mlir",
+    event=KernelFormText,
+    artifact=KernelForm,
     render=render,
     per_kernel=True,
     kinds=mlir_kinds,

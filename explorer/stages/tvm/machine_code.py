@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from explorer.model.artifacts import MachineFunction
-from explorer.model.records import typed
-from explorer.model.rows import Names
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Event
-from explorer.stages.functions import function_artifact, one_a_function, stated_places
+from explorer.stages.functions import ExecutableText, MachineFunction, function_artifact, one_a_function, stated_places
 from explorer.stages.fx_locations import FX_GRAPH, links_to_nodes
 from explorer.stages.iree import assembly, llvm
 from explorer.stages.kinds import Kinds, by_rules, rules
@@ -29,10 +26,6 @@ def of_graph(chains: Chains) -> Chains:
     for number, chain in chains:
         if places := tuple((FX_GRAPH, line) for _, line in chain if line):
             yield number, places
-
-
-def _fx_nodes(artifact: Artifact) -> Names:
-    return typed(MachineFunction, artifact.data).fx_nodes
 
 
 def render(event: Event, id: str, *, what: str, language: str) -> Artifact:
@@ -54,24 +47,28 @@ LLVM = Stage(
     name="tvm_llvm",
     title="LLVM IR · TVM",
     language="llvm",
+    event=ExecutableText,
+    artifact=MachineFunction,
     backend="tvm",
     render=partial(render, what="LLVM IR", language="llvm"),
     gather=one_a_function(llvm.bounds, lambda text: of_graph(llvm_chains(text))),
     per_kernel=True,
     kinds=llvm_kinds,
-    link=links_to_nodes(stated_places, _fx_nodes, "llvm !dbg"),
+    link=links_to_nodes(stated_places, "llvm !dbg"),
     about="A function in LLVM IR, after LLVM's optimizer; TVM's function that checks its arguments and calls it is left out.",
 )
 ASSEMBLY = Stage(
     name="tvm_assembly",
     title="Assembly · TVM",
     language="asm",
+    event=ExecutableText,
+    artifact=MachineFunction,
     backend="tvm",
     render=partial(render, what="Assembly", language="asm"),
     gather=one_a_function(assembly.bounds, lambda text: of_graph(assembly.chains(text))),
     per_kernel=True,
     kinds=assembly_kinds,
-    link=links_to_nodes(stated_places, _fx_nodes, ".loc"),
+    link=links_to_nodes(stated_places, ".loc"),
     about="The instructions of a function, as the virtual machine calls them.",
 )
 STAGES = (LLVM, ASSEMBLY)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
+from explorer.model.shared import Nothing, Text
 from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import Kinds, by_rules, rules
@@ -54,6 +55,8 @@ def _stage(name: str, before: str, title: str, about: str) -> Stage:
         name=name,
         title=title,
         language="python",
+        event=Text,
+        artifact=Nothing,
         backend="tvm",
         about=about,
         render=partial(render, title=title),

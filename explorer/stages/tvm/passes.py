@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import TvmAfterPass, TvmPass
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Passes, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.tvm import modules
 from explorer.stages.tvm.notes import link_notes
+
+
+@record
+class TvmPass(Record):
+    """A pass of TVM's that changed functions: of Relax, of TIR, or of both, which is its `level`.
+
+    `number` counts all passes from 0. `before` and `after` are the lines of the functions that it changed.
+    """
+
+    number: int
+    name: str
+    level: str
+    functions: Names
+    before: int
+    after: int
+    seconds: float
+
+
+@record
+class TvmAfterPass(Record):
+    """All functions of TVM's module behind a pass, `number` among all; `before` is their text before it."""
+
+    number: int
+    name: str
+    before: str
+
+
+@record
+class TvmPassText(TvmPass):
+    """A pass of TVM's, and the difference of the texts of the functions that it changed."""
+
+    text: str
+
+
+@record
+class TvmAfterPassText(TvmAfterPass):
+    """All functions of TVM's module behind a pass, as TVMScript."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -27,6 +66,8 @@ PASS = Stage(
     name="tvm_pass",
     title="Passes · TVM",
     language="diff",
+    event=TvmPassText,
+    artifact=TvmPass,
     backend="tvm",
     render=render,
     rows=one_row(TvmPass, "difference"),
@@ -40,6 +81,8 @@ AFTER_PASS = Stage(
     name="tvm_after_pass",
     title="Functions after passes · TVM",
     language="python",
+    event=TvmAfterPassText,
+    artifact=TvmAfterPass,
     backend="tvm",
     render=render_after,
     rows=one_row(TvmAfterPass, "after"),

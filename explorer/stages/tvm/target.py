@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.model.artifacts import TvmForTarget
-from explorer.model.events import TvmForTargetText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.iree import assembly
 from explorer.stages.tvm.notes import links_to
+
+
+@record
+class TvmForTarget(Record):
+    """What TVM writes for another target: `form` is what the text is called.
+
+    `nodes` has the FX nodes of each line of the module that was compiled; the locations of assembly name these lines.
+    """
+
+    target: str
+    form: str
+    language: str
+    nodes: tuple[tuple[int, Names], ...]
+
+
+@record
+class TvmForTargetText(TvmForTarget):
+    """What TVM writes for another target."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -39,6 +58,8 @@ STAGE = Stage(
     name="tvm_target",
     title="For other targets · TVM",
     language="text",
+    event=TvmForTargetText,
+    artifact=TvmForTarget,
     backend="tvm",
     render=render,
     summary=summary,

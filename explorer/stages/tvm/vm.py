@@ -5,13 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from explorer.model.artifacts import TvmVm
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.kinds import Kinds, by_rules, rules
 from explorer.stages.tvm.notes import links_to
+
+
+@record
+class TvmVm(Record):
+    """The code of TVM's virtual machine: each TIR function that it calls, in order, with the FX nodes that the call is of."""
+
+    calls: tuple[tuple[str, Names], ...]
+
+
+@record
+class TvmVmText(TvmVm):
+    """The code of TVM's virtual machine."""
+
+    text: str
+
 
 _CALL = re.compile(r"^  call\s+(\S+)")
 
@@ -49,6 +64,8 @@ STAGE = Stage(
     name="tvm_vm",
     title="VM code · TVM",
     language="text",
+    event=TvmVmText,
+    artifact=TvmVm,
     backend="tvm",
     render=render,
     link=link,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from explorer.model.shared import Nothing, Text
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
@@ -58,6 +59,8 @@ STAGE = Stage(
     name="xla_buffers",
     title="Buffer assignment · XLA",
     language="text",
+    event=Text,
+    artifact=Nothing,
     backend="xla",
     render=render,
     rows=rows,

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from explorer.model.artifacts import XlaCost
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Plain
+
+
+@record
+class XlaFigure(Record):
+    """One of XLA's figures of a module, such as "flops", and its value."""
+
+    figure: str
+    value: float
+
+
+@record
+class XlaCost(Record):
+    """XLA's figures of a module: operations that it estimates, and bytes."""
+
+    rows: tuple[XlaFigure, ...]
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -34,6 +48,8 @@ STAGE = Stage(
     name="xla_cost",
     title="Cost analysis · XLA",
     language="text",
+    event=XlaCost,
+    artifact=XlaCost,
     backend="xla",
     render=render,
     rows=rows,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from explorer.model.events import Text, XlaKernelText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
+from explorer.model.shared import Text
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import FUSED, Artifact, Event, Link, text_lines
@@ -21,6 +21,21 @@ from explorer.stages.iree import llvm
 from explorer.stages.kinds import SETUP, Kinds, by_rules
 from explorer.stages.triton.llir import LINES
 from explorer.stages.xla import hlo
+
+
+@record
+class XlaKernel(Record):
+    """A kernel that XLA compiled, by the name of its instruction in the optimised HLO."""
+
+    name: str
+
+
+@record
+class XlaKernelText(XlaKernel):
+    """A kernel of XLA's: its LLVM IR, or its assembly when it was cut out of a listing."""
+
+    text: str
+
 
 #: The head of a function in objdump's listing, and a relocation, which it writes under an instruction.
 _FUNCTION = re.compile(r"^(?:[0-9a-f]+ )?<(?P<name>[^>+]+)>:$")
@@ -91,6 +106,8 @@ LLVM = Stage(
     name="xla_llvm",
     title="LLVM IR · XLA",
     language="llvm",
+    event=XlaKernelText,
+    artifact=XlaKernel,
     backend="xla",
     render=partial(render, what="LLVM IR", language="llvm"),
     gather=llvm_kernels,
@@ -105,6 +122,8 @@ ASSEMBLY = Stage(
     name="xla_assembly",
     title="Assembly · XLA",
     language="asm",
+    event=Text,
+    artifact=XlaKernel,
     backend="xla",
     render=partial(render, what="Assembly", language="asm"),
     gather=assembly_kernels,

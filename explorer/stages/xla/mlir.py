@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from functools import partial
 
-from explorer.model.artifacts import XlaModule
-from explorer.model.records import typed
-from explorer.model.rows import Names
+from explorer.model.records import Record, record
+from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.fx_locations import Places, links_to_nodes, of_whole_graph
 from explorer.stages.kinds import Kinds, by_rules, rules
 from explorer.stages.triton.origins import mlir_chains
+
+
+@record
+class XlaModule(Record):
+    """A graph in MLIR on its way to XLA; `fx_nodes` are its FX nodes, in the order in which locations count them."""
+
+    fx_nodes: Names
+
+
+@record
+class XlaModuleText(XlaModule):
+    """A graph in MLIR on its way to XLA, with its locations."""
+
+    text: str
+
 
 MLIR = rules(
     blank=r"^\s*$",
@@ -27,10 +41,6 @@ MLIR = rules(
 def places(artifact: Artifact) -> Places:
     """The locations that each line states, through the table of #loc aliases."""
     return mlir_chains(artifact.text)
-
-
-def _fx_nodes(artifact: Artifact) -> Names:
-    return typed(XlaModule, artifact.data).fx_nodes
 
 
 def kinds(artifact: Artifact) -> Kinds:
@@ -50,10 +60,12 @@ def _stage(name: str, before: str, title: str, about: str) -> Stage:
         name=name,
         title=title,
         language="mlir",
+        event=XlaModuleText,
+        artifact=XlaModule,
         backend="xla",
         about=about,
         render=partial(render, title=title),
-        link=links_to_nodes(places, _fx_nodes, "loc"),
+        link=links_to_nodes(places, "loc"),
         kinds=kinds,
         made_from=(before,) if before else (),
         summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",

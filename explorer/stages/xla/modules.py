@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from explorer.model.shared import Nothing, Text
 from explorer.model.stage import KernelPlace, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.xla import hlo
@@ -32,6 +33,8 @@ BEFORE = Stage(
     name="xla_before",
     title="HLO before passes · XLA",
     language="hlo",
+    event=Text,
+    artifact=Nothing,
     backend="xla",
     render=partial(render, title="HLO before passes · XLA"),
     link=hlo.link,
@@ -43,6 +46,8 @@ OPTIMIZED = Stage(
     name="xla_optimized",
     title="Optimised HLO · XLA",
     language="hlo",
+    event=Text,
+    artifact=Nothing,
     backend="xla",
     render=partial(render, title="Optimised HLO · XLA"),
     link=hlo.link,

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import XlaPass
-from explorer.model.events import XlaPassText
-from explorer.model.records import typed
+from explorer.model.records import Record, record, typed
 from explorer.model.stage import Passes, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.changing_passes import one_row, summary
 from explorer.stages.xla import hlo
+
+
+@record
+class XlaPass(Record):
+    """A pass of XLA's that changed the module, in one of XLA's pipelines.
+
+    `number` is XLA's own, in order. `before` and `after` are the lines of the module.
+    """
+
+    number: int
+    pipeline: str
+    name: str
+    before: int
+    after: int
+
+
+@record
+class XlaPassText(XlaPass):
+    """A pass of XLA's, and the difference of the module's texts."""
+
+    text: str
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -21,6 +40,8 @@ STAGE = Stage(
     name="xla_pass",
     title="Passes · XLA",
     language="diff",
+    event=XlaPassText,
+    artifact=XlaPass,
     backend="xla",
     render=render,
     rows=one_row(XlaPass, "difference"),

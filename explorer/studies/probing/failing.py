@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explorer.model.artifacts import Guard
-from explorer.model.events import GuardTree, Text
 from explorer.model.records import typed
-from explorer.model.unread import read
+from explorer.model.shared import Text
 from explorer.model.values import Event
-from explorer.stages.dynamo.guards import guard_rows, with_origins
+from explorer.stages.dynamo.guards import Guard, GuardTree, guard_rows, with_origins
 from explorer.stages.dynamo.recompile import reasons
+from explorer.stages.unread import read
 
 #: How Dynamo writes a local variable in a reason: L['x'] is x there.
 _LOCAL = re.compile(r"\bL\[\s*['\"](.*?)['\"]\s*\]")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from explorer.analysis.questions.cells import place
 from explorer.capture.observe.recompiles import recompile_limits
 from explorer.lab.live.outcome import on_copies
-from explorer.model.artifacts import Guard
 from explorer.model.values import Plain
 from explorer.process.progress import progress
+from explorer.stages.dynamo.guards import Guard
 from explorer.stages.fx_graph import short
 from explorer.studies.probing.changes import CodeChanges, code_changes
 from explorer.studies.probing.failing import FailedGuard

@@ -16,11 +16,11 @@ from explorer.capture.observe.patch import ON_PURPOSE
 from explorer.capture.observe.recompiles import CallsOfDynamo, CompileAttempt, SizesSeen, calls_of_dynamo, limits_kept
 from explorer.capture.observe.torch_logs import torch_logs_kept_from_terminal
 from explorer.lab.live.outcome import on_copies
-from explorer.model.events import SourceText
 from explorer.model.records import typed
 from explorer.model.values import Event, Plain
 from explorer.process.garbage import full_collections_paused
 from explorer.stages import STAGES
+from explorer.stages.dynamo.source import SourceText
 from explorer.stages.fx_graph import short
 from explorer.stages.replay import names_of
 from explorer.studies.probing.failing import FailedGuard, failed_guards

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.model.artifacts import CompileCall
-from explorer.model.events import GraphBreakText, SourceText
 from explorer.model.records import Record, changed, typed
 from explorer.model.values import Event
 from explorer.process.notebook import cell_of
 from explorer.stages.dynamo import graph_break
+from explorer.stages.dynamo.graph_break import GraphBreakText
+from explorer.stages.dynamo.source import SourceText
+from explorer.stages.torch_compile.compile_call import CompileCall
 
 
 def with_cells(events: Sequence[Event]) -> tuple[Event, ...]:

@@ -28,9 +28,9 @@ from explorer.lab.live.kernel import LiveKernel
 from explorer.lab.live.kernel_call import KernelCall, copies
 from explorer.lab.live.ladder_events import events_of, kernel_source, without_backend, without_sass
 from explorer.lab.live.launching import Launching
-from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
 from explorer.reference.gpus.figures import Target
+from explorer.stages.records import event_data
 from explorer.stages.replay import replay
 from explorer.tracing.recording.cells import with_cells
 from explorer.tracing.recording.trace import trace

@@ -14,13 +14,13 @@ from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.errors import BusyError, InputError, require_installed
 from explorer.model.stage import Stage
-from explorer.model.unread import read
 from explorer.model.values import Event, Failure, Plain
 from explorer.process.progress import progress
 from explorer.process.ranks import count_started_processes
 from explorer.reference.gpus.figures import Target
 from explorer.stages import STAGES
 from explorer.stages.replay import names_of
+from explorer.stages.unread import read
 from explorer.tracing.recording.arguments import absent_target, check_stages
 from explorer.tracing.recording.compile_failures import note_failures, with_error_of_rank
 from explorer.tracing.recording.finish import finished

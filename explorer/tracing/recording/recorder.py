@@ -27,11 +27,12 @@ from explorer.capture.observe.probes import PROBES
 from explorer.capture.observe.wishes import Changes
 from explorer.errors import BusyError
 from explorer.model.context import Context
-from explorer.model.events import CompileError, event_data
+from explorer.model.events import CompileError
 from explorer.model.stage import Facts, Stage, Unmade, Watch, watch_nothing
-from explorer.model.unread import UnreadFacts
 from explorer.model.values import Call, Event, Failure
+from explorer.stages.records import event_data
 from explorer.stages.replay import renumber
+from explorer.stages.unread import UnreadFacts
 
 if TYPE_CHECKING:
     from explorer.capture.absent.launches import Launches

@@ -18,10 +18,10 @@ from explorer.analysis.questions.comparison import figures, launches, ops
 from explorer.analysis.questions.kernel_bytes import Traffic, bytes_moved, traffic
 from explorer.analysis.questions.user_lines import compiled_kernels
 from explorer.capture.compilers.compilers import compiler_named
-from explorer.model.artifacts import FxGraph
 from explorer.model.syntax import parsed
 from explorer.model.values import LAUNCH
 from explorer.process.garbage import NO_FULL_COLLECTION
+from explorer.stages.fx_graph import FxGraph
 from explorer.stages.inductor import output_code
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison

@@ -11,10 +11,11 @@ import pytest
 import explorer
 from explorer.analysis.questions.costs import LAUNCHES, SHARES, estimate, filled, rate_of
 from explorer.analysis.questions.figures import figures
-from explorer.model.artifacts import Kernel, KernelForm
 from explorer.model.records import blank
+from explorer.model.shared import Kernel
 from explorer.model.values import Artifact, plain
 from explorer.reference.gpus.figures import Target
+from explorer.stages.triton.origins import KernelForm
 from explorer.tracing.traced import Kernels, Trace
 from tests.facts import untold
 

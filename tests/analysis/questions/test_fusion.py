@@ -13,8 +13,8 @@ import explorer
 from explorer import Artifact, Event, Force, InputError, Trace, Veto
 from explorer.analysis.questions.fusion import kind_of, unfulfilled_requests
 from explorer.model.records import typed
-from explorer.model.rows import FinalNode
 from explorer.model.values import plain
+from explorer.stages.inductor.verdicts import FinalNode
 from tests.facts import says, untold
 
 

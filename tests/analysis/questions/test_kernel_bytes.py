@@ -12,10 +12,10 @@ from explorer.analysis.questions import kernel_bytes, user_lines
 from explorer.analysis.questions.kernel_bytes import Traffic, _Graph, bytes_moved
 from explorer.analysis.questions.provenance import origins
 from explorer.analysis.questions.user_lines import compiled_kernels
-from explorer.model.artifacts import FxGraph
 from explorer.model.records import blank
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.model.values import Artifact
+from explorer.stages.fx_graph import FxGraph
 from explorer.tracing.traced import Trace
 
 

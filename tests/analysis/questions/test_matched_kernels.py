@@ -11,8 +11,8 @@ import pytest
 import explorer
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
-from explorer.model.artifacts import Source
 from explorer.model.records import blank
+from explorer.model.shared import Source
 from explorer.model.stage import KernelPlace, Stage
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace

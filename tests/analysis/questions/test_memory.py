@@ -18,8 +18,8 @@ import explorer
 from explorer.analysis.questions import memory
 from explorer.analysis.questions.memory import element_size, readable
 from explorer.model.records import blank
-from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact, plain
+from explorer.stages.inductor.scheduler_ir import SchedulerNode
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 

@@ -15,8 +15,8 @@ from torch import nn
 
 import explorer
 from explorer import InputError, NoKernelError, Trace
-from explorer.model.events import event_data
 from explorer.model.values import Event
+from explorer.stages.records import event_data
 from tests.facts import says, untold
 
 R = torch.randn

@@ -6,8 +6,8 @@ from typing import Any
 
 from explorer.analysis.questions.source_lines import EDITED, SAME, first_numbering, matched_lines, unrelated
 from explorer.analysis.questions.user_lines import UserLine
-from explorer.model.artifacts import Source
 from explorer.model.records import blank
+from explorer.model.shared import Source
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
 

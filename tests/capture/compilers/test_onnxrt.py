@@ -14,8 +14,8 @@ import explorer
 from explorer import Trace
 from explorer.capture.compilers import compiler
 from explorer.capture.compilers.compilers import compiler_named
-from explorer.model.artifacts import ONNX_GRAPHS
 from explorer.stages.onnxrt import STAGES, graph
+from explorer.stages.onnxrt.graph import ONNX_GRAPHS
 from tests.facts import says, untold
 from tests.programs import Small
 from tests.state import snapshot

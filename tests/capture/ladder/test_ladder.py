@@ -16,12 +16,12 @@ from explorer.capture.ladder.ladder import Dialects, Ladder, compile_ladder, com
 from explorer.capture.ladder.triton_pool import MOST_WORKERS, Pool, Worker
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.ladder_events import LadderCompiles, ladder_events
-from explorer.model.unread import read
 from explorer.model.values import Event
 from explorer.reference.gpus.figures import NAMED, Target
 from explorer.sources.files.trace_file import load_events
 from explorer.stages import STAGES
 from explorer.stages.inductor.definitions import kernel_events
+from explorer.stages.unread import read
 from explorer.tracing.traced import Trace
 from tests.facts import says, untold
 

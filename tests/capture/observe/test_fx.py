@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 
 from explorer.capture.observe.fx import decomposition_site, graph_record, module_path, node_row, target_name
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 
 
 class Small(nn.Module):

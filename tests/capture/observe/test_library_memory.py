@@ -12,8 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 import explorer
 from explorer.capture.observe import library_memory
 from explorer.capture.observe.library_memory import LibraryCalls
-from explorer.model.artifacts import CallMemory, OutputCode
 from explorer.model.records import typed
+from explorer.model.shared import CallMemory, OutputCode
 
 HEAD = """
 import torch

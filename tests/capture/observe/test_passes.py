@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import explorer
-from explorer.model.upgrades import upgraded
 from explorer.model.values import jsonable
+from explorer.sources.files.upgrades import upgraded
 from explorer.tracing.traced import Trace
 
 pytest.importorskip("triton")

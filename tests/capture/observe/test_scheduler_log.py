@@ -7,7 +7,8 @@ import json
 import pytest
 
 from explorer.capture.observe.scheduler_log import Log, ranges
-from explorer.model.rows import Round, Rule
+from explorer.stages.inductor.reasons import Rule
+from explorer.stages.inductor.verdicts import Round
 
 
 class Node:
@@ -28,7 +29,7 @@ class Node:
 
 def test_a_thousand_nodes_are_one_row_a_node_not_one_a_pair() -> None:
     """64,000 refusals in each of three rounds are kept in 1,000 rows from which every pair can be read again."""
-    from explorer.model.artifacts import spans
+    from explorer.stages.inductor.verdicts import spans
 
     log = Log(None)
     nodes = [Node(f"op{n}", n) for n in range(1_000)]

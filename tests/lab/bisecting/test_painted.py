@@ -12,8 +12,8 @@ import torch
 import explorer
 from explorer.errors import InputError
 from explorer.lab.bisecting.bisection import Bisection
-from explorer.model.artifacts import Bisected
 from explorer.model.records import typed
+from explorer.stages.torch_compile.bisection import Bisected
 from explorer.tracing.traced import Trace
 from tests.facts import says
 from tests.in_tab import show

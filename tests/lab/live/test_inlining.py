@@ -21,8 +21,8 @@ from explorer.errors import InputError, LiveError
 from explorer.lab.live import inlining
 from explorer.lab.live.assembly import assemble
 from explorer.lab.live.inlining import addresses, calls_of, labelled, read_answer
-from explorer.model.artifacts import Kernel
 from explorer.model.records import blank
+from explorer.model.shared import Kernel
 from explorer.model.values import Artifact
 from explorer.sources.files.trace_file import dumps
 from explorer.stages.cpp.assembly import INLINED, LOC, is_instruction, nested_lines, own_places

@@ -17,8 +17,8 @@ from explorer.lab.live.editing import Edit
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.kernel import LiveKernel
 from explorer.lab.live.protocol import Live
-from explorer.model.artifacts import Kernel as KernelData
 from explorer.model.records import blank
+from explorer.model.shared import Kernel as KernelData
 from explorer.model.values import Artifact
 from tests.facts import says
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from explorer.model.artifacts import KernelForm
 from explorer.model.records import blank
 from explorer.model.values import Artifact
 from explorer.reference.layouts.layout import layout_named
 from explorer.reference.layouts.picture import holders
+from explorer.stages.triton.origins import KernelForm
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold

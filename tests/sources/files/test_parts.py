@@ -18,13 +18,13 @@ import explorer
 from explorer.analysis.questions.kernels import texts_of_kernel
 from explorer.analysis.questions.summary import summary_rows
 from explorer.errors import FileError
-from explorer.model.artifacts import FORMS
 from explorer.model.deferred import is_deferred
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact, Failure, Link, jsonable
 from explorer.sources.files import parts
 from explorer.sources.files import trace_file as files
 from explorer.stages import STAGES
+from explorer.stages.triton.origins import FORMS
 from explorer.tracing.traced import Trace, load, loads
 from explorer.view.payload import payload
 from tests.each import each

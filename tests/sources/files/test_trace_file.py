@@ -25,11 +25,11 @@ import pytest
 
 import explorer
 from explorer.errors import FileError
-from explorer.model.artifacts import ARTIFACTS
-from explorer.model.events import PhaseMark
 from explorer.model.values import Artifact, Event, Failure, Link, jsonable, plain
 from explorer.sources.files import trace_file as files
 from explorer.sources.files.trace_file import dump_events, dumps, load_events
+from explorer.stages.records import ARTIFACTS
+from explorer.stages.torch_compile.phase import PhaseMark
 from explorer.tracing.traced import Trace, load, loads
 from tests.each import each
 from tests.facts import says

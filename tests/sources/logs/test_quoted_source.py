@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from explorer.model.events import SourceText
 from explorer.model.records import typed
-from explorer.model.rows import Place
+from explorer.model.shared import Place
 from explorer.sources.logs.quoted_source import QuotedSources
+from explorer.stages.dynamo.source import SourceText
 from tests.facts import untold
 
 PROGRAM = """import torch

@@ -10,8 +10,6 @@ from typing import Any, cast
 import pytest
 
 from explorer.analysis.questions.collectives import CollectiveRow
-from explorer.model.artifacts import RunTimes
-from explorer.model.rows import CallTime, ExchangeTime
 from explorer.model.trace_data import TraceData
 from explorer.sources.ranks.waiting import (
     Exchange,
@@ -23,6 +21,7 @@ from explorer.sources.ranks.waiting import (
     waited_by_rank,
     waits_of,
 )
+from explorer.stages.torch_compile.run_times import CallTime, ExchangeTime, RunTimes
 from explorer.tracing.traced.ranks import _of_runs
 from tests.facts import untold
 

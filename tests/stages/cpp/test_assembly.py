@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.model.events import AssemblyText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event
-from explorer.stages.cpp.assembly import INLINED, LOC, STAGE, nested_lines, own_lines, own_places
+from explorer.stages.cpp.assembly import INLINED, LOC, STAGE, AssemblyText, nested_lines, own_lines, own_places
 from explorer.tracing.traced import Trace
 
 TEXT = """\t.file\t"kernel.cpp"
@@ -56,7 +55,7 @@ def kept_of(text: str) -> str:
 def artifacts(text: str = TEXT) -> tuple[Artifact, Artifact]:
     kernel = Artifact("k", "kernel", "0/0", "forward", "Kernel cpp_0", "cpp", SOURCE, kernel="cpp_0")
     data = blank(AssemblyText, name="cpp_0", text=text, file="kernel.cpp")
-    return kernel, STAGE.render(Event("assembly", 0.0, "0/0", "forward", data), "a")
+    return kernel, STAGE.artifact_of(Event("assembly", 0.0, "0/0", "forward", data), "a")
 
 
 def test_only_functions_with_lines_of_the_own_file_are_kept() -> None:
@@ -123,7 +122,7 @@ def test_an_instruction_of_a_header_links_to_where_it_was_inlined() -> None:
     rows = inlined("vmulps", ("include/vec.h", 30), ("./kernel.cpp", 17), ("./kernel.cpp", 20))
     kernel = artifacts()[0]
     data = blank(AssemblyText, name="cpp_0", text=TEXT, file="kernel.cpp", inlined=rows)
-    made = STAGE.render(Event("assembly", 0.0, "0/0", "forward", data), "a")
+    made = STAGE.artifact_of(Event("assembly", 0.0, "0/0", "forward", data), "a")
     links = [link for link in STAGE.link(made, Trace(artifacts=(kernel,))) if link.how == INLINED]
     assert [(made.lines[link.source_lines[0] - 1].split()[0], link.target_lines) for link in links] == [("vmulps", (17,))]
 
@@ -175,5 +174,5 @@ def test_the_lines_of_lambdas_and_helpers_are_found() -> None:
 def test_why_inlined_code_is_not_linked_is_kept() -> None:
     """Without debug information the artifact says why, and has the links of its own .loc lines."""
     data = blank(AssemblyText, name="cpp_0", text=TEXT, file="kernel.cpp", unlinked="addr2line is not installed")
-    made = STAGE.render(Event("assembly", 0.0, "0/0", "forward", data), "a")
+    made = STAGE.artifact_of(Event("assembly", 0.0, "0/0", "forward", data), "a")
     assert made.data["unlinked"] == "addr2line is not installed" and set(made.data["stated"]) == {LOC}

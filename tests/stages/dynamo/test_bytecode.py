@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model.events import BytecodeText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event
-from explorer.stages.dynamo.bytecode import STAGE
+from explorer.stages.dynamo.bytecode import STAGE, BytecodeText
 from explorer.tracing.traced import Trace
 
 PYTHON_3_11 = """ 22           0 RESUME                   0
@@ -59,7 +58,7 @@ def links(text: str, trace: Trace) -> dict[str, int]:
 
 
 def rendered(text: str) -> Artifact:
-    return STAGE.render(Event("bytecode", 0.0, "0/0", data=blank(BytecodeText, text=text, file="f.py", qualname="f")), "b")
+    return STAGE.artifact_of(Event("bytecode", 0.0, "0/0", data=blank(BytecodeText, text=text, file="f.py", qualname="f")), "b")
 
 
 @pytest.fixture

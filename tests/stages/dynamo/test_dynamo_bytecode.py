@@ -8,11 +8,10 @@ import pytest
 import torch
 
 import explorer
-from explorer.model.events import DynamoBytecodeText
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Event
 from explorer.stages.dynamo import decompiled
-from explorer.stages.dynamo.dynamo_bytecode import STAGE, kinds
+from explorer.stages.dynamo.dynamo_bytecode import STAGE, DynamoBytecodeText, kinds
 from explorer.tracing.traced import Trace
 
 TEXT = """  4           0 RESUME                   0
@@ -25,7 +24,7 @@ ExceptionTable:
 
 
 def made(**facts: object) -> Artifact:
-    return STAGE.render(
+    return STAGE.artifact_of(
         Event("dynamo_bytecode", 0.0, "0/0", data=blank(DynamoBytecodeText, text=TEXT, file="f.py", qualname="f", **facts)), "b"
     )
 

@@ -117,14 +117,14 @@ def test_the_reason_is_why_it_broke_not_what_was_under_way(under_way: str) -> No
 
 def test_the_stage_is_titled_by_place_and_reason() -> None:
     """The title says where and why; the text is Dynamo's message without the empty traceback at its end."""
-    made = STAGE.render(Event("graph_break", 0.0, "0/0", data=plain({"text": TORCH_2_11})), "id")
+    made = STAGE.artifact_of(Event("graph_break", 0.0, "0/0", data=plain({"text": TORCH_2_11})), "id")
     assert not untold(made.title, "Graph break", "programs.py:25", "Data-dependent branching")
     assert made.text.endswith("if b.sum() < 0:") and made.text.startswith("Graph break in user code")
 
 
 def test_the_break_links_to_its_line(with_source: Callable[..., Trace]) -> None:
     """The first line of the message is linked to the user's line; where the trace has no such source, nothing is."""
-    made = STAGE.render(Event("graph_break", 0.0, "0/0", data=plain({"text": TORCH_2_11})), "id")
+    made = STAGE.artifact_of(Event("graph_break", 0.0, "0/0", data=plain({"text": TORCH_2_11})), "id")
     (link,) = STAGE.link(made, with_source(SOURCE, "tests/programs.py", 22))
     assert (link.source_lines, link.target, link.target_lines) == ((1,), "0/0:source", (4,))
     assert list(STAGE.link(made, with_source(SOURCE, "tests/programs.py", 220))) == []

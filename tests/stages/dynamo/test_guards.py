@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model.artifacts import Guard
-from explorer.model.rows import GuardPlace
 from explorer.model.values import Event, plain
-from explorer.stages.dynamo.guards import STAGE, guard_rows, with_origins
+from explorer.stages.dynamo.guards import STAGE, Guard, GuardPlace, guard_rows, with_origins
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 
@@ -134,7 +132,7 @@ def test_an_empty_tree_has_no_rows() -> None:
 
 def test_the_stage_shows_a_line_a_guard_and_keeps_the_tree() -> None:
     """The text has the source, the kind and the reason in each line, in the order of `rows`; `tree` is Dynamo's own."""
-    made = STAGE.render(Event("guards", 0.0, "0/0", data=plain({"text": TREE})), "0/0:guards")
+    made = STAGE.artifact_of(Event("guards", 0.0, "0/0", data=plain({"text": TREE})), "0/0:guards")
     assert len(made.lines) == len(made.data["rows"]) == 9 and made.data["tree"] == TREE
     assert made.lines[3].startswith("L['a']") and made.lines[3].endswith("# x = a / (torch.abs(a) + 1)")
     assert made.lines[0].startswith("(global)")
@@ -142,7 +140,7 @@ def test_the_stage_shows_a_line_a_guard_and_keeps_the_tree() -> None:
 
 def test_guards_link_to_the_line_that_made_them_necessary(with_source: Callable[..., Trace]) -> None:
     """Each guard with a place in a source of the trace is linked to it, and each that follows from such a one; no other is."""
-    made = STAGE.render(Event("guards", 0.0, "0/0", data=plain({"text": TREE})), "0/0:guards")
+    made = STAGE.artifact_of(Event("guards", 0.0, "0/0", data=plain({"text": TREE})), "0/0:guards")
     links = list(STAGE.link(made, with_source(SOURCE, "somewhere/tests/programs.py", 22)))
     assert [(link.source_lines, link.target, link.target_lines) for link in links] == [
         ((4,), "0/0:source", (3,)),
@@ -214,7 +212,7 @@ def test_a_guard_on_several_values_is_listed_once() -> None:
 
 def test_a_derived_guard_links_to_the_line_of_what_it_is_derived_from(with_source: Callable[..., Trace]) -> None:
     """The link says that it is derived."""
-    made = STAGE.render(Event("guards", 0.0, "0/0", data=plain({"text": DYNAMIC})), "0/0:guards")
+    made = STAGE.artifact_of(Event("guards", 0.0, "0/0", data=plain({"text": DYNAMIC})), "0/0:guards")
     links = {link.source_lines: link for link in STAGE.link(made, with_source("def f(x, z):\n    y\n    n\n    z", "a/b.py", 3))}
     assert (links[(6,)].target_lines, links[(6,)].how) == ((4,), "derived guard")
     assert links[(5,)].how == "guard comment"

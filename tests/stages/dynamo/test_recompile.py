@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import Recompiles
-from explorer.model.events import Text
+from explorer.model.shared import Text
 from explorer.model.stage import Frames
 from explorer.model.values import Event
-from explorer.stages.dynamo.recompile import STAGE, reasons
+from explorer.stages.dynamo.recompile import STAGE, Recompiles, reasons
 from tests.facts import untold
 
 ONE = "0/0: tensor 'x' dtype mismatch. expected Float, actual Double"
@@ -44,7 +43,7 @@ def test_the_stage_shows_a_line_a_reason_and_is_titled_by_the_first() -> None:
     """Title, text and rows agree, from the event as Dynamo's words gave it to the artifact."""
     recorded = Event("recompile", 0.0, "0/2", data=Text(text=SEVERAL))
     (gathered,) = STAGE.gather([recorded], Frames({}))
-    made = STAGE.render(gathered, "id")
+    made = STAGE.artifact_of(gathered, "id")
     assert not untold(made.title, "Recompile", "tensor 'x' dtype mismatch. expected Double, actual Float")
     assert [line.partition(": ")[0] for line in made.lines] == ["0/1", "0/0"]
     assert made.data == Recompiles(rows=reasons(SEVERAL))
@@ -54,5 +53,5 @@ def test_a_guard_on_an_object_reads_as_in_the_guards() -> None:
     """It has no id of the object, which differs between processes; the event keeps the id for the probe verbs."""
     words = "0/0: ___check_obj_id(fn, 139880954546672), type=<class 'function'>"
     (gathered,) = STAGE.gather([Event("recompile", 0.0, "0/1", data=Text(text=words))], Frames({}))
-    assert STAGE.render(gathered, "id").text == "0/0: ___check_obj_id(fn, <id>), type=<class 'function'>"
+    assert STAGE.artifact_of(gathered, "id").text == "0/0: ___check_obj_id(fn, <id>), type=<class 'function'>"
     assert "139880954546672" in reasons(words)[0].guard

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.model.artifacts import Source
 from explorer.model.records import blank
+from explorer.model.shared import Source
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.dynamo.source import STAGE
 from explorer.tracing.traced import Trace
@@ -42,13 +42,13 @@ def test_the_title_says_what_became_of_the_function(
     changes: dict[str, object], facts: tuple[str, ...], left_out: tuple[str, ...]
 ) -> None:
     """Compiled functions have name and place; the others also say that they were inlined, or not compiled and why."""
-    made = STAGE.render(Event("source", 0.0, "0/0", data=plain({**FACTS, **changes})), "id")
+    made = STAGE.artifact_of(Event("source", 0.0, "0/0", data=plain({**FACTS, **changes})), "id")
     assert not untold(made.title, "Model.f", *facts) and untold(made.title, *left_out) == [*left_out]
 
 
 def test_the_text_is_the_source_and_the_facts_are_kept() -> None:
     """The text is the function's; `data` says where it is from, which links need."""
-    made = STAGE.render(Event("source", 0.0, "0/0", data=plain(FACTS)), "id")
+    made = STAGE.artifact_of(Event("source", 0.0, "0/0", data=plain(FACTS)), "id")
     assert made.text == FACTS["text"] and made.language == "python"
     assert (made.data["file"], made.data["first_line"], made.data["compiled"]) == ("my code/model.py", 7, True)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.model.artifacts import Symbol
 from explorer.model.values import Event, plain
-from explorer.stages.dynamo.symbol import STAGE, readable
+from explorer.stages.dynamo.symbol import STAGE, Symbol, readable
 from tests.facts import untold
 
 CREATED = Symbol(
@@ -35,6 +34,6 @@ def test_a_condition_is_a_line_with_its_reason() -> None:
 
 def test_the_stage_is_one_text_for_all_of_a_frame() -> None:
     """Sizes and conditions stand in the order in which Dynamo came to them."""
-    made = STAGE.render(Event("symbol", 0.0, "0/2", data=plain({"rows": [CREATED, GUARDED]})), "id")
+    made = STAGE.artifact_of(Event("symbol", 0.0, "0/2", data=plain({"rows": [CREATED, GUARDED]})), "id")
     assert made.lines == (readable(CREATED), readable(GUARDED))
     assert [row["what"] for row in made.data["rows"]] == ["created", "guarded"]

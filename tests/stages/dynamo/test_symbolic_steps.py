@@ -13,10 +13,8 @@ from torch import nn
 
 import explorer
 from explorer.errors import LiveError
-from explorer.model.artifacts import SymbolicSteps
-from explorer.model.rows import SymbolicStep
 from explorer.model.values import Artifact
-from explorer.stages.dynamo.symbolic_steps import step_lines
+from explorer.stages.dynamo.symbolic_steps import SymbolicStep, SymbolicSteps, step_lines
 from tests.facts import says
 
 pytestmark = pytest.mark.compile

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import Assumption
 from explorer.model.stage import Frames
 from explorer.model.values import Event, Failure
-from explorer.stages.inductor.assumption import STAGE, readable, row_of
+from explorer.stages.inductor.assumption import STAGE, Assumption, readable, row_of
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 
@@ -22,7 +21,7 @@ def test_the_same_assumption_stands_once() -> None:
     """Inductor asks about the same product more than once; the table and the text have it once."""
     events = [Event("assumption", 0.0, "0/0", graph, data=ROW) for graph in ("forward", "joint", "forward")]
     (table,) = STAGE.gather(events, Frames({}))
-    made = STAGE.render(table, "id")
+    made = STAGE.artifact_of(table, "id")
     assert len(made.lines) == 2
     assert [row["graph"] for row in made.data["rows"]] == ["forward", "joint"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.model.rows import Choice
 from explorer.model.values import Event, plain
-from explorer.stages.inductor.autotune import STAGE, readable
+from explorer.stages.inductor.autotune import STAGE, Choice, readable
 from explorer.tracing.traced import Trace
 
 
@@ -28,14 +27,14 @@ def test_a_choice_is_a_line_with_its_time_name_and_config() -> None:
 
 def test_the_fastest_stands_first_and_what_has_no_time_last() -> None:
     """Below the operation and its inputs the choices stand by their times."""
-    made = STAGE.render(event(TIMED), "id")
+    made = STAGE.artifact_of(event(TIMED), "id")
     assert made.lines[0] == "mm(bfloat16[512, 64], bfloat16[64, 32])"
     assert [row["choice"] for row in made.data["choices"]] == ["triton_mm_1", "mm", "triton_mm_3"]
 
 
 def test_where_nothing_was_timed_the_order_is_inductors() -> None:
     """For a GPU you don't have the assumed one is first and the others stand as Inductor lists them."""
-    made = STAGE.render(event([choice("mm", None, True), choice("b", None), choice("a", None)]), "id")
+    made = STAGE.artifact_of(event([choice("mm", None, True), choice("b", None), choice("a", None)]), "id")
     assert [row["choice"] for row in made.data["choices"]] == ["mm", "b", "a"]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from explorer import Trace
-from explorer.model.artifacts import Kernel
 from explorer.model.records import typed
+from explorer.model.shared import Kernel
 from explorer.stages.inductor.cpp_values import read
 from explorer.stages.inductor.kernel import BY_TEXT, OF_ONE_LINE, STORES, owners
 from explorer.stages.readable_graph import graph_of_text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from explorer.model.records import blank
-from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.inductor.kernel import STAGE, owners
+from explorer.stages.inductor.scheduler_ir import SchedulerNode
 from explorer.tracing.traced import Trace
 
 WRAPPER = "import torch\n\nk0 = async_compile.triton('k0', '''\nimport triton\n@triton.jit\ndef k0(): pass\n''')\n"
@@ -32,14 +32,14 @@ def wrapper(id: str, frame: str, graph: str) -> Artifact:
 
 def test_the_artifact_says_which_kernel_and_in_which_language() -> None:
     """Name, language and source are those of the event."""
-    made = STAGE.render(EVENT, "id")
+    made = STAGE.artifact_of(EVENT, "id")
     assert (made.kernel, made.language, made.title) == ("k0", "triton", "Kernel k0")
     assert made.lines == ("import triton", "@triton.jit", "def k0(): pass")
 
 
 def test_each_line_links_to_its_line_in_the_wrapper() -> None:
     """Line 1 is the wrapper's line 4 here, and so on; the wrapper is the one of the same frame and graph."""
-    made = STAGE.render(EVENT, "k")
+    made = STAGE.artifact_of(EVENT, "k")
     others = (wrapper("backward", "0/0", "backward"), wrapper("ours", "0/0", "forward"), wrapper("other", "1/0", "forward"))
     links = list(STAGE.link(made, Trace(artifacts=(*others, made))))
     assert [(link.source_lines, link.target, link.target_lines) for link in links] == [
@@ -53,7 +53,7 @@ def test_each_line_links_to_its_line_in_the_wrapper() -> None:
 
 def test_without_its_wrapper_a_kernel_has_no_links() -> None:
     """No link rather than a guess."""
-    assert list(STAGE.link(STAGE.render(EVENT, "k"), Trace())) == []
+    assert list(STAGE.link(STAGE.artifact_of(EVENT, "k"), Trace())) == []
 
 
 # The FX node of each line ------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def k0(in_ptr0, out_ptr0):
 
 def kernel(*definitions: dict[str, object], text: str = BODY) -> Artifact:
     data = {"name": "k0", "language": "triton", "text": text, "wrapper_line": 10, "comment": "", "definitions": definitions}
-    return STAGE.render(Event("kernel", 1.0, "0/0", "forward", plain(data)), "k")
+    return STAGE.artifact_of(Event("kernel", 1.0, "0/0", "forward", plain(data)), "k")
 
 
 def definition(
@@ -107,7 +107,7 @@ def test_a_variable_that_is_begun_in_two_steps_belongs_to_its_use() -> None:
         "comment": "",
         "definitions": [definition((5, "exp"))],
     }
-    found = owners(STAGE.render(Event("kernel", 1.0, "0/0", "forward", plain(event)), "k"))
+    found = owners(STAGE.artifact_of(Event("kernel", 1.0, "0/0", "forward", plain(event)), "k"))
     assert {n: found[n][0] for n in found} == {3: ("exp",), 4: ("exp",), 5: ("exp",)}
 
 

@@ -145,5 +145,5 @@ def test_every_wrapper_recorded_keeps_its_kernels_lines(replayed: Callable[[str]
 
 def test_the_stage_is_the_file_as_it_is() -> None:
     """The wrapper's text is not changed; its file's name is kept."""
-    made = STAGE.render(wrapper(CPP), "id")
+    made = STAGE.artifact_of(wrapper(CPP), "id")
     assert (made.text, made.language, made.data["file"]) == (CPP, "python", "c.py")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.model.records import blank
-from explorer.model.rows import SchedulerNode
 from explorer.model.values import Artifact, Event, plain
 from explorer.stages.inductor import ir_post_fusion, ir_pre_fusion
-from explorer.stages.inductor.scheduler_ir import headers, operations
+from explorer.stages.inductor.scheduler_ir import SchedulerNode, headers, operations
 from explorer.tracing.traced import Trace
 
 TEXT = """op0_op1: FusedSchedulerNode(SchedulerNode,SchedulerNode)
@@ -38,7 +37,7 @@ GRAPH = """class M(torch.nn.Module):
 
 def made(stage: str, *rows: SchedulerNode, within: str = "") -> Artifact:
     event = Event(stage, 1.0, "0/0", "forward", plain({"text": TEXT, "nodes": rows, "of": within}))
-    return (ir_pre_fusion if stage == "ir_pre_fusion" else ir_post_fusion).STAGE.render(event, stage)
+    return (ir_pre_fusion if stage == "ir_pre_fusion" else ir_post_fusion).STAGE.artifact_of(event, stage)
 
 
 def links(artifact: Artifact, *others: Artifact) -> set[tuple[int, str, tuple[int, ...], str]]:

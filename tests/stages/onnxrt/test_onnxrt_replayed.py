@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.model.artifacts import OnnxGraph
-from explorer.model.rows import OnnxNode
 from explorer.model.values import Artifact
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.onnxrt import STAGES, graph
+from explorer.stages.onnxrt.origins import OnnxGraph, OnnxNode
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.model.artifacts import OnnxGraph
-from explorer.model.rows import OnnxNode
-from explorer.stages.onnxrt.origins import origins
+from explorer.stages.onnxrt.origins import OnnxGraph, OnnxNode, origins
 
 
 def graph(*nodes: str, inputs: str = "x", constants: str = "") -> OnnxGraph:

@@ -147,7 +147,7 @@ def test_a_layer_that_openvino_gives_no_origin_is_not_linked(trace: Trace) -> No
         for row in trace.find("openvino_executed")[0].data["rows"]
     ]
     event = Event("openvino_executed", 0.0, "0/0", "inference", {"name": "fused_1", "rows": rows})
-    artifact = executed.render(event, "id")
+    artifact = executed.STAGE.artifact_of(event, "id")
     number = next(n for n, line in enumerate(artifact.lines, 1) if "Reorder" in line)
     assert executed.kinds(artifact)[number - 1] == ""
     linked = {line for link in executed.link(artifact, trace) for line in link.source_lines}

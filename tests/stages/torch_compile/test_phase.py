@@ -65,7 +65,7 @@ def test_a_phase_inside_itself_is_two_rows() -> None:
 
 def test_the_stage_indents_by_depth() -> None:
     """The text has a line a phase, seconds first, names indented by nesting."""
-    made = STAGE.render(Event("phase", 1.0, "0/0", data=plain({"rows": list(intervals(NESTED))})), "id")
+    made = STAGE.artifact_of(Event("phase", 1.0, "0/0", data=plain({"rows": list(intervals(NESTED))})), "id")
     assert [line.split("s  ", 1)[1] for line in made.lines] == [
         "dynamo",
         "  entire_frame_compile",

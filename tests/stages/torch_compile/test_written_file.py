@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.model.rows import WrittenFile
-from explorer.stages.torch_compile.written_file import readable
+from explorer.stages.torch_compile.written_file import WrittenFile, readable
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from explorer.model.artifacts import Assembly, Phase, Phases
-from explorer.model.events import FxGraphText, SourceText
 from explorer.model.records import blank
-from explorer.model.rows import FxNode
+from explorer.model.shared import FxNode
 from explorer.model.stage import Frames
 from explorer.model.values import Artifact, Event, Failure, plain
 from explorer.sources.files.trace_file import dumps
 from explorer.stages import STAGES, stage_of
+from explorer.stages.cpp.assembly import Assembly
+from explorer.stages.dynamo.source import SourceText
+from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.replay import extended, new_id, renumber
-from explorer.stages.torch_compile.phase import seconds_of
+from explorer.stages.torch_compile.phase import Phase, Phases, seconds_of
 from explorer.tracing.traced import Trace
 from tests.each import each
 from tests.facts import untold
@@ -510,7 +511,7 @@ def test_an_error_in_one_stage_leaves_the_others(recorded: Callable[[str], tuple
     ]
     whole, trace = Trace.of_events(events, failures, meta), Trace.of_events(damaged, failures, meta)
     (failure,) = trace.failures
-    assert (failure.stage, failure.step) == ("guards", "render")
+    assert (failure.stage, failure.step) == ("guards", "record")
     assert not untold(failure.message, "FieldError", "GuardTree", "no field", "absent_field")
     assert [a.id for a in trace.artifacts] == [a.id for a in whole.artifacts if a.stage != "guards"]
 

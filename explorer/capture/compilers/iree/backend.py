@@ -19,9 +19,9 @@ from explorer.capture.compilers.pass_names import PassError, check_names
 from explorer.capture.compilers.tensors import check_devices
 from explorer.capture.compilers.user_lines import with_user_lines
 from explorer.capture.observe.aot import emit_aot_graph
-from explorer.model.events import IreePassText
 from explorer.model.stage import Emit
 from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH
+from explorer.stages.iree.passes import IreePassText
 
 #: Where an error of IREE's is: the line of an FX node in the file that stands for the graph.
 _ERROR = re.compile(rf"^{FX_GRAPH}:(\d+):\d+: error:", re.MULTILINE)

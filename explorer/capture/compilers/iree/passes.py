@@ -16,9 +16,9 @@ from explorer.capture.compilers.child import run_reading
 from explorer.capture.compilers.iree.compile import HOST, LIMIT, PRINTING, READABLE_FILE, tool
 from explorer.capture.compilers.iree.differences import Module, difference
 from explorer.capture.compilers.pass_names import matches
-from explorer.model.events import IreeAfterPassText, IreePassText
-from explorer.model.rows import Names
+from explorer.model.shared import Names
 from explorer.process import scratch
+from explorer.stages.iree.passes import IreeAfterPassText, IreePassText
 
 PRINTED = (
     "--mlir-print-ir-after-all",

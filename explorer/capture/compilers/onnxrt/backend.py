@@ -18,9 +18,9 @@ from explorer.capture.compilers.tensors import check_devices
 from explorer.capture.compilers.user_lines import with_user_lines
 from explorer.capture.observe.aot import emit_aot_graph
 from explorer.capture.observe.fx import graph_record
-from explorer.model.artifacts import ONNXRT_LEVELS
-from explorer.model.events import FxGraphText
 from explorer.model.stage import Emit
+from explorer.stages.fx_graph import FxGraphText
+from explorer.stages.onnxrt.graph import ONNXRT_LEVELS
 
 #: How ONNX Runtime names a node in an error: "in node (node_conv2d)", "node with name 'node_conv2d'".
 _NAMED = re.compile(r"\bnode (?:with name )?[('](\w+)[)']", re.IGNORECASE)

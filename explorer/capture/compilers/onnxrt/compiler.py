@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from explorer.capture.compilers.compiler import Compiler
-from explorer.model.artifacts import ONNX_GRAPHS
 from explorer.model.stage import Emit
+from explorer.stages.onnxrt.graph import ONNX_GRAPHS
 
 
 def backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from explorer.model.events import OnnxGraphText
-from explorer.model.rows import OnnxNode
+from explorer.stages.onnxrt.graph import OnnxGraphText
+from explorer.stages.onnxrt.origins import OnnxNode
 
 #: The most elements of a constant that are written out.
 LARGE = 16

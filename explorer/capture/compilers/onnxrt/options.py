@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
-from explorer.model.artifacts import ONNXRT_LEVELS
+from explorer.stages.onnxrt.graph import ONNXRT_LEVELS
 
 #: The provider that every build of ONNX Runtime has.
 CPU = "CPUExecutionProvider"

@@ -15,8 +15,8 @@ from typing import Any
 from explorer.capture.compilers.openvino.models import executed_facts, ir_facts
 from explorer.capture.compilers.openvino.partition import Part, Partition
 from explorer.capture.observe.patch import guard_here, observed, shielded
-from explorer.model.artifacts import ExecutedPart
 from explorer.model.stage import Emit
+from explorer.stages.torch_compile.execution import ExecutedPart
 
 #: How many operators of a part are named in a row.
 NAMED = 6

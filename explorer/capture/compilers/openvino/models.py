@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from explorer.model.artifacts import OpenVinoExecuted
-from explorer.model.events import OpenVinoIrText
-from explorer.model.rows import ExecutedLayer
 from explorer.process import scratch
+from explorer.stages.openvino.executed import ExecutedLayer, OpenVinoExecuted
+from explorer.stages.openvino.ir import OpenVinoIrText
 
 #: What OpenVINO writes for the time of a layer that it did not measure.
 NOT_MEASURED = "not_executed"

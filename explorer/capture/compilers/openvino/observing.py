@@ -20,8 +20,9 @@ from explorer.capture.observe.aot import aot_graph_of, emit_aot_graph
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.fx import graph_record
 from explorer.capture.observe.patch import guard_here, observed, replaced_in_plain_sight, shielded
-from explorer.model.artifacts import ChangedSetting, ExecutedPart
 from explorer.model.stage import Emit
+from explorer.stages.torch_compile.execution import ExecutedPart
+from explorer.stages.torch_compile.setting import ChangedSetting
 
 #: The module of OpenVINO's backend, whose import takes long and changes torch: explorer imports it only to compile by it.
 BACKEND = "openvino.frontend.pytorch.torchdynamo.backend"

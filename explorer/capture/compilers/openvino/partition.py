@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.capture.observe.fx import readable
-from explorer.model.events import OpenVinoPartitionText
-from explorer.model.rows import OpenVinoOrigin, OpenVinoPart
+from explorer.stages.openvino.partition import OpenVinoOrigin, OpenVinoPart, OpenVinoPartitionText
 
 #: Why an operator is left to PyTorch.
 UNSUPPORTED = "OpenVINO's backend has it not among the operators that it supports"

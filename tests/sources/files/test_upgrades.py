@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from explorer.model.events import event_data
-from explorer.model.upgrades import upgraded, with_sections
 from explorer.model.values import Event, jsonable
 from explorer.sources.files import trace_file as files
+from explorer.sources.files.upgrades import upgraded, with_sections
+from explorer.stages.records import event_data
 
 PASS = {
     "name": "p",

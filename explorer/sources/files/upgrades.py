@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from explorer.model.events import event_data
 from explorer.model.values import Event, Plain, text_lines
+from explorer.stages.records import event_data
 
 #: The format that is written now.
 FORMAT = 3

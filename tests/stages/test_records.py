@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.model.events import EVENTS, FORMS, event_data
 from explorer.model.records import FieldError
-from explorer.model.upgrades import upgraded
 from explorer.model.values import Event, record_to_json
+from explorer.sources.files.upgrades import upgraded
+from explorer.stages.records import EVENTS, event_data
+from explorer.stages.triton.origins import FORMS
 from tests.each import each
 from tests.facts import says
 

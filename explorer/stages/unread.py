@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from explorer.model.events import event_data
 from explorer.model.values import Event, Failure, Plain
+from explorer.stages.records import event_data
 
 #: The compiler's own names for its frames.
 NO_NAMES: Mapping[str, str] = MappingProxyType({})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from explorer.model.events import EVENTS
 from explorer.model.records import blank
-from explorer.model.unread import UnreadFacts, read
 from explorer.model.values import Event
+from explorer.stages.records import EVENTS
 from explorer.stages.replay import replay
+from explorer.stages.unread import UnreadFacts, read
 
 
 def test_an_event_that_is_copied_keeps_the_facts_that_it_will_have() -> None:
