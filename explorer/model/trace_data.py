@@ -38,7 +38,7 @@ class TraceData:
 
     @property
     def gpu(self) -> object | None:
-        """The figures of the GPU that the trace was made for; None without a process that has them, see `costs.target_of`."""
+        """The figures of the GPU that the trace is for; None without the process that has them, see `questions.target.gpu_of`."""
         return None
 
     def artifact(self, id: str | Artifact) -> Artifact:

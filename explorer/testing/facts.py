@@ -15,6 +15,7 @@ from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.kernels import KernelData, kernels_of
 from explorer.analysis.questions.lowering import lowerings
 from explorer.analysis.questions.tables import graph_breaks, table
+from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.questions.user_lines import FORWARD
 from explorer.errors import FileError
 from explorer.model.trace_data import TraceData
@@ -104,7 +105,7 @@ def facts_of(trace: TraceData) -> Facts:
         check([not_judged("expectations", "what was compiled", why)])
     peaks, unknown = peak_bytes(trace)
     return Facts(
-        str(trace.meta.get("target", "")),
+        compiled_for(trace).name,
         len(trace.find("dynamo")),
         len({row["frame"] for row in table(trace, "recompile")}),
         tuple(sorted(break_key(trace, row) for row in graph_breaks(trace))),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.analysis.questions.comparison import Comparison, shown
+from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
 from explorer.testing.changes import changes
 from explorer.testing.facts import facts_of
@@ -61,8 +62,9 @@ def difference(before: TraceData, after: TraceData) -> Difference:
 def _not_comparable(*traces: TraceData) -> list[Finding]:
     """Say of each trace why it cannot be compared, or of both that they are of two targets."""
     found = [finding for name, trace in zip(NAMES, traces, strict=True) for finding in _unjudged(name, trace)]
-    compiled = [f"{name} is for {trace.meta.get('target') or 'no target'}" for name, trace in zip(NAMES, traces, strict=True)]
-    if not found and len({trace.meta.get("target", "") for trace in traces}) > 1:
+    targets = [compiled_for(trace).name for trace in traces]
+    compiled = [f"{name} is for {target or 'no target'}" for name, target in zip(NAMES, targets, strict=True)]
+    if not found and len(set(targets)) > 1:
         return [not_judged("target", "two traces for one target", ", ".join(compiled), "explorer trace --target")]
     return found
 

@@ -18,7 +18,8 @@ from os import PathLike
 from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.comparison import Comparison
 from explorer.analysis.questions.program_lines import ProgramLine, program_lines
-from explorer.analysis.questions.summary import counts, summary_rows, target_words
+from explorer.analysis.questions.summary import counts, summary_rows
+from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.sources.files.trace_file import write
@@ -127,7 +128,7 @@ def _of_one(trace: TraceData) -> str:
 
 
 def _head(trace: TraceData) -> str:
-    meta = {**trace.meta, "target": target_words(trace)}
+    meta = {**trace.meta, "target": str(compiled_for(trace))}
     facts = [f"{key} {meta[key]}" for key in ("target", "mode", "backend", "torch", "triton") if meta.get(key)]
     name = escaped(trace.meta.get("name", "trace"))
     return f"<p><b>{name}</b> · {escaped(counts(trace))}<br><small>{escaped(' · '.join(facts))}</small></p>"

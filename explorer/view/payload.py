@@ -22,7 +22,8 @@ from explorer.analysis.questions.memory import memory_of
 from explorer.analysis.questions.modules import module_paths
 from explorer.analysis.questions.priced_collectives import PricedRow, overlap, priced_rows
 from explorer.analysis.questions.rows import CallRow, Cost, KernelRow, LoweringRow
-from explorer.analysis.questions.summary import cache_notice, counts, target_words
+from explorer.analysis.questions.summary import cache_notice, counts
+from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import blank, typed
 from explorer.model.shared import FxPass
@@ -61,7 +62,7 @@ def payload(trace: TraceData) -> wire.Payload:
     cells = cells_of(trace)
     return {
         "format": FORMAT,
-        "meta": {**jsonable(trace.meta), "target": target_words(trace)},
+        "meta": {**jsonable(trace.meta), "target": str(compiled_for(trace))},
         "counts": counts(trace),
         "notice": cache_notice(trace),
         "stages": list(stages(trace)),

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, measured_ms, target_of
+from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, measured_ms
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.kernels import KernelData, kernels_of, kernels_of_graph
 from explorer.analysis.questions.memory import element_size
 from explorer.analysis.questions.priced_collectives import priced_collectives
 from explorer.analysis.questions.rows import GroupRow
 from explorer.analysis.questions.tables import table
+from explorer.analysis.questions.target import gpu_of
 from explorer.analysis.questions.user_lines import UserLine, compilers_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
@@ -68,7 +69,7 @@ class Whole:
     @cached_property
     def target(self) -> Target | None:
         """The GPU; None where its figures are not known, as for the CPU."""
-        return target_of(self.trace)
+        return gpu_of(self.trace)
 
     @property
     def is_cpu(self) -> bool:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Mapping
 
-from explorer.analysis.questions.costs import target_of
+from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.capture.ladder.ladder import TEXTS
 from explorer.model.records import typed
 from explorer.model.syntax import parsed_expression
@@ -43,8 +43,8 @@ def forms(trace: TraceData, row: Mapping[str, Plain]) -> tuple[str, ...]:
     """List the stages that a choice can have a text in, from its source down; () for one without a source."""
     if not row.get("source"):
         return ()
-    target = target_of(trace)
-    if row["kind"] != TRITON_TEMPLATE or trace.meta.get("target") == "cpu":
+    target = gpu_of(trace)
+    if row["kind"] != TRITON_TEMPLATE or compiled_for(trace).is_cpu:
         return ("kernel",)
     backend = target.backend if target else "cuda"
     return ("kernel", *TEXTS[backend], *(("sass",) if backend == "cuda" else ()))

@@ -21,11 +21,12 @@ from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.kernels import KernelData, first_form, kernels_of
 from explorer.analysis.questions.profile import how_measured, parts_by_place, seconds_a_run
 from explorer.analysis.questions.rows import CallRow, GroupRow, KernelRow
+from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.model.records import typed
 from explorer.model.shared import Kernel, OperatorCall
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
-from explorer.reference.gpus.figures import NAMED, Target
+from explorer.reference.gpus.figures import Target
 from explorer.stages.triton.origins import Launch
 
 #: The groups of scheduler nodes that a kernel computes, each with its graph.
@@ -48,7 +49,6 @@ EXCHANGED = "no estimate here: a collective takes as long as what connects the G
 WAITED = "a wait moves no bytes: what is left of its collective when it is reached is `exposed` in t.collectives"
 #: The kind of group that is a kernel of the user's own.
 OWN_KIND = "user's kernel"
-ATTACHED = ("cpu", "cuda", "xpu", "auto", "None")
 
 
 def kernel_table(trace: TraceData) -> Rows:
@@ -228,7 +228,7 @@ def _call_time(trace: TraceData, graph: Graph, group: GroupRow, unknown: str) ->
         return _Time(0.0, "estimated", WAITED, launches=0.0)
     if is_collective(group["call"]):
         return _Time(None, "", EXCHANGED)
-    target = target_of(trace)
+    target = gpu_of(trace)
     if target is None or unknown:
         return _Time(None, "", unknown or no_target(trace))
     one = estimate(target, group)
@@ -247,7 +247,7 @@ def _time(kernel: KernelData, groups: Sequence[GroupRow], launches: int | None, 
     ms = measured_ms(kernel)
     if ms is not None:
         return _Time(ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms))
-    target = target_of(kernel.trace)
+    target = gpu_of(kernel.trace)
     if target is None or unknown:
         why = unknown if target is not None else ""
         return _Time(None, "", why or no_target(kernel.trace, kernel.language))
@@ -274,27 +274,13 @@ def _how_estimated(launch: Estimate, target: Target) -> str:
 
 def no_target(trace: TraceData, language: str = "") -> str:
     """Say why there is no estimate for the trace's target."""
-    name = str(trace.meta.get("target"))
-    if name not in ATTACHED:
-        return NO_TARGET.format(target=name)
+    target = compiled_for(trace)
+    if target.is_absent_gpu:
+        return NO_TARGET.format(target=target.name)
     return NOT_TIMED if language == "triton" else NO_TIMING.format(language=language or "no language of Inductor's")
 
 
 # The estimate ----------------------------------------------------------------------------------------------------------
-
-
-def absent_of(trace: TraceData) -> Target | None:
-    """Find the named GPU that a trace was made for; None for another device."""
-    return next((t for t in NAMED if t.name == trace.meta.get("target")), None)
-
-
-def target_of(trace: TraceData) -> Target | None:
-    """Find the GPU that a trace was made for; None if its figures are unknown, as for the CPU.
-
-    Only the process that made the trace knows the figures of an attached GPU, and of one that the caller described.
-    """
-    target = trace.gpu if isinstance(trace.gpu, Target) else absent_of(trace)
-    return target if target is not None and target.bandwidth > 0 else None
 
 
 #: The part of a launch that limits its estimated time.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.analysis.questions.costs import estimate, is_call, target_of, unsized
+from explorer.analysis.questions.costs import estimate, is_call, unsized
 from explorer.analysis.questions.fusion import fusion_of
+from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain
 
@@ -20,7 +21,7 @@ def figures(trace: TraceData) -> dict[str, float | None]:
     groups = [(g, row) for g in graphs for row in g.groups()]
     written = sum(len(g.verdicts.data.kernels) for g in graphs)
     calls = sum(1 for _, row in groups if is_call(row))
-    target = target_of(trace)
+    target = gpu_of(trace)
     seconds = [estimate(target, row).seconds for _, row in groups if not row["unsized"]] if target else []
     return {
         "kernels": len(trace.find("kernel")),
@@ -34,8 +35,8 @@ def figures(trace: TraceData) -> dict[str, float | None]:
 
 def estimated(trace: TraceData) -> str:
     """Say where the estimated seconds of a trace come from, or why there are none."""
-    target = target_of(trace)
-    if target is None and trace.meta.get("target") == "cpu":
+    target = gpu_of(trace)
+    if target is None and compiled_for(trace).is_cpu:
         return "no estimate for the CPU: its memory's bandwidth and its peak rates are not known; measured_seconds says it"
     if target is None:
         return "no estimate: the figures of this device are not known"

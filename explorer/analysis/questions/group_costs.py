@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from explorer.analysis.questions.costs import estimate, exchanges, measured_ms, target_of, unsized
+from explorer.analysis.questions.costs import estimate, exchanges, measured_ms, unsized
 from explorer.analysis.questions.fusion import Graph
 from explorer.analysis.questions.kernels import kernels_of_graph
 from explorer.analysis.questions.profile import parts_by_place, seconds_a_run
 from explorer.analysis.questions.rows import GroupCost, GroupRow
+from explorer.analysis.questions.target import gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.reference.gpus.figures import Target
 from explorer.stages.torch_compile.profile import ProfiledPart
@@ -25,7 +26,7 @@ def group_costs(trace: TraceData, graph: Graph) -> list[GroupCost]:
     """List what each of `graph.groups()` takes, in their order: measured by a profile or by autotuning, else estimated."""
     place = (graph.artifact.frame, graph.artifact.graph)
     milliseconds = {kernel.name: measured_ms(kernel) for kernel in kernels_of_graph(trace, *place)}
-    target = target_of(trace)
+    target = gpu_of(trace)
     groups = list(graph.groups())
     profiled = _profiled(trace, place, groups)
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from explorer.analysis.questions.tables import table
+from explorer.analysis.questions.target import compiled_for
 from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
 from explorer.model.trace_data import TraceData
 from explorer.stages import STAGES, stage_of
@@ -44,7 +45,7 @@ def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputE
 
 def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     """Say why a trace has no text of a stage, and what to do."""
-    target, backend = str(trace.meta.get("target", "")), str(trace.meta.get("backend") or "inductor")
+    target, backend = compiled_for(trace).name, str(trace.meta.get("backend") or "inductor")
     if not trace.artifacts:
         return "it is empty"
     if why := why_no_graph(trace):

@@ -13,6 +13,7 @@ from explorer.analysis.questions.collectives import CollectiveRow, collective_ro
 from explorer.analysis.questions.costs import call_rows, kernel_rows
 from explorer.analysis.questions.launch_sites import Site, sites
 from explorer.analysis.questions.streams import Laid, Work, laid_out
+from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Rows, once
 from explorer.reference.gpus.interconnect import FORMULA, HOST, INTERCONNECTS, Interconnect, sent_by_each
@@ -158,10 +159,10 @@ def interconnect_of(trace: TraceData) -> Interconnect | None:
     """Find what connects the GPUs that a trace was made for: as the cluster states it, else that of the named GPU."""
     stated = trace.meta.get("interconnect")
     if stated:
-        known = INTERCONNECTS.get(str(trace.meta.get("target")))
+        known = INTERCONNECTS.get(compiled_for(trace).name)
         gpus = known.gpus if known and known.source == stated["source"] else 0
         return Interconnect(stated["title"], stated["bandwidth"], stated["source"], stated["peers"], gpus)
-    return INTERCONNECTS.get(str(trace.meta.get("target")))
+    return INTERCONNECTS.get(compiled_for(trace).name)
 
 
 def _price(trace: TraceData, row: CollectiveRow) -> tuple[float | None, float | None]:
@@ -191,7 +192,7 @@ def _source(trace: TraceData, row: CollectiveRow, link: Interconnect | None, sen
     if sent is None:
         return NO_FORMULA.format(operator=row["operator"])
     if link is None:
-        return NO_LINK.format(target=trace.meta.get("target"))
+        return NO_LINK.format(target=compiled_for(trace).name)
     if not link.connects(row["size"]):
         return TOO_MANY.format(size=row["size"], gpus=link.gpus, title=link.title, host=HOST)
     return ESTIMATED.format(title=link.title, rate=link.rate(row["size"]) / 1e9, source=link.source, formula=FORMULA)

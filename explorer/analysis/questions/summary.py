@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from explorer.analysis.questions.compiles import COMPILES
 from explorer.analysis.questions.tables import functions, graph_breaks, table
+from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
 from explorer.stages import stage_of
@@ -14,18 +15,12 @@ from explorer.stages.torch_compile.cache import ARTIFACT
 
 def described(trace: TraceData) -> str:
     """Describe a trace for a terminal: counts, stages, assumptions, cache hits and failures."""
-    head = f"<Trace of {trace.meta.get('name', '?')} for {target_words(trace) or '?'}: {counts(trace)}>"
+    head = f"<Trace of {trace.meta.get('name', '?')} for {str(compiled_for(trace)) or '?'}: {counts(trace)}>"
     assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
     notice = cache_notice(trace)
     cached = f"\nfrom a cache: {notice}" if notice else ""
     failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
     return f"{head}\n{stage_table(trace)}{assumed}{cached}{failures}"
-
-
-def target_words(trace: TraceData) -> str:
-    """Say what a trace is for; of a recording that left the device to each call, that it did."""
-    target = str(trace.meta.get("target") or "")
-    return "the device of each call" if target == "auto" else target
 
 
 def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
@@ -72,8 +67,8 @@ def cache_notice(trace: TraceData) -> str:
         return ""
     named = [frame for frame in frames if frame] if len(frames) < 4 else [f"{len(frames)} frames"]
     which, were = " and ".join(named) or "a graph", "were" if len(frames) > 1 else "was"
-    target = str(trace.meta.get("target") or "auto")
-    machine = "" if target in ("auto", "cpu", "cuda") else f", which is for this machine and not for {target}"
+    target = compiled_for(trace)
+    machine = f", which is for this machine and not for {target}" if target.is_absent_gpu else ""
     return (
         f"{which} {were} loaded, not compiled, so not seen: {', '.join(missing)}; graphs, output code and kernels have only the "
         "links that the cached texts state. record(fresh=True) compiles again and shows all"

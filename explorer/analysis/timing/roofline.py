@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from explorer.analysis.questions.costs import call_rows, is_call, kernel_rows, loop_operations, rate_of, target_of
+from explorer.analysis.questions.costs import call_rows, is_call, kernel_rows, loop_operations, rate_of
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.rows import GroupRow
+from explorer.analysis.questions.target import gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Rows
 
@@ -93,7 +94,7 @@ def roofline_of(trace: TraceData, peaks: Sequence[Peak] = (), device: str = "") 
 
 def _peak_rows(trace: TraceData, peaks: Sequence[Peak], rows: Sequence[Mapping[str, Plain]]) -> Iterator[Mapping[str, Plain]]:
     measured = {peak.what: peak for peak in peaks}
-    target = target_of(trace)
+    target = gpu_of(trace)
     for what in dict.fromkeys(("memory", *measured, *(row["dtype"] for row in rows if row["dtype"]))):
         peak = measured.get(what)
         spec = None if target is None else target.bandwidth if what == "memory" else rate_of(target, _product(what)) or None
@@ -139,7 +140,7 @@ def _placed(
     intensity = count / moved if count is not None and moved else None
     rate = count / seconds if count is not None and seconds else None
     bandwidth = moved / seconds if moved is not None and seconds else None
-    target = target_of(trace)
+    target = gpu_of(trace)
     spec = {"memory": target.bandwidth, dtype: rate_of(target, _product(dtype))} if target is not None else {}
     roofs = [_roof(peaks, dtype, count, moved) for peaks in (measured, spec)]
     shares = [roof[0] / seconds if roof is not None and seconds else None for roof in roofs]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.analysis.questions.summary import counts, failure_rows, summary_rows, target_words
+from explorer.analysis.questions.summary import counts, failure_rows, summary_rows
+from explorer.analysis.questions.target import compiled_for
 from explorer.entry.mcp.answer import Answer
 from explorer.errors import InputError, unknown_name
 from explorer.model.values import Artifact, Rows, text_lines
@@ -44,7 +45,7 @@ QUOTED = 3
 def stages(trace: Trace, offset: int = 0) -> Answer:
     """Which stages the trace has, where, and what failed."""
     rows = [*summary_rows(trace), *failure_rows(trace)]
-    head = f"{trace.meta.get('name', '?')} for {target_words(trace) or '?'}: {counts(trace)}"
+    head = f"{trace.meta.get('name', '?')} for {str(compiled_for(trace)) or '?'}: {counts(trace)}"
     failures = "".join(f"\nfailed: {failure}" for failure in trace.failures)
     asking = ('text(trace, "post_grad") for a stage', 'table(trace, "kernels")', "advise(trace)", "why(trace, first, second)")
     return Answer(f"{head}{failures}", rows, asking, offset)

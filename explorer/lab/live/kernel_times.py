@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.timing.launch_names import launches_of
 from explorer.analysis.timing.measured_kernels import COLUMNS
 from explorer.capture.splice.launches import Intercepted
@@ -137,7 +138,7 @@ def time_kernels(trace: TraceData, wrappers: Sequence[Wrapper], run: Callable[[]
     texts = {str(a.data["file"]): (a.frame, a.graph) for a in trace.find("output_code") if a.data.get("file")}
     names = {file: [a.kernel for a in trace.find("kernel", *place)] for file, place in texts.items()}
     usable = [w for w in wrappers if w.file in texts and w.file.endswith(".py") and IN_CPP not in w.text]
-    on_gpu = trace.meta.get("target") == "cuda"
+    on_gpu = compiled_for(trace).is_attached_gpu
     run()  # what is made at the first call, such as a choice of configs by timing, is no part of a run
     buffer = _flush_buffer() if on_gpu else None
     writes: defaultdict[tuple[str, str], int] = defaultdict(lambda: 1)

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.analysis.questions.target import compiled_for
 from explorer.capture.absent.cluster import Cluster
 from explorer.capture.observe.without_data import as_fake
 from explorer.errors import CompileError, InputError, require_installed
@@ -177,7 +178,7 @@ class _Fitting:
         traced = trace(part.module, *part.args, target=target, train=part.train, fullgraph=True)
         if traced.live is None or traced.live.error is not None or not traced.find("output_code"):
             why = next((failure.message for failure in traced.failures), "no code was generated")
-            raise CompileError(f"{part.path} does not compile as one graph for {traced.meta['target']}: {why}")
+            raise CompileError(f"{part.path} does not compile as one graph for {compiled_for(traced)}: {why}")
         return traced
 
 

@@ -26,6 +26,7 @@ from explorer.analysis.questions.lowering import Lowered
 from explorer.analysis.questions.memory import Memory, memory_of
 from explorer.analysis.questions.priced_collectives import overlap, priced_collectives
 from explorer.analysis.questions.profile import line_times, node_times, profile_table
+from explorer.analysis.questions.target import compiled_for
 from explorer.capture.absent.target import attached_gpu
 from explorer.capture.splice.variant import Variant
 from explorer.errors import CompileError, InputError, LiveError
@@ -124,7 +125,7 @@ class Trace(TraceData):
         """
         if self.live is None:
             return None
-        if self.live.absent is not None or self.meta.get("target") != "cuda":
+        if self.live.absent is not None or not compiled_for(self).is_attached_gpu:
             return self.live.absent
         try:
             return attached_gpu()
@@ -618,7 +619,7 @@ class Trace(TraceData):
         live = self.live
         if live is None or live.absent is not None:
             return roofline_of(self)
-        device = "cuda" if self.meta.get("target") == "cuda" else "cpu"
+        device = "cuda" if compiled_for(self).is_attached_gpu else "cpu"
         with live.watchers.verb("roofline()"):
             return roofline_of(self, attained_peaks(device), device_title(device))
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from explorer.analysis.questions.compiles import opened
-from explorer.analysis.questions.summary import target_words
+from explorer.analysis.questions.target import compiled_for
 from explorer.errors import InputError, require_installed, unknown_name
 from explorer.process.hosts import needs_view
 from explorer.view import kept, wire
@@ -316,7 +316,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     def __repr__(self) -> str:
         if self._comparison is not None:
             return f"<Explorer of {', '.join(self._comparison.names)}>"
-        return f"<Explorer of {self.trace.meta.get('name', '?')} for {target_words(self.trace) or '?'}>"
+        return f"<Explorer of {self.trace.meta.get('name', '?')} for {str(compiled_for(self.trace)) or '?'}>"
 
 
 def _placed(text: Artifact, line: int) -> wire.Selected:
