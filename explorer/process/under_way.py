@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Event, Thread
 
 from explorer.process.stopping import Stopped, Stopping, raise_if_stopped
@@ -42,13 +42,13 @@ class Report:
 Hear = Callable[[Report | None], object]
 
 
+@dataclass(eq=False)
 class Watchers:
     """The open views of one trace, and the verbs of it that are under way."""
 
-    def __init__(self) -> None:
-        self._views: list[Hear] = []
-        self._verbs: list[UnderWay] = []
-        self._told: Report | None = None
+    _views: list[Hear] = field(default_factory=list)
+    _verbs: list[UnderWay] = field(default_factory=list)
+    _told: Report | None = None
 
     def add(self, hear: Hear) -> None:
         """Tell a view of each verb from now on."""

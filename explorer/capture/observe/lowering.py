@@ -410,21 +410,22 @@ def _holds(tensor: Any, name: str) -> bool:
 class _Return:
     """Where a function returned: the last line that it came to, with the conditions on the way."""
 
-    def __init__(self, code: CodeType, guard: Guard) -> None:
+    def __init__(self, code: CodeType) -> None:
         self.code = code
         self.refusal: Decision | None = None
-        self.seen = False
+
+    @contextmanager
+    def watched(self, guard: Guard) -> Iterator[None]:
+        """Watch the function where the block calls it; another profiler is not disturbed, and then the line is not known."""
+        if sys.getprofile() is not None:
+            yield
+            return
         with guarding(guard):  # Python would raise an error of the profiler's in the function that it watches
-            self.profile = guarded(lambda frame, event, value: None, lambda _: self._returned, "refusal")
-
-    def __enter__(self) -> _Return:
-        if sys.getprofile() is None:  # another profiler is not disturbed: then the line is not known
-            self.seen = True
-            sys.setprofile(self.profile)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.seen:
+            profile = guarded(lambda frame, event, value: None, lambda _: self._returned, "refusal")
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
             sys.setprofile(None)
 
     def _returned(self, frame: FrameType, event: str, value: Any) -> None:
@@ -512,7 +513,8 @@ def _of_refusals(logs: _Logs) -> Iterator[Observing]:
 
     def refusing(code: CodeType) -> Callable[..., Generator[None, Any, None]]:
         def made(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
-            with _Return(code, guard) as place:
+            place = _Return(code)
+            with place.watched(guard):
                 yield
             if place.refusal is not None:
                 logs.now().refuses(place.refusal)

@@ -27,7 +27,8 @@ class _Handler(logging.Handler):
     def __init__(self, emit: Emit) -> None:
         super().__init__()
         self.emit_event = emit
-        self.listeners: dict[str, tuple[Listener, ...]] = {}
+        #: By the names of records. A probe adds and takes away its own, and no function of explorer's can fail on the way.
+        self.listeners: list[Mapping[str, Listener]] = []
         self.emit = guarded(lambda record: None, lambda _: self._heard, "structured log")  # type: ignore[method-assign]
 
     def _heard(self, record: logging.LogRecord) -> None:
@@ -36,18 +37,12 @@ class _Handler(logging.Handler):
 
     def hear(self, name: str, metadata: Mapping[str, Any], payload: object) -> None:
         """Pass a record of this name on."""
-        for listener in self.listeners.get(name, ()):
+        for listener in [listeners[name] for listeners in self.listeners if name in listeners]:
             self.emit_event.attempt(name, "structured log", partial(listener, metadata, payload))
 
-    def add(self, listeners: Mapping[str, Listener]) -> None:
-        """Let more listeners hear, before those that do already."""
-        self.listeners |= {name: (listener, *self.listeners.get(name, ())) for name, listener in listeners.items()}
-
-    def remove(self, listeners: Mapping[str, Listener]) -> None:
-        """Let listeners hear no more."""
-        for name, listener in listeners.items():
-            kept = tuple(one for one in self.listeners[name] if one is not listener)
-            self.listeners = {**self.listeners, name: kept} if kept else {n: of for n, of in self.listeners.items() if n != name}
+    def hears(self, name: str) -> bool:
+        """Whether somebody listens for records of this name."""
+        return any(name in listeners for listeners in self.listeners)
 
 
 def name_of(metadata: Mapping[str, Any]) -> str:
@@ -66,11 +61,11 @@ def listening(emit: Emit, listeners: Mapping[str, Listener]) -> Iterator[None]:
         log.addHandler(handler)
         # First in line: torch's own LazyTraceHandler takes itself off the list while the list is walked.
         log.handlers.insert(0, log.handlers.pop())
-    handler.add(listeners)
+    handler.listeners.insert(0, listeners)  # before those that listen already
     try:
         yield
     finally:
-        handler.remove(listeners)
+        handler.listeners.remove(listeners)
         if not handler.listeners:
             log.removeHandler(handler)
 
@@ -116,11 +111,11 @@ def _made_if_heard(emit: Emit, original: Any) -> Any:
 
 def _tell(handlers: list[_Handler], name: str, metadata_fn: Callable[[], Any], payload_fn: Callable[[], Any] | None) -> None:
     """Make a record for those handlers that have listeners of its name."""
-    if name != "artifact" and not any(name in handler.listeners for handler in handlers):
+    if name != "artifact" and not any(handler.hears(name) for handler in handlers):
         return
     metadata = {name: metadata_fn()}
     heard = name_of(metadata)
-    if handlers := [handler for handler in handlers if heard in handler.listeners]:
+    if handlers := [handler for handler in handlers if handler.hears(heard)]:
         payload = payload_fn() if payload_fn is not None else None
         for handler in handlers:
             handler.hear(heard, metadata, _written(payload))

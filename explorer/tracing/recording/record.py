@@ -60,8 +60,8 @@ class Recording:
         if self._trace is None:
             raise InputError("the recording is still under way: ask for its trace after the with block")
         for guard in self._guards:
-            if guard.losses and (late := guard.failures(self._trace.failures)):
-                self._trace = replace(self._trace, failures=(*self._trace.failures, *late))
+            if guard.losses:
+                self._trace = _with_losses(self._trace, guard)
         return self._trace
 
     def so_far(self) -> Trace:
@@ -76,6 +76,16 @@ class Recording:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace to a file, or into a folder, where each rank of a distributed job has its own: see `Trace.save`."""
         self.trace.save(path)
+
+
+def _with_losses(trace: Trace, guard: Guard) -> Trace:
+    """Add a Failure for each loss of a guard; where that fails, one Failure says so, and the program that asks goes on."""
+    try:
+        late = guard.failures(trace.failures)
+    except Exception as error:  # noqa: BLE001 the program asks for its trace, not for explorer's errors
+        late = [Failure("record", "losses", f"{type(error).__name__}: {error}")]
+    new = [failure for failure in late if failure not in trace.failures]
+    return replace(trace, failures=(*trace.failures, *new)) if new else trace
 
 
 @contextmanager
