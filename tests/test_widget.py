@@ -540,6 +540,17 @@ def test_the_view_stands_where_there_is_no_jupyter(hosted, theme, dark, raw):
     assert tab.evaluate("[document.querySelectorAll('.explorer-host').length, window.model.listeners.size]") == [0, 0]
 
 
+def test_a_click_reaches_python_whatever_the_permalink_says(hosted):
+    """The selected line is a message of its own: it needs no link that says something new."""
+    tab = hosted(HOST)
+    tab.evaluate("""() => {
+        const { permalink } = document.querySelector('.explorer-host').app;
+        Object.defineProperty(permalink, 'text', { get: () => 'view=code' });
+    }""")
+    tab.locator(".pane").first.locator(".line").nth(1).click()
+    assert tab.evaluate("[window.model.get('selected').line, window.model.get('place')]") == [2, "view=code"]
+
+
 def test_the_line_that_is_selected_is_shown_again_when_asked(hosted):
     """`select` of the selected line leads back to it from another view, and what is shown and `selected` stay the same."""
     tab = hosted(HOST)

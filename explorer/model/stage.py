@@ -183,7 +183,7 @@ class Stage:
     watch: Watch = watch_nothing
     link: Callable[[Artifact, TraceData], Iterable[Link]] = link_nothing
     phases: tuple[str, ...] = ()
-    consumes: Mapping[str, type[Record] | None] = field(default_factory=dict)
+    consumes: Mapping[str, type[Record] | None] = field(default_factory=dict, hash=False)
     gather: Callable[[Sequence[Event], Frames], Iterable[Event]] = as_recorded
     summary: Callable[[Sequence[Artifact]], str] = kernel_names
     rows: Callable[[Artifact, TraceData], Iterable[Mapping[str, Plain]]] = rows_in_data

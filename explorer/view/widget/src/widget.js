@@ -141,6 +141,7 @@ class Link {
     /** @type {App | null} */
     this.app = null;
     this.quiet = false;
+    this.isSaving = false;
     this.obeyed = 0; // the number of the last command
     this.grown = 0; // additions that were taken up
     /** @type {[string, () => void][]} */
@@ -155,25 +156,42 @@ class Link {
   attach(app) {
     this.app = app;
     for (const [event, action] of this.events) this.model.on(event, action);
-    app.hub.on("moved", () => this.tell());
+    app.hub.on("selected", () => this.tellSelected());
+    app.hub.on("moved", () => this.tellPlace());
     this.grow();
     this.obey();
     // Python has selected nothing yet: what the view has selected by now stays
     if (this.model.get("selected").artifact) this.select();
-    this.tell();
+    this.tellSelected();
+    this.tellPlace();
   }
 
-  // Browser → Python, in one message. A selection that came from Python is not sent back.
-  tell() {
+  // Browser → Python: the line that the reader selected. One that Python selected is not sent back.
+  tellSelected() {
     const { app, model, quiet } = this;
-    if (!app) return;
+    if (!app || quiet) return;
     const selected = app.selection.placed();
-    const isOther = !quiet && !same(selected, model.get("selected"));
-    const place = app.permalink.text;
-    if (!isOther && place === model.get("place")) return;
-    if (isOther) model.set("selected", selected);
-    model.set("place", place);
-    model.save_changes();
+    if (same(selected, model.get("selected"))) return;
+    model.set("selected", selected);
+    this.save();
+  }
+
+  // Browser → Python: the link to what is shown.
+  tellPlace() {
+    const { app, model } = this;
+    if (!app || app.permalink.text === model.get("place")) return;
+    model.set("place", app.permalink.text);
+    this.save();
+  }
+
+  // What one click changes goes to Python in one message.
+  save() {
+    if (this.isSaving) return;
+    this.isSaving = true;
+    queueMicrotask(() => {
+      this.isSaving = false;
+      this.model.save_changes();
+    });
   }
 
   // Python → browser, and from one view of the widget to the others.
