@@ -15,7 +15,6 @@ from explorer.tracing.traced import Trace
 from explorer.view import kept, page
 from explorer.view.packing import unpack
 from explorer.view.payload import payload
-from explorer.view.widget.views import views_of
 
 #: Elements and attributes that GitHub keeps of HTML, of its documentation; the text in a script or a style goes with it.
 TAGS = [
@@ -204,7 +203,7 @@ def test_python_knows_the_tabs(shown, replayed, name):
     tab = shown(f"<!doctype html><body>{output_of(trace)}</body>")
     tab.locator(".explorer-host .pane").first.wait_for()
     tabs = tab.locator("[role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.view)")
-    assert tabs == views_of(payload(trace))
+    assert tabs == [view["name"] for view in payload(trace)["views"]]
 
 
 def test_the_trace_is_held_once(trained):

@@ -24,6 +24,7 @@ from explorer.model.values import Link, Plain, jsonable
 from explorer.stages import STAGES
 from explorer.view import wire
 from explorer.view.payload import FORMAT, merged, payload, runs
+from explorer.view.views import views_of
 
 #: The most traces that have room beside each other.
 MOST = 3
@@ -75,11 +76,13 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "hows": hows,
         "links": [(*pair, hows.index(how), flat) for how, (pair, flat) in links],
         "failures": [],
+        "views": [],
     }
     for name, part, start in zip(comparison.names, parts, starts, strict=True):
         _append(whole, part, name, start)
     _share_texts(whole["artifacts"])
     whole["comparison"] = _differences(comparison, parts, starts)
+    whole["views"] = views_of(whole)
     return whole
 
 

@@ -37,6 +37,7 @@ from explorer.stages.onnxrt.graph import lines_of
 from explorer.stages.program_names import joined_name
 from explorer.stages.triton.origins import KernelForm
 from explorer.view import wire
+from explorer.view.views import views_of
 
 if TYPE_CHECKING:
     from explorer.analysis.advice.verdicts import Verdict
@@ -60,7 +61,7 @@ def payload(trace: TraceData) -> wire.Payload:
     texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     cells = cells_of(trace)
-    return {
+    whole: wire.Payload = {
         "format": FORMAT,
         "meta": {**jsonable(trace.meta), "target": str(compiled_for(trace))},
         "counts": counts(trace),
@@ -79,7 +80,10 @@ def payload(trace: TraceData) -> wire.Payload:
         "hows": hows,
         "links": list(_links(trace, hows)),
         "failures": [renamed(_failure(trace, failure), cells) for failure in trace.failures],
+        "views": [],
     }
+    whole["views"] = views_of(whole)
+    return whole
 
 
 def _advice(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.AdviceInfo:

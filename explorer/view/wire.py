@@ -463,11 +463,19 @@ class AdviceInfo(TypedDict):
     verdicts: list[CauseInfo]
 
 
+class ViewInfo(TypedDict):
+    """A view that the trace has something for; "about" is the tooltip of its tab."""
+
+    name: str
+    title: str
+    about: str
+
+
 class Payload(TypedDict):
     """A trace for the front end, or several with what they differ in.
 
     "notice" says which frames came from a cache, "" where all were compiled. "stages" are in the compiler's order, "hows" are
-    the kinds of links. "on_demand" are the stages that a live trace can make.
+    the kinds of links. "on_demand" are the stages that a live trace can make. "views" are in the order of their tabs.
     """
 
     format: int
@@ -488,6 +496,7 @@ class Payload(TypedDict):
     hows: Names
     links: list[LinkGroup]
     failures: list[FailureInfo]
+    views: list[ViewInfo]
     comparison: NotRequired[ComparisonInfo]
 
 

@@ -36,8 +36,8 @@ from explorer.view import kept, wire
 from explorer.view.packing import unpack
 from explorer.view.page import bundle, packed
 from explorer.view.payload import lines_of_nodes
+from explorer.view.views import VIEWS
 from explorer.view.widget.variants import variants_of
-from explorer.view.widget.views import VIEWS, views_of
 from explorer.view.widget.worker import Worker
 
 try:
@@ -224,14 +224,14 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self.command = wire.GoCommand(kind="go", place=urlencode(facts, quote_via=quote), number=self._next())
 
     def _check_view(self, name: str) -> None:
-        if name not in VIEWS:
+        if name not in {view.name for view in VIEWS}:
             raise unknown_name("view", name, self._views)
         if name not in self._views:
             raise InputError(f"this trace has nothing for the view {name!r}; it has {', '.join(self._views)}")
 
     @cached_property
     def _views(self) -> list[str]:
-        return views_of(unpack(self.payload))
+        return [view["name"] for view in unpack(self.payload)["views"]]
 
     @staticmethod
     def _check_line(text: Artifact, line: object) -> None:

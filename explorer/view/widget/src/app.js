@@ -26,7 +26,7 @@ import { Status } from "./status.js";
 import { Store } from "./store.js";
 import { Tabs } from "./tabs.js";
 import { followTheme } from "./theme.js";
-import { VIEWS } from "./views.js";
+import { MAKERS } from "./views.js";
 
 /** @import { Addition, Payload } from "./wire.js" */
 
@@ -225,7 +225,10 @@ function assembled(root, payload, viewed) {
   const go = (index, line) => navigation.goTo(index, line);
   const panes = new Panes({ store, hub, selection, hovering, search, colours, rail, edits }, root, go);
   const code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, panes.element);
-  const tabs = new Tabs(VIEWS, store, code, { make: (view) => view.make?.(parts), viewed });
+  const tabs = new Tabs(payload.views, code, {
+    make: (name) => (name === "code" ? undefined : MAKERS[name](parts)),
+    viewed,
+  });
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
   const beside = new Beside({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });

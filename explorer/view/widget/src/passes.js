@@ -15,15 +15,6 @@ import { splitLines } from "./text.js";
 const FITS = 12; // letters of a name that the list has room for beside what the pass changed
 
 /**
- * Whether a trace has passes to show: of FX, of triton over a kernel, of another compiler.
- *
- * @param {Store} store
- */
-export function hasPasses(store) {
-  return store.first("fx_pass", "ttir", ...passStages(store).keys()) >= 0;
-}
-
-/**
  * What the stages say whose every text is a pass of another compiler, by the stage's name.
  *
  * @param {Store} store

@@ -2,24 +2,22 @@
 
 import { element } from "./dom.js";
 
-/** @import { Store } from "./store.js" */
-/** @import { Tab, View, ViewName, Views } from "./views.js" */
+/** @import { View, ViewName, Views } from "./views.js" */
+/** @import { ViewInfo } from "./wire.js" */
 
 /** @type {{ [key: string]: number }} */
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 
 export class Tabs {
   /**
-   * `code` is the element of the text panes, the first view; `make` builds a view, `viewed` is told of the
+   * `code` is the element of the text panes, the first view; `make` builds another, `viewed` is told of the
    * name of each that is shown.
    *
-   * @param {Tab[]} tabs
-   * @param {Store} store
+   * @param {ViewInfo[]} views
    * @param {HTMLElement} code
-   * @param {{ make: (tab: Tab) => View | undefined, viewed: (name: ViewName) => void }} host
+   * @param {{ make: (name: ViewName) => View | undefined, viewed: (name: ViewName) => void }} host
    */
-  constructor(tabs, store, code, { make, viewed }) {
-    this.tabs = tabs;
+  constructor(views, code, { make, viewed }) {
     this.code = code;
     this.make = make;
     this.viewed = viewed;
@@ -27,8 +25,7 @@ export class Tabs {
     this.name = "code";
     /** @type {Map<ViewName, View>} the views that were built */
     this.views = new Map();
-    const having = tabs.filter((tab) => tab.has(store));
-    this.list = having.map(({ name, about, title }) =>
+    this.list = views.map(({ name, about, title }) =>
       element(
         "button",
         {
@@ -39,7 +36,7 @@ export class Tabs {
           tabindex: name === "code" ? 0 : -1,
           "data-view": name,
           title: about,
-          onclick: () => this.show(name),
+          onclick: () => this.showNamed(name),
         },
         title,
       ),
@@ -97,8 +94,7 @@ export class Tabs {
    * @param {string} name
    */
   showNamed(name) {
-    const tab = this.tabs.find((one) => one.name === name);
-    if (tab && this.list.some((one) => one.dataset.view === name)) this.show(tab.name);
+    if (this.list.some((tab) => tab.dataset.view === name)) this.show(/** @type {ViewName} */ (name));
   }
 
   // Give the focus to the tab of the view that is shown.
@@ -108,8 +104,7 @@ export class Tabs {
 
   /** @param {ViewName} name @returns {View | undefined} */
   build(name) {
-    const tab = this.tabs.find((one) => one.name === name);
-    const view = tab && this.make(tab);
+    const view = this.make(name);
     if (!view) return undefined;
     view.element.setAttribute("role", "tabpanel");
     view.element.setAttribute("aria-labelledby", `tab-${name}`);

@@ -141,17 +141,6 @@ function objectAt(payload, where, index) {
 }
 
 /**
- * Whether a list of an object has items, without unpacking it: only those that have some are in other parts.
- *
- * @param {object} owner
- * @param {string} name
- */
-export function hasItems(owner, name) {
-  const field = Object.getOwnPropertyDescriptor(owner, name);
-  return Boolean(field?.get || field?.value?.length);
-}
-
-/**
  * Give each text that another one is the same as its lines back.
  *
  * @param {Payload} payload

@@ -566,6 +566,13 @@ export interface FailureInfo {
   fatal: boolean;
 }
 
+/** A view that the trace has something for; "about" is the tooltip of its tab. */
+export interface ViewInfo {
+  name: string;
+  title: string;
+  about: string;
+}
+
 /**
  * One of several traces in a payload: its name, its facts, and how many texts it has; they follow those of
  * the one before.
@@ -632,7 +639,8 @@ export interface ComparisonInfo {
  * A trace for the front end, or several with what they differ in.
  *
  * "notice" says which frames came from a cache, "" where all were compiled. "stages" are in the compiler's
- * order, "hows" are the kinds of links. "on_demand" are the stages that a live trace can make.
+ * order, "hows" are the kinds of links. "on_demand" are the stages that a live trace can make. "views" are in
+ * the order of their tabs.
  */
 export interface Payload {
   format: number;
@@ -653,6 +661,7 @@ export interface Payload {
   hows: string[];
   links: [number, number, number, number[]][];
   failures: FailureInfo[];
+  views: ViewInfo[];
   comparison?: ComparisonInfo;
 }
 
