@@ -3,7 +3,7 @@
     python benchmarks/bisecting.py cpu            # or h100, or cuda where a GPU is attached
     python benchmarks/bisecting.py h100 --only decomposition pattern
 
-One line a program: "found" where the launch, and the lowering, pass, pattern or decomposition that was planted are named, else
+One line per program: "found" where the launch, and the lowering, pass, pattern or decomposition that was planted are named, else
 "missed"; "right" where nothing is said of a program without a fault, else "false alarm". The last line counts them.
 """
 

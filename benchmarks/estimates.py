@@ -2,7 +2,7 @@
 
 Run on a machine with the GPU:
 
-    python benchmarks/estimates.py                        every case, one row a kernel or call
+    python benchmarks/estimates.py                        every case, one row per kernel or call
     python benchmarks/estimates.py --only mm attention    cases whose name has one of these parts
     python benchmarks/estimates.py --json FILE            every row with all that the estimate was made from
 

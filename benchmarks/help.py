@@ -4,7 +4,7 @@
     python benchmarks/help.py --compile    and a matrix product and a C++ kernel, compiled now down to SASS, AMDGCN and x86
     python benchmarks/help.py --missing    with the words that have none
 
-One row a language: the words that occur, how many of them have help, how often all occur, and the share of these with help.
+One row per language: the words that occur, how many of them have help, how often all occur, and the share of these with help.
 """
 
 from __future__ import annotations

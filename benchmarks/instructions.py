@@ -1,6 +1,6 @@
 """How many instructions ptxas writes for an element of a loop, beside what the estimate counts. No GPU is needed.
 
-    python benchmarks/instructions.py                  every case, one row a kernel
+    python benchmarks/instructions.py                  every case, one row per kernel
     python benchmarks/instructions.py --only exp       cases whose name has one of these parts
 
 The kernels are compiled for a named GPU down to SASS. Where the code does not jump back, every thread issues each instruction
@@ -145,7 +145,7 @@ def rows_of(name: str, case: Case, target: str) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Print one row a kernel."""
+    """Print one row per kernel."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], help="parts of the names of cases")
     parser.add_argument("--target", default="h100")

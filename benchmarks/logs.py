@@ -2,7 +2,7 @@
 
     git clone https://github.com/meta-pytorch/tlparse && python benchmarks/logs.py tlparse/tests
 
-One row a file: its size, seconds, compiles, artifacts, links, kernels, and failures: what is damaged and what is not shown. A
+One row per file: its size, seconds, compiles, artifacts, links, kernels, and failures: what is damaged and what is not shown. A
 file that is no log is named with the reason. The last line has the sums.
 """
 

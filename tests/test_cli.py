@@ -467,7 +467,7 @@ def test_a_reader_that_stops_early_is_no_error(saved: explorer.Trace, tmp_path: 
 
 
 def test_targets_says_what_works_and_why_not(command: Command) -> None:
-    """One line a target; the CPU always works."""
+    """One line per target; the CPU always works."""
     status, out, err = command("targets")
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert (status, err) == (0, "")
@@ -476,7 +476,7 @@ def test_targets_says_what_works_and_why_not(command: Command) -> None:
 
 
 def test_backends_tries_those_that_are_named(command: Command) -> None:
-    """One line a backend, found out by trying."""
+    """One line per backend, found out by trying."""
     assert command("backends", "eager") == (0, "eager  yes\n", "")
 
 

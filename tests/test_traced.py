@@ -140,7 +140,7 @@ def test_a_kernels_assembly_in_the_trace_needs_nothing_live() -> None:
 
 
 def test_functions_leave_inlined_ones_out(mlp: Trace) -> None:
-    """One row a compiled function, with its file and first line."""
+    """One row per compiled function, with its file and first line."""
     (row,) = mlp.functions
     assert (row["frame"], row["qualname"], row["compiled"], row["resume"]) == ("0/0", "Mlp.forward", True, False)
     assert row["file"] == "tests/programs.py" and row["first_line"] > 1
@@ -185,7 +185,7 @@ def test_conditions_on_symbols_are_not_symbols() -> None:
 
 
 def test_code_flow_names_the_function_that_made_each_stage(mlp: Trace) -> None:
-    """One row an artifact with a call path: the innermost call, and the path from torch.compile inwards."""
+    """One row per artifact with a call path: the innermost call, and the path from torch.compile inwards."""
     flow = mlp.code_flow()
     assert len(flow) == sum(bool(a.path) for a in mlp.artifacts)
     (row,) = flow.where(stage="output_code", graph="forward")

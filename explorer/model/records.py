@@ -211,7 +211,7 @@ def _reader(annotation: Any) -> Read:
     raise TypeError(f"no field of a record may be of type {annotation}")
 
 
-#: A field's attribute, the type of which a value is taken as it is, and the reader of other values.
+#: A field's attribute, the type whose values are taken as they are, and the reader of other values.
 _Field = tuple[str, type | None, Read]
 
 

@@ -85,7 +85,7 @@ class Frames:
 
 
 def as_recorded(events: Sequence[Event], frames: Frames) -> Iterable[Event]:
-    """One artifact an event."""
+    """One artifact per event."""
     return events
 
 
@@ -119,11 +119,11 @@ def no_kernels(artifact: Artifact) -> Iterable[KernelPlace]:
 
 
 class Passes(NamedTuple):
-    """What a stage is of whose every text is the difference that one pass of a compiler made, for the view of passes.
+    """Describe a stage whose texts are diffs, one per pass of a compiler, for the view of passes.
 
-    `compiler` is the compiler's name for people. `whole` is the stage that has whole texts behind passes, "" where none has; its
-    artifacts have the text before the pass in their data as `before`. The data of a pass may have its `name`, its `number`, which
-    is that of its whole text too, and how many lines the module had `before` and `after` it.
+    `compiler` is the compiler's name for people. `whole` is the stage that has the whole text after each pass, "" if none has;
+    its artifacts keep the text before the pass in their data as `before`. The data of a pass may have its `name`, its `number`,
+    which its whole text has too, and the line counts of the module `before` and `after` the pass.
     """
 
     compiler: str
@@ -150,7 +150,7 @@ class Stage:
 
     `event` is the record that the data of its events is, `artifact` that of its artifacts; None for any read-only mapping.
 
-    `gather(events, frames)` makes of its events one event an artifact; it is given those of the stage's own kind and of the
+    `gather(events, frames)` makes of its events one event per artifact; it is given those of the stage's own kind and of the
     kinds that it `consumes`, by name with their records, as they were recorded. `render(event, id)` makes one Artifact of one
     event.
     `link(artifact, trace)` gives the links that the artifact's text itself states. `summary(artifacts)` says in a few words

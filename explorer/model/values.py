@@ -350,7 +350,7 @@ class Rows(tuple[Mapping[str, Plain], ...]):
 
     @property
     def frame(self) -> Any:
-        """The rows as a `pandas.DataFrame`, one column a key; NotInstalledError without pandas."""
+        """The rows as a `pandas.DataFrame`, one column per key; NotInstalledError without pandas."""
         require_installed("pandas", "a table", "view")
         import pandas
 

@@ -58,7 +58,7 @@ def nodes_of(artifact: Artifact) -> Nodes:
 
 
 def _numbered(names: Iterable[str], targets: Iterable[str], first: int) -> Nodes:
-    """The nodes of lines that follow one another, the first of which has the number `first`."""
+    """List the nodes of consecutive lines; `first` is the number of the first line."""
     return {name: (line, target) for line, (name, target) in enumerate(zip(names, targets, strict=True), first)}
 
 

@@ -52,7 +52,7 @@ Chains = Callable[[str], Iterator[tuple[int, tuple[tuple[str, int], ...]]]]
 
 
 def one_a_function(bounds: Bounds, chains: Chains) -> Callable[[Sequence[Event], Frames], Iterator[Event]]:
-    """The gather of a stage whose events hold the file of an executable: one event a function."""
+    """The gather of a stage whose events hold the file of an executable: one event per function."""
 
     def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
         """Each function of a kernel, with the places that its lines state."""

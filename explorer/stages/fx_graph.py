@@ -239,7 +239,7 @@ OPERATOR_COUNTS = ("frame", "graph", "stage", "level", "operators", "distinct", 
 
 
 def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
-    """One row a level of operators in a graph: how many, how many distinct, and how often each."""
+    """One row per level of operators in a graph: how many, how many distinct, and how often each."""
     counts: dict[str, Counter[str]] = {}
     if artifact.language == "inductor-ir":
         counts["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))

@@ -22,7 +22,7 @@ Places = Iterable[tuple[int, tuple[tuple[str, int], ...]]]
 
 
 def graph_of(artifact: Artifact, trace: TraceData) -> Artifact | None:
-    """The FX graph that the compiler was handed, of which this is a text."""
+    """Find the FX graph that the compiler was handed and that this text was made from."""
     stage = "backward" if artifact.graph == "backward" else "forward"
     return next(iter(reversed(trace.find(stage, artifact.frame, artifact.graph))), None)
 

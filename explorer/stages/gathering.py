@@ -55,7 +55,7 @@ def data_as(record: type[Row]) -> Callable[[Event], Row]:
 
 
 def with_nodes(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """Keep one event a graph: AOTAutograd's graphs are recorded twice, from its log and, with their nodes, from Inductor."""
+    """Keep one event per graph: AOTAutograd's graphs are recorded twice, from its log and, with their nodes, from Inductor."""
     graphs: dict[tuple[str, str], Event] = {}
     for event in events:
         key = (event.frame, event.graph)

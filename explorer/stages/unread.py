@@ -57,7 +57,7 @@ class Read:
 
 
 def read(events: Sequence[Event], names: Mapping[str, str] = NO_NAMES) -> Read:
-    """These events, each with its facts; a Failure says by `names` of which frame it is, as the trace calls the compiler's."""
+    """Return these events with their facts; a Failure names its frame by `names`, as the trace calls it."""
     found = [_whole(event, names) for event in events]
     failures = dict.fromkeys(each for each in found if isinstance(each, Failure))
     return Read(tuple(each for each in found if isinstance(each, Event)), tuple(failures))

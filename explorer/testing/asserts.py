@@ -77,7 +77,7 @@ def assert_fused(trace: TraceData, *parts: Part, graph: str | None = None) -> No
 def assert_no_spill(trace: TraceData) -> None:
     """Assert that no kernel spills registers to memory, by its machine code: for NVIDIA's and AMD's, attached or not.
 
-    A kernel of which that is not known, such as one in C++, is an error too.
+    If a kernel's spills are unknown, as in C++, the assertion fails too.
     """
     __tracebackhide__ = True
     check(rules.spills(_trace(trace)))

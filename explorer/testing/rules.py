@@ -108,7 +108,7 @@ def why_no_code(trace: TraceData) -> str:
 
 
 def _frames_without(trace: TraceData, *stages: str) -> str:
-    """The frames of which Dynamo made a graph, and the trace has none of these stages."""
+    """List the frames with a graph of Dynamo's but with none of these stages."""
     seen = {artifact.frame for stage in stages for artifact in trace.find(stage)}
     return listed(artifact.frame for artifact in trace.find("dynamo") if artifact.frame not in seen)
 
@@ -176,7 +176,7 @@ def _missed(trace: TraceData, expected: str, verdict: Verdict) -> Finding:
 
 
 def spills(trace: TraceData) -> Iterator[Finding]:
-    """Yield each kernel whose machine code spills registers, and each of which that is not known."""
+    """Yield each kernel whose machine code spills registers, and each kernel with unknown spills."""
     expected = "no register spill"
     kernels = kernels_of(trace)
     if not kernels:
@@ -260,7 +260,7 @@ def failed(failure: Failure) -> Finding:
 
 
 def over_peak(trace: TraceData, under: float) -> Iterator[Finding]:
-    """Yield each graph whose peak memory is not under a limit in bytes, and each of which that is not known."""
+    """Yield each graph whose peak memory is not under a limit in bytes, and each with an unknown peak."""
     expected = f"peak memory under {readable(int(under))}"
     peaks, unknown = peak_bytes(trace)
     if unseen := why_no_code(trace):

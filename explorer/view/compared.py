@@ -196,7 +196,7 @@ def _share_texts(artifacts: list[wire.ArtifactInfo]) -> None:
 
 
 def _moved(columns: Any, names: Iterable[str], by: int) -> Any:
-    """Return columns of which some refer to strings that stand further on by so many."""
+    """Return columns whose references to strings are shifted by so many."""
     return {**columns, **{name: [at + by for at in columns[name]] for name in names}}
 
 

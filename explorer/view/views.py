@@ -85,7 +85,7 @@ VIEWS = (
     View(
         "collectives",
         "Collectives",
-        "what the ranks exchange, and what of it other work hides",
+        "what the ranks exchange, and how much of it other work hides",
         lambda payload: bool(payload["collectives"].get("table")),
     ),
     View("timings", "Time", "where the compiler's time went", _has_phases),

@@ -30,7 +30,7 @@ from explorer.stages.torch_compile.bisection import JudgedValue
 from explorer.stages.torch_compile.phase import Phase
 
 Names = list[str]
-#: Facts of which the front end shows whatever there is.
+#: Facts that the front end shows as they are, whatever their names.
 Facts = dict[str, Any]
 
 
@@ -500,7 +500,7 @@ class Payload(TypedDict):
     comparison: NotRequired[ComparisonInfo]
 
 
-#: Where the objects are of which a part of the payload has fields.
+#: Where the objects are whose fields a part of the payload has.
 HeldIn = Literal["artifacts", "fusion", "memory"]
 #: (where, index, fields) of one object; the index is 0 in "memory", which is one.
 Held = tuple[HeldIn, int, Names]

@@ -1,4 +1,4 @@
-"""Several processes: one file a rank, and a word on what other processes compile."""
+"""Several processes: one file per rank, and a word on what other processes compile."""
 
 from __future__ import annotations
 

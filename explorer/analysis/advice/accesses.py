@@ -28,7 +28,7 @@ _LAYOUT = re.compile(
     r"(?:, stride=\[(?P<stride>[^\]]*)\])?",
     re.MULTILINE,
 )
-#: A buffer of which less than this share of what is fetched is used counts as one that is read apart.
+#: A buffer counts as read apart if less than this share of the fetched bytes is used.
 USED = 0.6
 
 #: Fewer bytes than this side by side at a computed place are read apart.
@@ -209,7 +209,7 @@ def texts_of_nodes(artifact: Artifact) -> Mapping[str, str]:
 def apart(text: str) -> Iterator[Access]:
     """Yield the reads of a node's text that have no neighbours: no loop variable steps by one element.
 
-    An index of which a part is computed, or that divides, says nothing and is left out.
+    An index that is partly computed, or that divides, says nothing and is left out.
     """
     dtypes = {found["buffer"]: found["dtype"] for found in _LAYOUT.finditer(text)}
     reads = text.partition(".unmet_dependencies")[2]

@@ -151,7 +151,7 @@ class Advice(Sequence[Verdict]):
 
     @property
     def rows(self) -> Rows:
-        """One row a verdict: kind, title, seconds, bytes, once, known, share, lines, evidence, remedy, what_if, proof."""
+        """One row per verdict: kind, title, seconds, bytes, once, known, share, lines, evidence, remedy, what_if, proof."""
         return Rows((verdict.row() for verdict in self), _COLUMNS)
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ class _Key(NamedTuple):
 
 
 def cache_misses(trace: TraceData, earlier: TraceData) -> Rows:
-    """One row a graph that no cache had in `trace`, with the nearest key that `earlier` asked the same cache for."""
+    """One row per graph that no cache had in `trace`, with the nearest key that `earlier` asked the same cache for."""
     return Rows(_misses(trace, earlier), COLUMNS)
 
 

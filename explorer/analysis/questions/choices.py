@@ -21,7 +21,7 @@ NO_SOURCE = {
     "ExternKernelCaller": "is a call into a library, whose kernels have no source here",
     "pad_mm": "is the operation itself, with or without padding; its kernels are among Trace.kernels",
 }
-#: The class of Inductor's of which a choice is a Triton template.
+#: Inductor's class of a choice that is a Triton template.
 TRITON_TEMPLATE = "TritonTemplateCaller"
 
 

@@ -46,7 +46,7 @@ class Read:
 def coverage(trace: TraceData, stage: str | None = None) -> Rows:
     """One row per stage and graph: lines that count, linked lines, their share, and the others by kind.
 
-    With `stage` one row a text of it, with the `missing` lines as (line, text). InputError for a stage with nothing to link.
+    With `stage` one row per text of it, with the `missing` lines as (line, text). InputError for a stage with nothing to link.
     """
     texts = _read(trace)
     if stage is None:

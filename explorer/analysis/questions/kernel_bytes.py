@@ -65,7 +65,7 @@ def traffic(trace: TraceData) -> list[tuple[CompiledKernel, Traffic]]:
 def bytes_moved(trace: TraceData) -> int | None:
     """Add up what all kernels read and write; None where that of one is not known, and where there are none.
 
-    It ends at the first kernel of which it is not known, because each kernel takes a walk along the links.
+    It stops at the first kernel with unknown bytes, because each kernel takes a walk along the links.
     """
     texts: dict[tuple[str, str], list[Artifact]] = {}
     for text in texts_with_kernels(trace):

@@ -78,7 +78,7 @@ class Chosen:
 
     @cached_property
     def pick(self) -> Callable[[Sequence[Any]], Iterable[Any]]:
-        """A function that picks what a sequence has at the places of the lines, of which there are more than one."""
+        """Return a function that picks a sequence's items at the places of several lines."""
         return itemgetter(*compress(range(self.bits.bit_length()), _digits(self.bits)))
 
 

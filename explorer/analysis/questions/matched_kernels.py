@@ -77,7 +77,7 @@ def _match(
 ) -> KernelMatch:
     """Describe a set of kernels that share values: what they have in common, and what differs.
 
-    `unknown` has the graphs of each trace with a kernel of which no record says what it computes.
+    `unknown` has the graphs of each trace with a kernel that no record explains.
     """
     kernels = tuple(tuple(of[at] for number, at in places if number == trace) for trace, of in enumerate(every))
     members = [kernel for of in kernels for kernel in of]
@@ -105,7 +105,7 @@ def _sharing(every: Sequence[Sequence[MatchedKernel]]) -> list[list[tuple[int, i
     for trace, number in places:
         for value in every[trace][number].computes:
             by_value.setdefault(value, []).append((trace, number))
-    # each kernel is also a set of its own, so that one of which no record says what it computes is listed too
+    # each kernel is also its own set, so a kernel that no record explains is listed too
     return joined([*([place] for place in places), *by_value.values()])
 
 

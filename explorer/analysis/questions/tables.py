@@ -73,7 +73,7 @@ def graph_breaks(trace: TraceData) -> Rows:
 
 
 def symbols(trace: TraceData) -> Rows:
-    """One row a dynamic size."""
+    """One row per dynamic size."""
     return table(trace, "symbol").where(what="created")
 
 

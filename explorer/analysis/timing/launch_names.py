@@ -15,7 +15,7 @@ from explorer.model.trace_data import TraceData
 
 #: What a C++ kernel's name has before it in a profile: the number of its graph in the process that was profiled.
 _GRAPH_NUMBER = re.compile(r"^graph_\d+_(?=cpp_)")
-#: The function of a Triton kernel, of which the wrapper has another name where the program wrote it.
+#: The function of a Triton kernel; the wrapper calls a kernel of the program's own by a different name.
 _TRITON_NAME = re.compile(r"@triton\.jit[^\n]*\n\s*def (\w+)\(")
 
 

@@ -61,7 +61,7 @@ class Roofline:
     device: str
 
     def table(self) -> Rows:
-        """One row a kernel or library call: operations, bytes, seconds of one run, and how near it is to its roof.
+        """One row per kernel or library call: operations, bytes, seconds of one run, and how near it is to its roof.
 
         `intensity` is operations a byte, `rate` operations a second, `bandwidth` bytes a second; `timed` is "measured" or
         "estimated". `limit` is "memory" or "operations": the lower roof at this intensity. `share` is the part of the attained
@@ -70,7 +70,7 @@ class Roofline:
         return Rows(self.rows, COLUMNS)
 
     def peaks(self) -> Rows:
-        """One row a peak: memory in bytes/s, products of each dtype in operations/s; attained here, and by the GPU's figures."""
+        """One row per peak: memory in bytes/s, products of each dtype in operations/s; attained here and by the GPU's figures."""
         return Rows(self.peak_rows, PEAK_COLUMNS)
 
     @property

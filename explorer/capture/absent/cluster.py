@@ -25,7 +25,7 @@ FAKE = "fake"
 
 @dataclass(frozen=True)
 class Cluster:
-    """Several GPUs of one kind, none of which need be here, as one of their ranks sees them.
+    """Several GPUs of one kind, as one of their ranks sees them; none need be here.
 
         with explorer.Cluster("h100", 8) as cluster:
             mesh = init_device_mesh("cuda", (8,))

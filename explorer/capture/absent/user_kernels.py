@@ -97,7 +97,7 @@ def _interpreted(launches: Launches | None, original: Callable[..., Any]) -> Cal
 
 
 def _as_they_are(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call a function outside of torch-function modes, one of which makes CPU tensors report the GPU."""
+    """Call a function outside torch-function modes: one of them makes CPU tensors report the GPU."""
     import torch
 
     def called(*args: Any) -> Any:

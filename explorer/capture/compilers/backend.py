@@ -44,7 +44,7 @@ class Backends(Sequence[Mapping[str, Plain]]):
 
     @property
     def rows(self) -> Rows:
-        """One row a backend, with what is known of it now."""
+        """One row per backend, with what is known of it now."""
         return Rows(_row(name, self._known.get(name), self._registered) for name in self._names())
 
     @property
@@ -154,7 +154,7 @@ class Backends(Sequence[Mapping[str, Plain]]):
 
 
 def _row(name: str, facts: Mapping[str, Any] | None, names: Sequence[str] | None) -> dict[str, Plain]:
-    """The row of a backend, of which it may not be known yet whether it works, or whether torch registers it."""
+    """Return the row of a backend; whether it works, or torch registers it, may not be known yet."""
     known = known_backend(name) or KnownBackend(name, DEBUGGING)
     missing = why_not_here(name)
     return {

@@ -278,7 +278,7 @@ def _is_inductors(compiled: Any) -> bool:
 
 
 def _is_aot_autograds(compiled: Any) -> bool:
-    """Whether this is AOTAutograd's, of which it is not known here what is inside."""
+    """Whether this is AOTAutograd's own function, whose inside is not known here."""
     return str(getattr(_innermost(compiled), "__module__", "")).startswith("torch._functorch")
 
 

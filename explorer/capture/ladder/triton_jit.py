@@ -252,7 +252,7 @@ def tuning_result(
 ) -> tuple[Mapping[str, Plain] | None, tuple[Mapping[str, Plain], ...]]:
     """The config that triton.autotune chose for such a call, None if it was not launched, and the times.
 
-    Triton keeps the times of the last tuning only: one row a config, `ms` its median.
+    Triton keeps the times of the last tuning only: one row per config, `ms` its median.
     """
     while not hasattr(kernel, "configs") and hasattr(kernel, "fn"):
         kernel = kernel.fn

@@ -16,7 +16,7 @@ _STAGE = re.compile(r"^-- explorer stage (\w+)\n", re.MULTILINE)
 
 
 def passes(lowered: Lowered) -> Rows:
-    """One row a pass, in order: stage, name, argument (its name in mlir-opt), changed, before, after, error.
+    """One row per pass, in order: stage, name, argument (its name in mlir-opt), changed, before, after, error.
 
     `after` is the input of the stage's next pass, and for the last pass the stage's output ("" if that is not MLIR). A pass
     that runs others inside itself, as the inliner does, is followed by these. A pass that prints its own steps, as

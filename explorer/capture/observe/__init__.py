@@ -7,7 +7,7 @@ tuple of them.
 
 `versions.py`: the only file that asks which torch, triton or Python it is.
 
-`patch.py`: observe a function, which all of its observers share one replacement for; replace an attribute for a while; both
+`patch.py`: observe a function through one replacement that all observers share; replace an attribute for a while; both
 under the guard that lets torch's own function answer where explorer's part fails, and only for the thread that asks.
 
 `uncompiled.py`: run a program in eager mode, also the parts that it compiles itself.

@@ -57,7 +57,7 @@ class CacheWatch:
     """Collects what the caches of one recording answered."""
 
     def __init__(self, emit: Emit) -> None:
-        self.triton_keys: set[str] = set()  # of the kernels of which Triton itself told
+        self.triton_keys: set[str] = set()  # of the kernels that Triton itself reported
         self._emit = emit
         self._graph = ""
         self._began = time.time()

@@ -22,7 +22,7 @@ from explorer.stages.fx_graph import FxGraphText
 
 
 class NotCopied(Exception):
-    """A graph has something of which no copy is known that torch would write in the same way."""
+    """A graph holds a value whose copy torch might print differently."""
 
 
 @dataclass(eq=False, slots=True)

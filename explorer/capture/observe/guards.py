@@ -71,7 +71,7 @@ def _maker(frame: FrameType | None) -> str:
 
 
 def _places(made: Any, added_at: Mapping[Any, str]) -> Iterator[_Place]:
-    """Kind, source and place in torch of each guard of which one is known."""
+    """List kind, source and place in torch for each guard with a known place."""
     for guard in made:
         place = _of_stack(guard) or added_at.get(guard, "")
         if place:

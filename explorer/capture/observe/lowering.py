@@ -1,6 +1,6 @@
 """Observe how Inductor lowers each FX node: by which function, to what, and why it calls a library.
 
-One event a graph. A node's row has the function that lowered it and what came out; an operation is what Inductor registered
+One event per graph. A node's row has the function that lowered it and what came out; an operation is what Inductor registered
 of it: a loop nest that is put in memory, a template, or a call. Where it is a call of the operator itself, a fallback, the
 operation has the conditions of Inductor's own code that led there, with the values that they had. Inductor's decisions on
 splitting reductions, on the order of loops and on tiling are rows beside them.

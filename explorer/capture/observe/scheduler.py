@@ -1,6 +1,6 @@
 """Watch Inductor decide what becomes one kernel: each pair its scheduler asks about, each buffer lowering makes, each kernel.
 
-One event a graph; `scheduler_log` has what it holds.
+One event per graph; `scheduler_log` has what it holds.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ TRACE_LOG = "torch.__trace"
 
 
 class _Handler(logging.Handler):
-    """Passes each record to those that listen for its name: one handler a recording, since torch's log calls each for all."""
+    """Passes each record to those that listen for its name: one handler per recording, since torch's log calls each for all."""
 
     def __init__(self, emit: Emit) -> None:
         super().__init__()

@@ -177,7 +177,7 @@ def _fields(leaf: Any) -> dict[str, Any] | None:
 
 
 def _named_leaves(value: Any, root: str, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield each leaf with its path; `above` are the containers around it, none of which is opened again."""
+    """Yield each leaf with its path; `above` are the containers around it, which are not opened again."""
     from torch.utils import _pytree as pytree
 
     for path, leaf in pytree.tree_flatten_with_path(value)[0]:

@@ -76,7 +76,7 @@ class _Library:
         return _Library(value, path, self._noted) if inside else value
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Call an operator of which only an overload is noted."""
+        """Call an operator if only an overload of it was noted."""
         return self._inner(*args, **keywords)
 
 

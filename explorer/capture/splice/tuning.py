@@ -169,7 +169,7 @@ def given_configs(configs: object) -> list[dict[str, Plain]]:
 
 
 def timed_configs(job: TuningJob, timeout: float) -> list[dict[str, Any]]:
-    """One row a text of the job, in its order: seconds, the original's, and resources; or an error.
+    """One row per text of the job, in its order: seconds, the original's, and resources; or an error.
 
     A config that ends the process, or takes longer than `timeout` seconds, loses its own row alone: another process
     times the others.

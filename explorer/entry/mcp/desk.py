@@ -263,7 +263,7 @@ class Desk:
         return self._held[name]
 
     def listed(self) -> list[dict[str, str]]:
-        """One row an open trace: name, what it is of, and whether it can be run."""
+        """One row per open trace: name, what it is of, and whether it can be run."""
         kinds = {name: "live" if isinstance(held, Worker) else "file" for name, held in self._held.items()}
         return [{"trace": name, "of": self._said[name], "kind": kind} for name, kind in kinds.items()]
 

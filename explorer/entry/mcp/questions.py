@@ -38,7 +38,7 @@ TABLES = (
 )
 #: The most lines of a text in one answer.
 MOST_LINES = 80
-#: The most lines of which `follow` gives the text.
+#: The most lines whose text `follow` gives.
 QUOTED = 3
 
 

@@ -82,7 +82,7 @@ def cause_among(switches: Sequence[str], attempt: Attempt, among: Collection[str
 
 
 class _Search:
-    """A search by halves, which counts its compiles, and those of which it could not be told whether the result is right."""
+    """A search by halves. It counts its compiles, and those whose result could not be judged."""
 
     def __init__(self, attempt: Attempt, among: Collection[str] | None) -> None:
         self._attempt, self._among, self.tried, self.untold = attempt, among, 0, 0

@@ -179,7 +179,7 @@ def _finish(on_gpu: bool) -> None:
 def _rows(
     trace: TraceData, places: Mapping[str, tuple[str, str]], runs: Sequence[Sequence[TimedLaunch]], on_gpu: bool
 ) -> Iterator[dict[str, Any]]:
-    """One row a kernel or library call, in the order of its first launch."""
+    """One row per kernel or library call, in the order of its first launch."""
     samples: dict[tuple[str, str, str], list[list[float]]] = {}
     idle: dict[tuple[str, str, str], list[float]] = {}
     kinds: dict[tuple[str, str, str], str] = {}

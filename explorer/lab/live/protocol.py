@@ -79,7 +79,7 @@ class Live(Protocol):
         """Run what was compiled, on copies of the traced arguments or on new ones: see `Trace.run`."""
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
-        """Compare what was compiled with what is right, one row a tensor: see `Trace.check`. `limit` is in seconds."""
+        """Compare what was compiled with what is right, one row per tensor: see `Trace.check`. `limit` is in seconds."""
 
     def launches(
         self,

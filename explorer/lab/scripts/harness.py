@@ -205,7 +205,7 @@ def sizes(values: Any) -> int:
 
 
 def changed(before: Any, after: Any) -> list[int]:
-    """The positions of the tensors of which a bit is another one."""
+    """List the positions of the tensors in which any bit differs."""
 
     def raw(tensor: Any) -> Any:
         return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.contiguous().untyped_storage())

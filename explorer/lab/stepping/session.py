@@ -114,7 +114,7 @@ class Stepping:
 
     @property
     def files(self) -> Rows:
-        """One row a file: stage, frame, graph, the artifact that has its lines, path, number of lines."""
+        """One row per file: stage, frame, graph, the artifact that has its lines, path, number of lines."""
         return Rows((each.row() for each in self.paths), COLUMNS)
 
     @property
@@ -133,7 +133,7 @@ class Stepping:
         return self._run(_function, args, kwargs)
 
     def values(self, *args: Any, **kwargs: Any) -> Values:
-        """Run the graphs node by node in place of their files, as `run` does, and give one row a node: see `Trace.values`."""
+        """Run the graphs node by node in place of their files, as `run` does, and give one row per node: see `Trace.values`."""
         rows: list[dict[str, Plain]] = []
 
         def noting(file: File) -> Callable[..., Any]:
@@ -345,7 +345,7 @@ def _write(artifact: Artifact, compiled: Compiled, folder: Path) -> str:
 
 
 def _none(captured: Captured, again: TraceData, stage: str, frame: str | None, graph: str | None) -> InputError | CompileError:
-    """Build the error for a stage of which no code runs from a file."""
+    """Build the error for a stage that runs no code from a file."""
     if captured.unwritten:
         why = "; ".join(f"frame {each}: {reason}" for each, reason in captured.unwritten.items())
         instead = ": stage 'dynamo_bytecode' runs as Dynamo made it" if stage == "decompiled" else ""

@@ -71,7 +71,7 @@ class SymbolicSteps(Rows):
 
     @property
     def text(self) -> str:
-        """One line a step, inlined calls indented, under the user's line, with what the step added at its end."""
+        """One line per step, inlined calls indented, under the user's line, with what the step added at its end."""
         return "\n".join(
             text
             for frame, steps in _by_frame(self).items()

@@ -73,7 +73,7 @@ class Layout:
         return {name: self.linear.size(name) for name in self.linear.bases}
 
     def table(self) -> Rows:
-        """One row an element that a register holds, or an element of shared memory.
+        """One row per element that a register holds, or an element of shared memory.
 
         In registers: element, block, warp, lane, register; an element that several threads hold has a row for each. In shared
         memory: element, offset (bytes), bank, block.
@@ -87,7 +87,7 @@ class Layout:
         return self.table().where(element=element)
 
     def banks(self) -> Rows:
-        """One row a lane and access to shared memory: line, reads, lane, offset (bytes), width (bytes), bank, rounds, conflicts.
+        """One row per lane and access to shared memory: line, reads, lane, offset and width (bytes), bank, rounds, conflicts.
 
         They are those of the first warp's first request. `rounds` is how often shared memory is asked for it, `conflicts` how
         many of these are because lanes need different words of one bank. Only for GPUs of NVIDIA, whose banks are documented.

@@ -236,7 +236,7 @@ class EventsOfLog:
         self._wrapper(record, record.payload.lstrip("\n"), name)
 
     def dumped(self, record: LogRecord) -> None:
-        """A text of AOTInductor's, of which the wrapper is one."""
+        """Take up a text that AOTInductor logged, such as its wrapper."""
         if "wrapper" in str(record.facts.get("name")):
             self._wrapper(record, record.payload.lstrip("\n"), str(record.facts.get("filename") or ""))
         else:

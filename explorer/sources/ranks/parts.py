@@ -84,7 +84,7 @@ class Part:
 
     @property
     def unread(self) -> bool:
-        """Whether it is a graph of which no node was recorded, as one from Inductor's cache: it has at least an output."""
+        """Whether it is a graph without recorded nodes, as one from Inductor's cache: any graph has at least an output."""
         return self.stage in GRAPHS and not self.items
 
 

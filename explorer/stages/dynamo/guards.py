@@ -93,7 +93,7 @@ AMBIENT = ("GLOBAL_STATE", "TORCH_FUNCTION_MODE_STACK", "DEFAULT_DEVICE", "DETER
 
 
 def guard_rows(tree: str) -> Iterator[Guard]:
-    """One row a guard of Dynamo's printed guard tree: kind, source guarded, expression, and the user's line."""
+    """One row per guard of Dynamo's printed guard tree: kind, source guarded, expression, and the user's line."""
     sources: dict[int, str] = {}
     for text in text_lines(tree):
         item = _ITEM.match(text)

@@ -33,7 +33,7 @@ _AGAINST = re.compile(r"^(?P<frame>\d+/\d+): (?P<guard>.*)$", re.DOTALL)
 
 
 def reasons(text: str) -> tuple[Recompile, ...]:
-    """One row a failed guard: the earlier compile that it belongs to, and the guard in Dynamo's words."""
+    """One row per failed guard: the earlier compile that it belongs to, and the guard in Dynamo's words."""
     try:
         listed = json.loads(text)
     except ValueError:
@@ -44,7 +44,7 @@ def reasons(text: str) -> tuple[Recompile, ...]:
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a failed guard."""
+    """One line per failed guard."""
     data = typed(Recompiles, event.data)
     text = "\n".join(f"{row.earlier}: {row.guard}" if row.earlier else row.guard for row in data.rows)
     return text_artifact(event, id, f"Recompile: {data.rows[0].guard}", "text", text=text, data=data)

@@ -38,7 +38,7 @@ class Symbols(Record):
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a symbol of the frame, or a condition on symbols."""
+    """One line per symbol of the frame, or a condition on symbols."""
     data = typed(Symbols, event.data)
     return text_artifact(event, id, "Dynamic shapes", "text", text="\n".join(map(readable, data.rows)), data=data)
 
@@ -54,7 +54,7 @@ def readable(row: Symbol) -> str:
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One table a frame, each symbol once: Dynamo makes them again whenever it begins a frame anew, as after a graph break.
+    """One table per frame, each symbol once: Dynamo makes them again whenever it begins a frame anew, as after a graph break.
 
     What it said last of one counts, in the place of what it said first.
     """

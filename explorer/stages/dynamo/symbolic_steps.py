@@ -137,7 +137,7 @@ def _to_source(
             yield Link(artifact.id, (line,), place[0], (place[1],), how)
             how = CALLED_FROM
         elif how == POSITIONS:
-            how = CALL_STACK  # torch's own code, of which the trace has no source: the user's line is a call
+            how = CALL_STACK  # torch's own code, whose source is not in the trace: the user's line is a call
 
 
 def _of_nodes(artifact: Artifact, trace: TraceData, steps: Iterable[tuple[int, SymbolicStep]]) -> Iterator[Link]:
@@ -176,7 +176,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """One row a step."""
+    """One row per step."""
     yield from (step.mapping() for step in typed(SymbolicSteps, artifact.data).steps)
 
 

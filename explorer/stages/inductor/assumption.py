@@ -37,7 +37,7 @@ class Assumptions(Record):
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line an assumption of the frame."""
+    """One line per assumption of the frame."""
     data = typed(Assumptions, event.data)
     return text_artifact(event, id, "Assumptions", "text", text="\n".join(map(readable, data.rows)), data=data)
 

@@ -53,7 +53,7 @@ TAKEN = "autotune_taken"
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a choice, the fastest first; None for a time says that it was not, or could not be, measured."""
+    """One line per choice, the fastest first; None for a time says that it was not, or could not be, measured."""
     recorded = typed(Autotune, event.data)
     choices = sorted(recorded.choices, key=lambda row: (not row.fastest, row.ms is None, row.ms or 0.0))
     title = f"Choices for {recorded.operation}"

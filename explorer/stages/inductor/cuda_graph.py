@@ -53,7 +53,7 @@ _WORD = re.compile(r"\((?P<alone>\w+)\)|\b(?P<word>\w+)\b")
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a decision of the frame."""
+    """One line per decision of the frame."""
     data = typed(CudaGraphs, event.data)
     return text_artifact(event, id, "CUDA graphs", "text", text="\n".join(map(readable, data.rows)), data=data)
 
@@ -73,7 +73,7 @@ def row_of(event: Event) -> CudaGraph:
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One table a frame of the decisions, whose inputs have the program's names too."""
+    """One table per frame of the decisions, whose inputs have the program's names too."""
     decided = [event for event in events if event.kind == STAGE.name]
     names = _names(events) if decided else {}
     named = [replace(event, data=with_names(event, names.get((event.frame, event.graph), {}))) for event in decided]

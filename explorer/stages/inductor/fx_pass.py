@@ -91,7 +91,7 @@ IDLE_COLUMNS = ("graph", "section", "name", "seconds")
 
 
 def idle_rows(artifact: Artifact) -> Iterator[Mapping[str, Plain]]:
-    """One row a pass that ran before it, or after it in its round, and changed nothing."""
+    """One row per pass that ran before it, or after it in its round, and changed nothing."""
     data = typed(FxPass, artifact.data)
     for name, seconds in (*(data.idle or ()), *(data.idle_after or ())):
         yield {"graph": artifact.graph, "section": data.section, "name": name, "seconds": seconds}

@@ -43,7 +43,7 @@ class GivenHint(Record):
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a hint of the frame."""
+    """One line per hint of the frame."""
     data = typed(PerfHints, event.data)
     return text_artifact(event, id, "Performance hints", "text", text="\n".join(map(readable, data.rows)), data=data)
 

@@ -77,7 +77,7 @@ class FinalNode(Record):
     run: int | None = None
 
 
-#: What the scheduler says of two nodes one of which must run between the other and a node fused with it.
+#: The scheduler's reason against a pair where a node must run between one of the pair and a node fused with it.
 CYCLE = "will create cycle"
 #: Numbers as (first, last) of those that follow each other.
 Spans = tuple[tuple[int, int], ...]

@@ -30,7 +30,7 @@ class Vmfb(Record):
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a section; `rows` has the same as a table."""
+    """One line per section; `rows` has the same as a table."""
     file = typed(Vmfb, event.data)
     text = "\n".join([f"{file.bytes:>12,}  bytes in all", *(f"{row.bytes:>12,}  {row.name}" for row in file.rows)])
     return text_artifact(event, id, "VMFB · IREE", "text", text=text)

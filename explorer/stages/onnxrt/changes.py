@@ -42,7 +42,7 @@ STAGE_NAME = "onnxrt_changes"
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One event a graph that ONNX Runtime optimised."""
+    """One event per graph that ONNX Runtime optimised."""
     compiles: dict[tuple[str, str], dict[str, Event]] = {}
     for event in events:
         compiles.setdefault((event.frame, event.graph), {})[event.kind] = event
@@ -80,7 +80,7 @@ def readable(row: OnnxChange) -> str:
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a change."""
+    """One line per change."""
     data = typed(OnnxChanges, event.data)
     return text_artifact(event, id, "Optimizer · ONNX Runtime", "text", text="\n".join(map(readable, data.rows)), data=data)
 

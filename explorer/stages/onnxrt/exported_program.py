@@ -1,4 +1,4 @@
-"""The exported program: AOTAutograd's graph as torch.onnx decomposes it, of which ONNX is made."""
+"""The exported program: AOTAutograd's graph as torch.onnx decomposes it before it writes ONNX."""
 
 from __future__ import annotations
 

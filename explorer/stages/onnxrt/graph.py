@@ -29,7 +29,7 @@ class OnnxGraphText(OnnxGraph):
 
 LinkFunction = Callable[[Artifact, TraceData], Iterator[Link]]
 DECLARATIONS = "declarations"
-#: How soon a view opens on the lowest level; sooner on each one above it, of which the last is the graph that runs.
+#: How soon a view opens on the lowest level. Each level above opens sooner; the last is the graph that runs.
 OPENS_AT = 3
 #: How it is known: the exporter writes the FX node into the node; the values that a node reads and writes are those before.
 FX_NODE, VALUES = "fx_node", "value names"

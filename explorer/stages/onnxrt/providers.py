@@ -33,7 +33,7 @@ GRAPHS = ("onnxrt_basic", "onnxrt_disable", "onnx_optimize", "onnx")
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a node."""
+    """One line per node."""
     data = typed(OnnxPlacements, event.data)
     text = "\n".join(f"{row.provider}  {row.node} ({row.operator})" for row in data.rows)
     return text_artifact(event, id, "Execution providers · ONNX Runtime", "text", text=text, data=data)

@@ -33,7 +33,7 @@ class ExecutedLayer(Record):
 
 @record
 class OpenVinoExecuted(Record):
-    """The graph that OpenVINO executes of a part, one row a layer."""
+    """The graph that OpenVINO executes of a part, one row per layer."""
 
     name: str
     rows: tuple[ExecutedLayer, ...]
@@ -45,7 +45,7 @@ HEAD = ("order", "layer", "kernel", "precision", "layouts", "shape", "µs", "nam
 
 
 def render(event: Event, id: str) -> Artifact:
-    """A table with one line a layer, in the order of execution."""
+    """A table with one line per layer, in the order of execution."""
     data = typed(OpenVinoExecuted, event.data)
     text = "\n".join(aligned([HEAD, *map(_cells, data.rows)]))
     return text_artifact(event, id, f"Executed graph of {data.name} · OpenVINO", "text", text=text, kernel=data.name)

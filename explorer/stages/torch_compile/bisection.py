@@ -56,7 +56,7 @@ HEAD = 2
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a value that was judged, in the order of the launches."""
+    """One line per value that was judged, in the order of the launches."""
     data = typed(Bisected, event.data)
     text = "\n".join([data.summary, data.cause or "no cause was looked for", *map(readable, data.rows)])
     return text_artifact(event, id, "Bisection", "text", text=text, data=data)

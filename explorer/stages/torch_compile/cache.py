@@ -86,7 +86,7 @@ def _in_package(trace: TraceData, frame: str) -> bool:
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a lookup of the frame, and below one that missed what the nearest earlier key has otherwise."""
+    """One line per lookup of the frame, and below one that missed what the nearest earlier key has otherwise."""
     data = typed(CacheLookups, event.data)
     return text_artifact(event, id, "Caches", "text", text="\n".join(map(readable, data.rows)), data=data)
 

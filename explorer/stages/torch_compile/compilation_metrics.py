@@ -16,7 +16,7 @@ class CompilationMetrics(Record):
     """What torch counted of a compile: `of` a "forward" or "backward", by torch's own names."""
 
     of: str
-    figures: Mapping[str, Plain]  # torch's CompilationMetrics, of which each version has others
+    figures: Mapping[str, Plain]  # torch's CompilationMetrics; they differ from version to version
 
 
 @record
@@ -27,7 +27,7 @@ class AllMetrics(Record):
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a figure of the frame, by torch's own names for them."""
+    """One line per figure of the frame, by torch's own names for them."""
     metrics = typed(AllMetrics, event.data)
     lines = [line for row in metrics.rows for line in readable(row)]
     return text_artifact(event, id, "Compile metrics", "text", text="\n".join(lines), data=metrics)
@@ -42,7 +42,7 @@ def readable(row: CompilationMetrics) -> Iterator[str]:
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """One row a compile, with torch's figures by their names."""
+    """One row per compile, with torch's figures by their names."""
     for row in typed(AllMetrics, artifact.data).rows:
         yield {"of": row.of, **row.figures}
 
@@ -56,6 +56,6 @@ STAGE = Stage(
     render=render,
     gather=one_table(data_as(CompilationMetrics), AllMetrics),
     rows=rows,
-    columns=("of",),  # and torch's figures, of which each version has others
+    columns=("of",),  # and torch's figures, which differ from version to version
     about="What torch counts of a compile: graphs, operators, guards, cache sizes, restarts with their reasons, seconds.",
 )

@@ -14,7 +14,7 @@ from explorer.stages.kinds import fx_kinds
 
 #: How it is known: the node has the name of one in the graph that the backend was handed, and of what it was made.
 SAME_NAME = "same name"
-#: The node calls the function of that name, of which it states no line.
+#: The node calls the function of that name, but states no line of it.
 FUNCTION = "name of the function"
 
 

@@ -34,12 +34,12 @@ class Execution(Record):
     rows: tuple[ExecutedPart, ...]
 
 
-#: The decisions on CUDA graphs, of which one says why PyTorch ran a graph.
+#: The stage with the decisions on CUDA graphs; a "skipped" one says why PyTorch ran a graph.
 CUDA_GRAPH, SKIPPED = "cuda_graph", "skipped"
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a part of the frame's graphs."""
+    """One line per part of the frame's graphs."""
     data = typed(Execution, event.data)
     return text_artifact(event, id, "Execution", "text", text="\n".join(map(readable, data.rows)), data=data)
 
@@ -57,7 +57,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One table a frame; of a graph that PyTorch ran because no CUDA graph was captured the reason too."""
+    """One table per frame; of a graph that PyTorch ran because no CUDA graph was captured the reason too."""
     skipped = {(event.frame, event.graph): typed(CudaGraphDecision, event.data) for event in events if event.kind == CUDA_GRAPH}
     executed = [event for event in events if event.kind == STAGE.name]
     yield from one_table(data_as(ExecutedPart), Execution)([_with_reason(event, skipped) for event in executed], frames)

@@ -40,7 +40,7 @@ class PhaseMark(Record):
 
 
 def intervals(events: Iterable[Event]) -> Iterator[Phase]:
-    """One row a phase, in order of start: name, function, start and seconds, and how deeply it is nested."""
+    """One row per phase, in order of start: name, function, start and seconds, and how deeply it is nested."""
     open_phases: list[int] = []
     rows: list[Phase] = []
     for event in events:

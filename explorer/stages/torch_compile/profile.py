@@ -60,7 +60,7 @@ HEAD = 2
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a row, the longest first."""
+    """One line per row, the longest first."""
     data = typed(Profile, event.data)
     what = f"{data.source}, times of {'the ' + data.of if data.of == 'CPU' else data.device or 'a device'}"
     head = [f"{what}: {data.seconds * 1e6:.1f} us in all", f"{'us in all':>12} {'launches':>8} {'us a run':>10}  what"]

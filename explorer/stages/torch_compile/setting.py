@@ -30,7 +30,7 @@ class ChangedSettings(Record):
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a setting of the frame."""
+    """One line per setting of the frame."""
     data = typed(ChangedSettings, event.data)
     return text_artifact(event, id, "Settings", "text", text="\n".join(map(readable, data.rows)), data=data)
 

@@ -40,13 +40,13 @@ _REMOVED = re.compile(r"^.*[/\\]explorer-absent-\w+(?=[/\\])")
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a file of the frame."""
+    """One line per file of the frame."""
     data = typed(WrittenFiles, event.data)
     return text_artifact(event, id, "Files written", "text", text="\n".join(map(readable, data.rows)), data=data)
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One table a frame, each path once."""
+    """One table per frame, each path once."""
     for group in by_frame(events).values():
         by_path: dict[str, WrittenFile] = {}
         for file in (file for event in group for file in typed(FoundFiles, event.data).files):

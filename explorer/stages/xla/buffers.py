@@ -21,7 +21,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """One row a value: its allocation, what that is for, its bytes and its offset in it."""
+    """One row per value: its allocation, what that is for, its bytes and its offset in it."""
     allocation: Mapping[str, str | None] = {}
     for line in artifact.lines:
         if found := _ALLOCATION.match(line):

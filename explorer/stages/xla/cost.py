@@ -26,14 +26,14 @@ class XlaCost(Record):
 
 
 def render(event: Event, id: str) -> Artifact:
-    """One line a figure; `rows` has the same as a table."""
+    """One line per figure; `rows` has the same as a table."""
     data = typed(XlaCost, event.data)
     text = "\n".join(f"{row.value:>16,.0f}  {row.figure}" for row in data.rows)
     return text_artifact(event, id, "Cost analysis · XLA", "text", text=text)
 
 
 def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
-    """One row a figure."""
+    """One row per figure."""
     for row in typed(XlaCost, artifact.data).rows:
         yield {"graph": artifact.graph, "figure": row.figure, "value": row.value}
 

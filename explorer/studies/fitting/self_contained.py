@@ -23,7 +23,7 @@ class Operator:
 
 
 class Storages:
-    """Names each storage of a call by a number, of which the storage's life is no part."""
+    """Number each storage of a call, ignoring how long the storage lives."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Any] = {}  # an address is given again once its storage is freed

@@ -104,7 +104,7 @@ class Probe:
     def dynamic(self, argument: str, dimension: int = 0, sizes: Sequence[int] = ()) -> Rows:
         """Try what makes a dimension dynamic, each from a fresh compile on the same sizes, and say what each spares or breaks.
 
-        One row a remedy: nothing (Dynamo makes a size dynamic when it has changed once), dynamic=False, dynamic=True,
+        One row per remedy: nothing (Dynamo makes a size dynamic when it has changed once), dynamic=False, dynamic=True,
         mark_dynamic and mark_unbacked. `compiles` is how often the calls compiled, `spares` how many fewer that is than with
         nothing, `outcomes` has one a size, and `raises` says in torch's words what the program does that the mark forbids.
         """

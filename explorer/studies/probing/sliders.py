@@ -114,7 +114,7 @@ class Sliders:
 
     @property
     def rows(self) -> Rows:
-        """One row a call: see `Probe`."""
+        """One row per call: see `Probe`."""
         return Rows({**each.row, "call": number} for number, each in enumerate(self.calls))
 
     def __repr__(self) -> str:

@@ -207,7 +207,7 @@ def _failed_if_died(cell: Cell, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alone(cell: Cell) -> dict[str, Any]:
-    """The row of a cell that was in a pool of which one process died: run again by itself, so that only the culprit's says so."""
+    """Return the row of a cell whose pool lost a process: the cell runs again alone, so only the culprit's row says so."""
     with _processes(1) as own:
         (row,) = _rows([cell], own)
     return cell.row("failed", "its process died; what it printed last may say why") if row["state"] == "died" else row

@@ -28,8 +28,8 @@ def show(trace: Trace | Comparison, *others: Trace, names: Iterable[str] = ()) -
     of the program lights what each trace made of it.
 
     Returns the view's widget, whose `selected`, `select`, `open` and `compare` lead it and follow it; None in a terminal.
-    InputError for what is no trace, for more than three, for traces that have no line of the program in common, and for names
-    where no traces are compared.
+    InputError if an argument is not a trace, for more than three traces, for traces that have no line of the program in
+    common, and for names where no traces are compared.
     """
     names = tuple(names)
     shown = compare(trace, *others, names=names) if others and isinstance(trace, Trace) else trace

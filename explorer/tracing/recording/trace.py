@@ -72,7 +72,7 @@ def trace(
 
     `fusion` keeps nodes of Inductor's scheduler apart or puts them together; where that was not possible a Failure says
     why. `without_pattern` and `without_pass` leave out what `Trace.matches` and `Trace.passes` list by these names, also
-    where only a later round has them; "_sfdp_*" is all that begin so.
+    where only a later round has them; "_sfdp_*" matches every name with that prefix.
 
     With `world` the trace is for so many of the named GPU, as their rank `rank` sees it, in this one process; `target` may be a
     `Cluster` instead. Collectives exchange nothing then: their results have the right shapes, not the values of a run.

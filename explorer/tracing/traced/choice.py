@@ -1,6 +1,6 @@
 """Choice: one of several implementations of an operator that Inductor chose among, and its ladder on request.
 
-t.choices             one row a choice
+t.choices             one row per choice
 c = t.choice(3)       the choice of row 3;  t.choice("triton_mm_7") by its name
 c.config, c.ms        its settings; its time, None where nothing was timed
 c.text("ttgir")       made when asked for: Inductor compiles only choices that it times or takes
@@ -133,7 +133,7 @@ class Choice:
         return self._ladder().binary
 
     def passes(self) -> Rows:
-        """One row a pass of MLIR that a Triton template goes through; see `Kernel.passes`."""
+        """One row per pass of MLIR that a Triton template goes through; see `Kernel.passes`."""
         self._needs_triton()
         live = self.trace.needs_live("passes of a choice")
         with live.watchers.verb(f"{self.name}.passes()"):

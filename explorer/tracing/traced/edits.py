@@ -15,7 +15,7 @@ class Variants(tuple[Variant, ...]):
     """Edits of kernels and of output code; `table()` compares them."""
 
     def table(self) -> Rows:
-        """One row an edit: its number, form, status, line and message, error, times and what the compiled kernel takes.
+        """One row per edit: its number, form, status, line and message, error, times and what the compiled kernel takes.
 
         `seconds` are those of a launch, `ratio` is to the original's; `registers` and `spills` (bytes) are of a thread, `shared`
         (bytes) of a block, `warps` those that an SM runs at once. What is not known is None.

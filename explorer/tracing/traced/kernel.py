@@ -223,7 +223,7 @@ class Kernels(tuple[Kernel, ...]):
         return super().__getitem__(index)
 
     def table(self) -> Rows:
-        """One row a kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
+        """One row per kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
 
         `registers` and `spills` (bytes) are of a thread, `shared` (bytes) and `grid` of a launch; `read` and `written` (bytes)
         and `seconds` are of all `launches` in one run of the code. `operations` are those of the matrix products and

@@ -131,7 +131,7 @@ class Ranks(Mapping[int, Trace]):
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks that compute the same, the largest group first; a rank of which nothing is compared is in none."""
+        """The ranks that compute the same, the largest group first; a rank with nothing to compare is in no group."""
         return self._compared.groups
 
     @property
@@ -197,7 +197,7 @@ class Ranks(Mapping[int, Trace]):
         return waits_of(self._runs)
 
     def compare(self, *ranks: int) -> Comparison:
-        """Compare two or three ranks side by side; without arguments one that diverges first and one of those that it left."""
+        """Compare two or three ranks side by side; by default a rank of the first divergence and one it diverges from."""
         if not ranks:
             if self.first is None:
                 raise InputError("no divergence was found: name the ranks to compare, such as ranks.compare(0, 1)")
@@ -326,7 +326,7 @@ def _of_runs(runs: Mapping[int, RankRuns], waits: Sequence[Wait]) -> list[str]:
 
 
 def _of_incomplete(runs: Mapping[int, RankRuns]) -> list[str]:
-    """Say of which groups it is not known who came last, and what lacks."""
+    """Name the groups whose last rank is unknown, and what is missing to know it."""
     groups = incomplete_groups(runs)
     lacking = tuple({rank for ranks in groups.values() for rank in ranks})
     unnamed = [group for group, ranks in groups.items() if not ranks]

@@ -154,7 +154,7 @@ class Trace(TraceData):
     def only(self, *frames: str) -> Trace:
         """The trace of some of its compiles alone, as `t.only("3/0")`: to open, save or compare a part of a large recording.
 
-        `t.frames` has the ids of all. What belongs to no compile stays; what is live, of the whole function, does not. A view
+        `t.frames` has the ids of all. Artifacts of no compile stay; live state, which is the whole function's, is dropped. A view
         opens the first compiles of a trace with more than a million lines, and names the others; `to_html` writes all.
         InputError for a compile that it does not have.
         """
@@ -173,7 +173,7 @@ class Trace(TraceData):
 
     @property
     def library_calls(self) -> Rows:
-        """One row a library call: operator, dtype of its operands, operations, bytes read and written, estimated seconds.
+        """One row per library call: operator, dtype of its operands, operations, bytes read and written, estimated seconds.
 
         `operations` are multiplications and additions, None if their number is unknown. The rest is as in `kernels.table()`.
         """
@@ -181,17 +181,17 @@ class Trace(TraceData):
 
     @property
     def collectives(self) -> Rows:
-        """One row a collective, in the order in which they start: operator, group, ranks, bytes, the user's line, start and wait.
+        """One row per collective, in the order they start: operator, group, ranks, bytes, the user's line, start and wait.
 
         `between` names the kernels and library calls between `started` and `waited`, lines of the output code. For a GPU you
-        don't have `seconds` are those of a ring at the full rate of the GPU's interconnect, an estimate whose source
-        `seconds_known` is, and `exposed` what of them nothing hides.
+        don't have, `seconds` are an estimate: a ring at the full rate of the GPU's interconnect. `seconds_known` is its source;
+        `exposed` is the part that nothing hides.
         """
         return priced_collectives(self)
 
     @property
     def overlap(self) -> Rows:
-        """One row a kernel, library call, collective and wait of each graph with collectives: when it begins, and its seconds.
+        """One row per kernel, library call, collective and wait of each graph with collectives: when it begins, and its seconds.
 
         The GPU has a stream that computes and one for each process group, each in the order of the output code; a wait holds the
         first until its collective has ended, and its seconds are how long. For a GPU you don't have they are estimates, as those
@@ -209,12 +209,12 @@ class Trace(TraceData):
 
     @property
     def functions(self) -> Rows:
-        """One row a function that Dynamo compiled, resume functions included: name, frame, whether it ran."""
+        """One row per function that Dynamo compiled, resume functions included: name, frame, whether it ran."""
         return tables.functions(self)
 
     @property
     def guards(self) -> Rows:
-        """One row a guard: frame, kind, the source that it guards, its expression, and where it comes from.
+        """One row per guard: frame, kind, the source that it guards, its expression, and where it comes from.
 
         `code`, `file` and `line` are of the user's program, `framework` is the line of torch that made the guard. `origin` puts
         it in words, also for one of torch's own, and for one `derived_from` others, each a (kind, source). `note` is torch's own.
@@ -223,7 +223,7 @@ class Trace(TraceData):
 
     @property
     def graph_breaks(self) -> Rows:
-        """One row a graph break: the first frame that it ended, reason, explanation, hints, the user's file and line, all frames.
+        """One row per graph break: the first frame it ended, reason, explanation, hints, the user's file and line, all frames.
 
         A break in a function ends each frame that calls it: `frames` has them all. A file that is a cell of a notebook has its
         name, "In[5]".
@@ -232,12 +232,12 @@ class Trace(TraceData):
 
     @property
     def recompiles(self) -> Rows:
-        """One row a failed guard: the frame compiled again, the earlier compile, and the guard in Dynamo's words."""
+        """One row per failed guard: the frame compiled again, the earlier compile, and the guard in Dynamo's words."""
         return tables.table(self, "recompile")
 
     @property
     def symbols(self) -> Rows:
-        """One row a dynamic size: symbol, source, range ("vr"), value at this call, and the user's line.
+        """One row per dynamic size: symbol, source, range ("vr"), value at this call, and the user's line.
 
         An unbacked symbol, such as the size of what `nonzero` returns, has no value: "" in `val`.
         """
@@ -255,17 +255,17 @@ class Trace(TraceData):
 
     @property
     def matches(self) -> Rows:
-        """One row a pattern that matched: its name, the file and line that define it, the nodes matched, and those put in."""
+        """One row per pattern that matched: its name, the file and line that define it, the nodes matched, and those put in."""
         return tables.table(self, "pattern_match")
 
     @property
     def assumptions(self) -> Rows:
-        """One row a decision that Inductor would take by timing on a GPU you don't have: frame, graph, where, assumed, why."""
+        """One row per decision that Inductor would take by timing on a GPU you don't have: frame, graph, where, assumed, why."""
         return tables.table(self, "assumption")
 
     @property
     def caches(self) -> Rows:
-        """One row a lookup in a cache: the cache, its `state`, graph or kernel, key and reason.
+        """One row per lookup in a cache: the cache, its `state`, graph or kernel, key and reason.
 
         The state is "hit", "miss" or "bypass", and "unknown" for a kernel whose files are not where Triton's cache is now.
         Of a graph that missed, `differs` says what the `nearest` key has otherwise, of those that the recording met before and
@@ -279,7 +279,7 @@ class Trace(TraceData):
         return tables.table(self, "cache")
 
     def cache_misses(self, earlier: Trace) -> Rows:
-        """Say what missed the cache that another run filled: one row a graph that missed here.
+        """Say what missed the cache that another run filled: one row per graph that missed here.
 
         `differs` says what its key has otherwise than the `nearest` key in `earlier`, the recording of that run; () where that
         run asked for the same key, or where its keys have no parts, as in older files. Both traces may be loaded from files.
@@ -288,7 +288,7 @@ class Trace(TraceData):
 
     @property
     def compile_metrics(self) -> Rows:
-        """One row a compile as torch counts it: frame, `of` ("forward", "backward", …), and torch's figures by their names.
+        """One row per compile as torch counts it: frame, `of` ("forward", "backward", …), and torch's figures by their names.
 
         They are the fields of torch's CompilationMetrics that were filled in, such as graph_op_count, guard_count, cache_size,
         restart_reasons, dynamo_time_before_restart_s and inductor_compile_time_s; seconds end in _s, microseconds in _us.
@@ -297,7 +297,7 @@ class Trace(TraceData):
 
     @property
     def settings(self) -> Rows:
-        """One row a setting that was not at its default: frame, `of` (dynamo, inductor, functorch), name, value, default, set_by.
+        """One row per setting not at its default: frame, `of` (dynamo, inductor, functorch), name, value, default, set_by.
 
         `set_by` is "the program", "torch.compile" for what a mode, options or torch itself set for the compile, or "explorer".
         """
@@ -305,7 +305,7 @@ class Trace(TraceData):
 
     @property
     def compile_calls(self) -> Rows:
-        """One row a frame: file, line and code of the torch.compile call that compiled it, its backend and options.
+        """One row per frame: file, line and code of the torch.compile call that compiled it, its backend and options.
 
         `called_file`, `called_line` and `called_code` are those of the program's line that called the compiled function. A
         torch.compile call from before the recording has no file. A file that is a cell of a notebook has its name, "In[5]".
@@ -314,7 +314,7 @@ class Trace(TraceData):
 
     @property
     def written_files(self) -> Rows:
-        """One row a file that Inductor or triton wrote for a frame: frame, by, path, kind, bytes.
+        """One row per file that Inductor or triton wrote for a frame: frame, by, path, kind, bytes.
 
         What triton wrote in Inductor's worker processes is listed too; what explorer's own wrote is not. `bytes` is None for
         a file that is gone.
@@ -323,7 +323,7 @@ class Trace(TraceData):
 
     @property
     def operator_counts(self) -> Rows:
-        """One row a graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, and each's number.
+        """One row per graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, each's number.
 
         They are all graphs of the trace, from Dynamo's to the scheduler's loop bodies before and after fusion.
         """
@@ -331,7 +331,7 @@ class Trace(TraceData):
 
     @property
     def cuda_graphs(self) -> Rows:
-        """One row a decision on CUDA graphs, if they are asked for: frame, graph, what, decision, reason, the user's line.
+        """One row per decision on CUDA graphs, if they are asked for: frame, graph, what, decision, reason, the user's line.
 
         `decision` is "captured", "captured in parts" or "skipped", "not captured" for a node outside the parts, and "skipped
         when called" if it depends on the tensors of a call.
@@ -340,12 +340,12 @@ class Trace(TraceData):
 
     @property
     def perf_hints(self) -> Rows:
-        """One row a performance hint of Inductor's: frame, graph, hint, the FX nodes that it concerns, the user's line."""
+        """One row per performance hint of Inductor's: frame, graph, hint, the FX nodes that it concerns, the user's line."""
         return tables.table(self, "perf_hint")
 
     @property
     def choices(self) -> Rows:
-        """One row an implementation of an operator that Inductor chose among: its config, its `ms`, whether it was the fastest.
+        """One row per implementation of an operator that Inductor chose among: its config, its `ms`, whether it was the fastest.
 
         `ms` is None if nothing was timed, as for a GPU you don't have, or if the choice failed. `taken` marks the one that the
         output code uses; it need not be the `fastest` if something is fused into it. `why` gives the reason. `grid` is the
@@ -363,7 +363,7 @@ class Trace(TraceData):
 
     @property
     def decompositions(self) -> Rows:
-        """One row an operator that was decomposed in a graph: the operator, the nodes that it became, and the decomposition.
+        """One row per operator that was decomposed in a graph: the operator, the nodes that it became, and the decomposition.
 
         `site` is "file:line function" of the Python decomposition, "" for operators that ATen itself decomposes.
         """
@@ -371,7 +371,7 @@ class Trace(TraceData):
 
     @property
     def timings(self) -> Rows:
-        """One row a phase that the compiler timed: name, function, graph, start and seconds, nesting depth."""
+        """One row per phase that the compiler timed: name, function, graph, start and seconds, nesting depth."""
         return tables.table(self, "phase")
 
     @property
@@ -380,14 +380,14 @@ class Trace(TraceData):
         return memory_of(self)
 
     def code_flow(self) -> Rows:
-        """One row a stage: the function of PyTorch or triton that made it, its file and line, and the calls that led there.
+        """One row per stage: the function of PyTorch or triton that made it, its file and line, and the calls that led there.
 
         `calls` runs from torch.compile inwards, each "file:line function"; `seconds` is the stage's own time.
         """
         return tables.code_flow(self)
 
     def summary(self) -> Any:
-        """A DataFrame with one row a stage of a graph: stage, graph, lines, seconds, changes, failures.
+        """A DataFrame with one row per stage of a graph: stage, graph, lines, seconds, changes, failures.
 
         Failures of a stage without a text, such as the compile itself, have rows of their own at the end.
         """
@@ -482,7 +482,7 @@ class Trace(TraceData):
 
     @property
     def profile(self) -> Rows:
-        """One row a kernel, library call or other event of the profile: seconds of all launches; all rows make up its time.
+        """One row per kernel, library call or other event of the profile: seconds of all launches; all rows make up its time.
 
         `kind` is "kernel", "library call" or "not joined", and `why` says why. `kernel` is the kernel, the scheduler's node of a
         call, or the profile's own name for what was not joined; `events` are the profile's own names. `idle` are the seconds
@@ -499,7 +499,7 @@ class Trace(TraceData):
         return node_times(self)
 
     def line_times(self) -> Rows:
-        """One row a line of the program, with its part of the measured time in seconds of one run; the longest first.
+        """One row per line of the program, with its part of the measured time in seconds of one run; the longest first.
 
         A kernel's time is shared evenly among the FX nodes that it computes, and a node's goes to the innermost line that called
         it, or evenly to those that the links lead to where a pass made the node. All rows make up the time of all kernels and
@@ -546,7 +546,7 @@ class Trace(TraceData):
     ) -> WhatIf:
         """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
 
-        `fusion` takes `Veto` and `Force` in place of this trace's own; `()` lifts those. A node may be named by its kernel too.
+        `fusion` takes `Veto` and `Force`, which replace this trace's requests; `()` removes them. A kernel may name its node.
         `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also names that only
         come up once something else is left out. `options` takes any option of Inductor's, `settings` any setting of torch's by
         its full name, such as "torch.backends.cuda.matmul.allow_tf32": it holds while the second trace is made, checked
@@ -566,7 +566,7 @@ class Trace(TraceData):
             )
 
     def advise(self, prove: bool = False, *, limit: float | None = None) -> Advice:
-        """Say why the program is slow: one verdict a cause, the costliest first, and none where nothing is wrong.
+        """Say why the program is slow: one verdict per cause, the costliest first, and none where nothing is wrong.
 
         Each verdict has its user lines, its cost a call in seconds, whether that was measured or is estimated, what was recorded
         as evidence, what to do, and the `what_if` that proves it or why there is none. What costs less than a twentieth of a
@@ -586,9 +586,9 @@ class Trace(TraceData):
         return provenance.follow_module(self, path)
 
     def coverage(self, stage: str | None = None) -> Rows:
-        """One row a stage of a graph: its lines that compute, how many of them lead to a user line, and the others by kind.
+        """One row per stage of a graph: its lines that compute, how many of them lead to a user line, and the others by kind.
 
-        With `stage` there is one row a text of that stage, in which `missing` lists the lines that lead to none, as (line, text).
+        With `stage` there is one row per text of that stage; its `missing` lists the lines that lead to none, as (line, text).
         """
         return coverage.coverage(self, stage)
 
@@ -655,7 +655,7 @@ class Trace(TraceData):
         return int(self.meta["rank"]) if of_cluster else rank(os.environ)
 
     def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
-        """Write the files of TORCH_COMPILE_DEBUG=1 under the same names, one folder a graph, and return their paths.
+        """Write the files of TORCH_COMPILE_DEBUG=1 under the same names, one folder per graph, and return their paths.
 
         The two diagrams need graphviz's `dot` program; without it their source is written as .dot.
         """
@@ -708,7 +708,7 @@ class Trace(TraceData):
             return live.run(*args, **kwargs)
 
     def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
-        """Compare eager and compiled on the trace's inputs: one row an output, gradient, or tensor that either changed.
+        """Compare eager and compiled on the trace's inputs: one row per output, gradient, or tensor that either changed.
 
         Floats are judged element by element. An element may be as far from eager's, or from that of the same function in
         float64, as rounding in the function's own operators moves it; `bound` says how far in words. Everything else must be the
@@ -870,7 +870,7 @@ class Trace(TraceData):
             return files.debug(breakpoint, commands)
 
     def values(self, stage: str = "graph", *, frame: str | None = None, graph: str | None = None) -> Rows:
-        """Run the graphs of a stage node by node, and give one row a node: its line, what it gave, and a small picture.
+        """Run the graphs of a stage node by node, and give one row per node: its line, what it gave, and a small picture.
 
         `stage` is "graph" (Dynamo's), "forward", "inductor_input", "backward" or "post_grad". Of a tensor there are shape, dtype
         and strides; `min`, `max` and `mean` are those of its finite elements, `nan` and `inf` count the others. The picture has
@@ -901,7 +901,7 @@ class Trace(TraceData):
             return launch_values(self, live, None, most, limit)
 
     def symbolic_steps(self) -> SymbolicSteps:
-        """Trace the call once more, and give one row a step of Dynamo's symbolic execution; `.text` writes them out.
+        """Trace the call once more, and give one row per step of Dynamo's symbolic execution; `.text` writes them out.
 
         A step is an instruction of the user's bytecode: `offset`, `opname` and `argument`, with the user's `file` and `line`, and
         the symbolic `stack` and `locals` after it; `changed` names the locals that it changed. `nodes` and `guards` are those
@@ -918,7 +918,7 @@ class Trace(TraceData):
     def with_symbolic_steps(self) -> Trace:
         """Return this trace with each step of Dynamo's symbolic execution as a stage, so that it is shown, linked and saved.
 
-        The stage "symbolic_steps" has one text a frame, see `symbolic_steps`: each step is linked to its line of the source and
+        The stage "symbolic_steps" has one text per frame, see `symbolic_steps`: each step is linked to its line of the source and
         of the bytecode, and to the nodes of Dynamo's graph and the guards that it added. The call is traced once more.
         LiveError for a loaded trace, CompileError where the call cannot be compiled again.
         """

@@ -34,7 +34,7 @@ class WhatIf:
     """A second trace and its differences: `rows` has one row per figure, with before, after, the change and a note.
 
     `equal` is True where both results were computed and are the same by the judge of `Trace.check`, False where they differ,
-    and None where that could not be checked. `note` says which, and `check` has one row an output. For a GPU you don't have,
+    and None where that could not be checked. `note` says which, and `check` has one row per output. For a GPU you don't have,
     the new kernels are interpreted and compared with eager.
     `same_code` is True if both generated the same code. Then both are timed only if a setting or an option was changed, which
     may act when the code runs. The row of measured seconds has their `spread`, the distance from the first to the third
@@ -209,7 +209,7 @@ def _row(name: str, one: float | None, other: float | None, note: str, spread: f
 
 
 def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
-    """Check whether both compute the same: the answer, a note on it, and one row an output."""
+    """Check whether both compute the same: the answer, a note on it, and one row per output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Rows()
     live = after.needs_live("comparing")

@@ -1,4 +1,4 @@
-"""The statements of a notebook's cell, each of which runs by itself."""
+"""The statements of a notebook's cell; each runs by itself."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MOST_LINES = 10_000
 
 
 class AnyOf(tuple[Any, ...]):
-    """A truth with several values, each of which is right; for what is measured and so lies between two."""
+    """A truth with several right values, for a measured figure that lies between two."""
 
 
 def is_nothing(value: object) -> bool:

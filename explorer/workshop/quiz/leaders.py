@@ -21,7 +21,7 @@ MOST_FILES = 2_000
 
 @dataclass(frozen=True, repr=False)
 class Board:
-    """One row a learner, the most points first: name, points, exercises right, tries, and the figure of the final.
+    """One row per learner, the most points first: name, points, exercises right, tries, and the figure of the final.
 
     `left_out` has a sentence for each file that has no results, or that is damaged.
     """

@@ -167,7 +167,7 @@ def _has_graph(t: Trace) -> tuple[bool, str]:
 
 
 def _with_prepared(prepare: Any) -> Trace:
-    """Record calls of `scale` with tensors of three sizes, each of which `prepare` gets before the call."""
+    """Record calls of `scale` with tensors of three sizes; `prepare` gets each before the call."""
     import torch
 
     compiled = torch.compile(SCALE.load(apart=True), backend="eager")

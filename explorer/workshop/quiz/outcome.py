@@ -25,7 +25,7 @@ class Outcome:
     """What became of one answer.
 
     `status` is "right", "not yet", "not answered yet", "not an answer" or "not judged"; `text` says the rest, `hint` helps after
-    a miss, `rows` has one row a check or a value, and `place` is the line to look at after the second miss.
+    a miss, `rows` has one row per check or a value, and `place` is the line to look at after the second miss.
     """
 
     id: str

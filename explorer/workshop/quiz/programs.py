@@ -27,7 +27,7 @@ class Program:
     is_triton: bool = False
 
     def load(self, *, apart: bool = False) -> Callable[..., Any]:
-        """Compile the text, and return its function: another one each time, of which Dynamo knows nothing yet.
+        """Compile the text, and return its function: a new one each time, which Dynamo has not seen.
 
         Dynamo knows the sizes of earlier calls by the file and the line of a function. With `apart` the file has a name that
         nothing had before. InputError where it needs triton, and there is none.

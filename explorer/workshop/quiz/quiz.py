@@ -20,7 +20,7 @@ from explorer.workshop.quiz.workshop import EXERCISES, PARTS
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """How a quiz stands: one row an exercise, and the points together."""
+    """How a quiz stands: one row per exercise, and the points together."""
 
     rows: Rows
     points: int

@@ -50,7 +50,7 @@ def test_an_instruction_without_columns_is_no_copy() -> None:
 
 
 def test_a_disassembly_of_another_form_states_no_copies() -> None:
-    """Where `dis` prints not one line an instruction, nothing is said of copies."""
+    """Where `dis` prints not one line per instruction, nothing is said of copies."""
     text = disassembly(branching.__code__)
     assert copied_lines(text.partition("\n")[2] + "\nmore\nand more", branching.__code__, branching.__code__) is None
 

@@ -26,7 +26,7 @@ def lines_of(trace: explorer.Trace, table: str) -> list[str]:
 
 
 def test_a_graph_that_is_captured_says_so() -> None:
-    """With reduce-overhead there is one row a graph, forward and backward; without it none."""
+    """With reduce-overhead there is one row per graph, forward and backward; without it none."""
     pytest.importorskip("triton")
     net = torch.nn.Linear(8, 8)
     trace = explorer.trace(net, R(4, 8), target="h100", mode="reduce-overhead", train=True)

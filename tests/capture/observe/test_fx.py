@@ -142,7 +142,7 @@ def test_the_copy_does_not_follow_the_graph(graph: fx.GraphModule) -> None:
 
 
 def test_the_text_is_readable_python(graph: fx.GraphModule) -> None:
-    """The text is the graph as a class with a forward, one line a node."""
+    """The text is the graph as a class with a forward, one line per node."""
     text = graph_record(graph).text
     assert "class Small(torch.nn.Module):" in text and "def forward(self, x" in text
     assert text.index("linear = self.linear(x)") < text.index("relu = torch.relu(linear)") < text.index("return clamp")

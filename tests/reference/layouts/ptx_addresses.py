@@ -36,7 +36,7 @@ class Block:
         self.threads = int(re.search(r"\.(?:req|max)ntid (\d+)", ptx)[1])
         self.registers: dict[str, Any] = {"%tid.x": np.arange(self.threads, dtype=np.int64)}
         self.shared = np.full(1 << 17, 255, dtype=np.uint8)
-        #: (threads that take part, addresses, values of each: one row a register, bytes of each) of each store to global memory
+        #: (threads that take part, addresses, values of each: one row per register, bytes of each) of each store to global memory
         self.stores: list[tuple[Any, Any, Any, int]] = []
         #: (shared address, global address, bytes) of each asynchronous copy
         self.copies: list[tuple[Any, Any, int]] = []

@@ -29,7 +29,7 @@ NAMES = {
 
 
 def graph(stages: dict[str, str], frame: str = "0/0", kind: str = "inference", **data: object) -> tuple[Artifact, ...]:
-    """One artifact a stage of one compiled graph."""
+    """One artifact per stage of one compiled graph."""
     return tuple(
         Artifact(f"{frame}:{stage}:{kind}", stage, frame, kind, stage, "text", text, data=plain(data))
         for stage, text in stages.items()

@@ -1,4 +1,4 @@
-"""Symbols: one line a dynamic size, and one a condition that the program put on it."""
+"""Symbols: one line per dynamic size, and one a condition that the program put on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assumptions: one line a decision that was not timed, from recorded events to the trace's tables."""
+"""Assumptions: one line per decision that was not timed, from recorded events to the trace's tables."""
 
 from __future__ import annotations
 

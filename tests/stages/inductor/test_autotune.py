@@ -1,4 +1,4 @@
-"""Autotuning: one line a choice, the fastest first, and the table of all of a trace."""
+"""Autotuning: one line per choice, the fastest first, and the table of all of a trace."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def trace(replayed: Callable[[str], Trace]) -> Trace:
 
 
 def test_every_stage_is_there(trace: Trace) -> None:
-    """Each stage has its text, and the machine code is one text a dispatch."""
+    """Each stage has its text, and the machine code is one text per dispatch."""
     assert {stage.name for stage in STAGES if stage.name != "iree_target"} <= {artifact.stage for artifact in trace.artifacts}
     for stage in ("iree_llvm", "iree_assembly"):
         (artifact,) = trace.find(stage)

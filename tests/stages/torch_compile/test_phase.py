@@ -26,7 +26,7 @@ NESTED = [
 
 
 def test_phases_are_nested_by_time() -> None:
-    """One row a phase in order of start, with its seconds and its depth."""
+    """One row per phase in order of start, with its seconds and its depth."""
     rows = list(intervals(NESTED))
     assert [(r["name"], r["start"], r["seconds"], r["depth"]) for r in rows] == [
         ("dynamo", 1.0, 4.0, 0),

@@ -29,7 +29,7 @@ def trace(replayed: Callable[[str], Trace]) -> Trace:
 
 
 def test_every_stage_is_there(trace: Trace) -> None:
-    """Each stage has its text, and the machine code is one text a function."""
+    """Each stage has its text, and the machine code is one text per function."""
     assert {stage.name for stage in STAGES if stage.name != "tvm_target"} <= {artifact.stage for artifact in trace.artifacts}
     functions = {artifact.kernel for artifact in trace.find("tvm_assembly")}
     assert functions == {f"{name}_compute_" for name in ("fused_matmul_add_relu", "fused_relu_add1_sum", "reshape", "transpose")}

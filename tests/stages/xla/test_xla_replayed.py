@@ -36,7 +36,7 @@ def trace(replayed: Callable[[str], Trace]) -> Trace:
 
 
 def test_every_stage_is_there(trace: Trace) -> None:
-    """Each stage has its text, and the machine code is one text a kernel."""
+    """Each stage has its text, and the machine code is one text per kernel."""
     assert {stage.name for stage in STAGES} <= {artifact.stage for artifact in trace.artifacts}
     assert {a.kernel for a in trace.find("xla_llvm")} == {a.kernel for a in trace.find("xla_assembly")} != set()
     assert not trace.failures

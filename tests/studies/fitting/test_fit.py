@@ -333,7 +333,7 @@ def test_norms_that_each_rank_has_whole_are_no_error() -> None:
 def test_the_command_prints_each_target(
     prefill: Fit, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`explorer fit` reads a config.json, takes fields by --set, and with --json prints a list with one entry a target."""
+    """`explorer fit` reads a config.json, takes fields by --set, and with --json prints a list with one entry per target."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "llama", **SMALL, "vocab_size": 512}))
     given = {"batch": 1, "sequence": 8}

@@ -1,4 +1,4 @@
-"""compare_modes: one row a mode, timed in turn on the CPU, not timed for a GPU you don't have."""
+"""compare_modes: one row per mode, timed in turn on the CPU, not timed for a GPU you don't have."""
 
 from __future__ import annotations
 

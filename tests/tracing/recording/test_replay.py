@@ -187,7 +187,7 @@ def test_kernels_are_those_the_wrapper_defines(name: str, replayed: Replayed) ->
 
 @every
 def test_graphs_have_nodes_that_their_text_computes(name: str, replayed: Replayed) -> None:
-    """Each FX graph has one row a node, of which every call stands in the text under its name, and edges between rows."""
+    """Each FX graph has one row per node, of which every call stands in the text under its name, and edges between rows."""
     for artifact in replayed(name).artifacts:
         if artifact.language != "fx":
             continue

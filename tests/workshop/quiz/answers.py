@@ -1,6 +1,6 @@
 """A right and a wrong answer for every exercise of the workshop: for the tests, and for a script that answers the notebooks.
 
-`RIGHT` has one entry an exercise, `WRONG` one or more: each is (values, options), as `q(id).answer(*values, **options)` takes
+`RIGHT` has one entry per exercise, `WRONG` one or more: each is (values, options), as `q(id).answer(*values, **options)` takes
 them. The wrong ones of a task are such that together every check of it fails once. What depends on the machine is asked of the
 exercise itself by `right`.
 """

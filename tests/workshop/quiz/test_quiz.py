@@ -108,7 +108,7 @@ def test_what_cannot_be_an_answer_is_no_try() -> None:
 
 
 def test_each_value_of_several_is_said_to_be_right_or_not() -> None:
-    """A half right answer has one row a value."""
+    """A half right answer has one row per value."""
     exercise = Quiz(question(fields=(Number("before"), Text("why")), truth=lambda t: (3, "Sum")))("Q.1")
     outcome = exercise.judge(3, "max")
     assert [(row["part"], row["passed"]) for row in outcome.rows] == [("before", True), ("why", False)]
@@ -325,7 +325,7 @@ def test_of_two_notebooks_that_answer_one_exercise_the_better_result_stands(tmp_
 
 
 def test_the_score_shows_each_exercise_in_words(tmp_path: Path) -> None:
-    """One line an exercise, with icon and words."""
+    """One line per exercise, with icon and words."""
     q = Quiz(question(), question("Q.2"), task())
     answers(q("Q.1"), 3)
     answers(q("Q.2"), 1)

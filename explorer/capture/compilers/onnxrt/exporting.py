@@ -186,5 +186,5 @@ class Operators:
 
 @lru_cache(maxsize=1)
 def _read(operators: Operators) -> tuple[Any, ...]:
-    """The operators, of which torch.onnx makes a table of its own for each export."""
+    """The operators; torch.onnx builds its own table of them for each export."""
     return tuple(operators.read())

@@ -102,7 +102,7 @@ class Session:
         return [results[node] for node in self._computed]
 
     def placements(self) -> list[dict[str, str]]:
-        """One row a node: the provider that it is for; none where this release does not say."""
+        """One row per node: the provider that it is for; none where this release does not say."""
         if not hasattr(self.session, "get_provider_graph_assignment_info"):
             return []
         parts = self.session.get_provider_graph_assignment_info()
