@@ -60,7 +60,7 @@ CASES: list[tuple[str, Program, tuple[int, ...], list[Edit]]] = [
     ),
 ]
 #: The least difference between two measured launches that counts.
-LEAST = 0.05
+MIN_DIFFERENCE = 0.05
 
 
 def edited(kernel: explorer.Kernel, edit: Edit, config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -118,11 +118,13 @@ def main(name: str) -> None:
             if one is None or isinstance(prediction, str):
                 print(f"  {edit}: not compared: {prediction}", flush=True)
                 continue
-            counts, same = abs(one - 1) > LEAST, (one > 1) == (prediction > 1)
+            counts, same = abs(one - 1) > MIN_DIFFERENCE, (one > 1) == (prediction > 1)
             counted, right = counted + counts, right + (counts and same)
             said = ("right" if same else "wrong") if counts else "alike"
             print(f"  {edit}: measured {one:.2f}, predicted {prediction:.2f}: {said}", flush=True)
-    print(f"{right} of {counted} edits that differ by more than {LEAST:.0%} are predicted on the right side, of {every} edits")
+    print(
+        f"{right} of {counted} edits that differ by over {MIN_DIFFERENCE:.0%} are predicted on the right side, of {every} edits"
+    )
 
 
 if __name__ == "__main__":

@@ -257,7 +257,7 @@ def with_source() -> Callable[..., Trace]:
 
 
 #: The least share of instructions that lead to a line of the user's: LLVM and ptxas give some of them no line at all.
-LEAST = dict.fromkeys(("llir", "ptx", "amdgcn", "sass"), 0.85)
+MIN_LINKED = dict.fromkeys(("llir", "ptx", "amdgcn", "sass"), 0.85)
 
 
 @pytest.fixture(scope="session")
@@ -266,7 +266,7 @@ def not_covered() -> Callable[[Trace], list[tuple[str, str, float]]]:
 
     def rows(trace: Trace) -> list[tuple[str, str, float]]:
         found = [(row["stage"], row["graph"], row["share"]) for row in trace.coverage() if row["counted"]]
-        return [row for row in found if row[2] < LEAST.get(row[0], 1.0)]
+        return [row for row in found if row[2] < MIN_LINKED.get(row[0], 1.0)]
 
     return rows
 

@@ -33,7 +33,7 @@ TO_XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), 
 
 #: The least difference (CIEDE2000) of two colours that stand for different lines: about ten times what can just be seen of
 #: large patches, since a bar of 6 pixels is small.
-LEAST = 10.0
+MIN_DIFFERENCE = 10.0
 #: The least share of a bar's pixels in which two textures differ.
 TEXTURE = 1 / 6
 BAR, ROW = 6, 18
@@ -172,12 +172,12 @@ class Bar:
     def differs(self, other: Bar) -> bool:
         """Whether one can tell it from another."""
         texture = sum(a != b for a, b in zip(self.filled, other.filled, strict=True)) / len(self.filled)
-        return texture >= TEXTURE or difference(self.colour, other.colour) >= LEAST
+        return texture >= TEXTURE or difference(self.colour, other.colour) >= MIN_DIFFERENCE
 
 
 def bar(artifact: int, line: int, pixels: list[list[int]], back: Rgb) -> Bar:
     seen: list[Rgb] = [(r, g, b) for r, g, b in pixels]
-    filled = tuple(difference(lab(one), lab(back)) > LEAST for one in seen)
+    filled = tuple(difference(lab(one), lab(back)) > MIN_DIFFERENCE for one in seen)
     inked = [one for one, on in zip(seen, filled, strict=True) if on]
     return Bar(artifact, line, filled, lab(max(set(inked), key=inked.count)) if inked else lab(back))
 

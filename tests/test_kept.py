@@ -216,14 +216,14 @@ def test_the_trace_is_held_once(trained):
 
 def test_an_output_has_a_most(trained, monkeypatch):
     """An output of a trace beyond the limit has the summary, and says how to keep the rest."""
-    monkeypatch.setattr(kept, "MOST", 1000)
+    monkeypatch.setattr(kept, "MAX_BYTES", 1000)
     text = output_of(trained)
     assert 'class="explorer-trace"' not in text and "to_html" in text and "explorer-summary" in text
 
 
 def test_an_output_without_its_trace_shows_the_summary(shown, trained, monkeypatch):
     """It waits for its process behind the summary, which no process may take away."""
-    monkeypatch.setattr(kept, "MOST", 1000)
+    monkeypatch.setattr(kept, "MAX_BYTES", 1000)
     tab = shown(f"<!doctype html><body>{output_of(trained)}</body>")
     tab.wait_for_function("globalThis[Symbol.for('explorer.view.kept')]?.views.has('abc')")  # the front end runs
     assert tab.locator(".explorer-summaries", has_text="to_html").is_visible()

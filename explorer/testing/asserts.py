@@ -31,7 +31,10 @@ def assert_kernels(trace: TraceData, at_most: int) -> None:
         check([not_judged("kernels", expected, nothing)])
     if len(kernels) > at_most:
         lines = [f"{kernel.name} of {'; '.join(_lines(trace, kernel)) or 'no user line'}" for kernel in kernels]
-        shown = (*lines[: 2 * rules.MOST], *([f"{len(lines) - 2 * rules.MOST} more"] if len(lines) > 2 * rules.MOST else []))
+        shown = (
+            *lines[: 2 * rules.MAX_SHOWN],
+            *([f"{len(lines) - 2 * rules.MAX_SHOWN} more"] if len(lines) > 2 * rules.MAX_SHOWN else []),
+        )
         why = _why_apart(trace)
         check([Finding("kernels", expected, f"{len(kernels)} kernels", shown, why, "t.kernels.table(), t.fusion.table()")])
 
@@ -57,7 +60,7 @@ def assert_graphs(trace: TraceData, at_most: int) -> None:
         check([not_judged("graphs", expected, nothing)])
     if len(graphs) > at_most:
         causes = [*rules.breaks(trace), *rules.recompiles(trace)]
-        lines = tuple(dict.fromkeys(line for cause in causes for line in cause.lines))[: rules.MOST]
+        lines = tuple(dict.fromkeys(line for cause in causes for line in cause.lines))[: rules.MAX_SHOWN]
         why = rules.listed(f"{cause.actual}" for cause in causes)
         frames = rules.listed(a.frame for a in graphs)
         check([Finding("graphs", expected, f"{len(graphs)} graphs: {frames}", lines, why, "t.functions, t.graph_breaks")])

@@ -11,7 +11,7 @@ from explorer.errors import InputError
 from explorer.reference.gpus.figures import Target
 from explorer.stages.replay import names_of
 from explorer.testing.findings import Finding, check, not_judged
-from explorer.testing.rules import MOST, recompiles, user_line, why_nothing
+from explorer.testing.rules import MAX_SHOWN, recompiles, user_line, why_nothing
 
 #: The steps of failures that say that torch has compiled a function as often as its settings allow.
 LIMITS = ("recompile_limit", "accumulated_recompile_limit")
@@ -95,9 +95,10 @@ def _called(
 
 
 def _defined_at(trace: Trace) -> tuple[str, ...]:
-    """Where the functions stand that were compiled."""
+    """List where the compiled functions are defined."""
     rows = [row for row in functions(trace) if row["compiled"] and not row["resume"]]
-    return tuple(dict.fromkeys(f"{user_line(trace, row['file'], row['first_line'])}: {row['qualname']}" for row in rows))[:MOST]
+    places = dict.fromkeys(f"{user_line(trace, row['file'], row['first_line'])}: {row['qualname']}" for row in rows)
+    return tuple(places)[:MAX_SHOWN]
 
 
 def _of_call(actual: str, calls: Sequence[Sequence[Any]], frames: Sequence[set[str]]) -> str:

@@ -39,7 +39,7 @@ SPILLS = MappingProxyType(
 #: A message quotes at most so many characters of another one.
 LONGEST = 300
 #: A message lists at most this many lines or names, and counts the others.
-MOST = 6
+MAX_SHOWN = 6
 
 
 # Names and lines -----------------------------------------------------------------------------------------------------------
@@ -51,15 +51,15 @@ def user_line(trace: TraceData, file: str, line: int, code: str = "") -> str:
 
 
 def lines_of(trace: TraceData, nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The user lines of some FX nodes, each once; at most `MOST`."""
+    """The user lines of some FX nodes, each once; at most `MAX_SHOWN`."""
     lines = dict.fromkeys(user_line(trace, node["file"], node["line"], node["code"]) for node in nodes if node["file"])
-    return tuple(lines)[:MOST]
+    return tuple(lines)[:MAX_SHOWN]
 
 
 def listed(names: Iterable[str]) -> str:
-    """Some names in a row; those above `MOST` are counted."""
+    """Some names in a row; those above `MAX_SHOWN` are counted."""
     every = list(dict.fromkeys(names))
-    return ", ".join(every[:MOST]) + (f" and {len(every) - MOST} more" if len(every) > MOST else "")
+    return ", ".join(every[:MAX_SHOWN]) + (f" and {len(every) - MAX_SHOWN} more" if len(every) > MAX_SHOWN else "")
 
 
 def nodes_of_kernel(trace: TraceData, kernel: KernelData) -> list[Node]:
@@ -172,7 +172,7 @@ def unfused(trace: TraceData) -> Iterator[Finding]:
 
 def _missed(trace: TraceData, expected: str, verdict: Verdict) -> Finding:
     lines = tuple(user_line(trace, line.file, line.number, line.code) for line in verdict.lines)
-    return Finding("unfused", expected, f"{verdict.title} ({verdict.cost})", lines[:MOST], verdict.evidence, verdict.remedy)
+    return Finding("unfused", expected, f"{verdict.title} ({verdict.cost})", lines[:MAX_SHOWN], verdict.evidence, verdict.remedy)
 
 
 def spills(trace: TraceData) -> Iterator[Finding]:
@@ -278,7 +278,7 @@ def _over(trace: TraceData, expected: str, frame: str, graph: str, peak: int) ->
     largest = memory_of(trace).peak(frame, graph)[:3]
     parts = [f"{readable(row['bytes'] or 0)} of {row['kind']} {listed(row['inputs'] or row['names'])}" for row in largest]
     places = dict.fromkeys(line for row in largest for line in row["lines"])
-    lines = tuple(_line_at(trace, place) for place in places)[:MOST]
+    lines = tuple(_line_at(trace, place) for place in places)[:MAX_SHOWN]
     why = f"the largest at the peak: {', '.join(parts)}"
     return Finding("peak memory", expected, f"{readable(peak)} in frame {frame} graph {graph}", lines, why, "t.memory.peak()")
 
@@ -315,7 +315,7 @@ RULES: Mapping[str, Callable[[Any], Iterator[Finding]]] = MappingProxyType(
 )
 
 __all__ = [
-    "MOST",
+    "MAX_SHOWN",
     "RULES",
     "Node",
     "breaks",

@@ -27,7 +27,7 @@ from explorer.view.payload import FORMAT, merged, payload, runs
 from explorer.view.views import views_of
 
 #: The most traces that have room beside each other.
-MOST = 3
+MAX_TRACES = 3
 #: The columns of a graph's nodes, and of how they were lowered, that refer to strings.
 NODE_STRINGS = ("op", "target", "type", "module", "place", "code", "args")
 LOWERED_STRINGS = ("kind", "by", "why")
@@ -36,10 +36,10 @@ LOWERED_STRINGS = ("kind", "by", "why")
 def check_comparable(comparison: Comparison) -> None:
     """Raise InputError for traces that have no room beside each other, or nothing in common."""
     names = comparison.names
-    if len(names) > MOST:
+    if len(names) > MAX_TRACES:
         raise InputError(
-            f"a view has room for {MOST} traces, not {len(names)}: show fewer of them, or print explorer.compare(…), which takes "
-            "any number"
+            f"a view has room for {MAX_TRACES} traces, not {len(names)}: show fewer of them, or print explorer.compare(…), "
+            "which takes any number"
         )
     if found := unrelated(comparison.traces):
         first, second = (f"{comparison.traces[n].meta.get('name', '?')!r} ({names[n]})" for n in found)
@@ -325,4 +325,4 @@ def _total(kernels: Sequence[MatchedKernel], what: str) -> Any:
     return sum(costs) if costs and None not in costs else None
 
 
-__all__ = ["MOST", "check_comparable", "joined", "payload_of_comparison"]
+__all__ = ["MAX_TRACES", "check_comparable", "joined", "payload_of_comparison"]

@@ -16,7 +16,7 @@ from explorer.model.trace_data import TraceData
 from explorer.view.page import bundle, escaped, static_summary
 
 #: The most bytes of a packed trace that an output holds; of a larger one a notebook keeps the summary.
-MOST = 8_000_000
+MAX_BYTES = 8_000_000
 
 _OUTPUT = """<div class="explorer-kept" data-key="{key}">
 {summary}
@@ -47,7 +47,7 @@ _LOADER = """(async (output) => {
 
 def output(shown: TraceData | Comparison, packed: bytes, key: str) -> str:
     """Return the HTML of an output: summary, packed trace and front end. `key` is that of the widget that makes it live."""
-    fits = len(packed) <= MOST
+    fits = len(packed) <= MAX_BYTES
     data = f'<script type="application/octet-stream" class="explorer-trace">{base64.b64encode(packed).decode()}</script>\n'
     return _OUTPUT.format(
         key=escaped(key),
@@ -60,7 +60,7 @@ def output(shown: TraceData | Comparison, packed: bytes, key: str) -> str:
 
 def _left_out(packed: bytes) -> str:
     return (
-        f"<p>The trace is too large to be kept in a notebook ({len(packed) / 1e6:.0f} MB, at most {MOST / 1e6:.0f}). "
+        f"<p>The trace is too large to be kept in a notebook ({len(packed) / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}). "
         'To keep all of it: <code>t.to_html("trace.html")</code>, or <code>t.save("trace.json")</code>.</p>'
     )
 

@@ -20,7 +20,7 @@ NAMES = [path.name for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
 OF_THE_MACHINE = re.compile(r"/(root|work|Users)/|/home/\w|ipykernel_\d|/site-packages|(?<!\w)/tmp/(?!cache)\w")
 
 #: The most bytes of a notebook; GitHub shows none that is much larger.
-MOST = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 def cells(name: str, kind: str) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def test_the_outputs_are_no_machine_s(name: str) -> None:
     written = json.dumps([cell["outputs"] for cell in cells(name, "code")])
     assert "<script" not in written and "widget-view" not in written
     assert (found := OF_THE_MACHINE.search(written)) is None, written[found.start() - 80 : found.end() + 80]
-    assert (NOTEBOOKS / name).stat().st_size < MOST
+    assert (NOTEBOOKS / name).stat().st_size < MAX_BYTES
 
 
 @pytest.mark.parametrize("name", NAMES)

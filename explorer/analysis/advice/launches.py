@@ -10,7 +10,7 @@ from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.user_lines import UserLine
 
 #: Fewer launches than this are not called many.
-MANY = 10
+MIN_LAUNCHES = 10
 
 
 def cuda_graphs(whole: Whole) -> Iterator[Verdict]:
@@ -35,7 +35,7 @@ def cuda_graphs(whole: Whole) -> Iterator[Verdict]:
 def launch_bound(whole: Whole) -> Iterator[Verdict]:
     """Yield a verdict where launching many small kernels takes longer than what they do."""
     asked = bool(whole.trace.find("cuda_graph"))
-    if whole.is_cpu or asked or len(whole.launches) < MANY:
+    if whole.is_cpu or asked or len(whole.launches) < MIN_LAUNCHES:
         return
     small = [launch for launch in whole.launches if launch.seconds < LAUNCH]
     vendor = whole.target.vendor if whole.target else "nvidia"

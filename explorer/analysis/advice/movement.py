@@ -24,7 +24,11 @@ AVOIDABLE: Mapping[str, str] = {
     "no shared data due to indexing mismatch": "",
 }
 #: What a setting is set to, to prove a verdict: enough for every pair.
-ENOUGH: Mapping[str, Plain] = {"max_fusion_size": 64, "max_fusion_unique_io_buffers": 1024, "score_fusion_memory_threshold": 1}
+RELAXED_SETTINGS: Mapping[str, Plain] = {
+    "max_fusion_size": 64,
+    "max_fusion_unique_io_buffers": 1024,
+    "score_fusion_memory_threshold": 1,
+}
 #: Attention's scores are a softmax between two products.
 PRODUCT = re.compile(r"\b(bmm|mm|baddbmm|addmm)$")
 SOFTMAX = re.compile(r"softmax|\bamax\b.*\bexp\b|\bexp\b.*\bamax\b")
@@ -41,7 +45,7 @@ def fusions(whole: Whole) -> Iterator[Verdict]:
         key = setting or f"{graph.artifact.id}: {graph.verdicts.name(pair.first)}, {graph.verdicts.name(pair.second)}"
         by_setting.setdefault(key, []).append((graph, pair))
     for key, pairs in by_setting.items():
-        yield _missed(whole, key if key in ENOUGH else "", pairs)
+        yield _missed(whole, key if key in RELAXED_SETTINGS else "", pairs)
 
 
 def _refused(whole: Whole) -> Iterator[tuple[Graph, Pair]]:
@@ -86,7 +90,7 @@ def _missed(whole: Whole, setting: str, pairs: Sequence[tuple[Graph, Pair]]) -> 
         f"leave {setting} at its default" if setting else "see t.fusion.why for the pair; a Force puts them into one kernel",
         whole.lines_of(launches),
         whole.places_of(launches),
-        {"options": {setting: ENOUGH[setting]}} if setting else {"fusion": request},
+        {"options": {setting: RELAXED_SETTINGS[setting]}} if setting else {"fusion": request},
     )
 
 

@@ -20,7 +20,7 @@ from explorer.stages.torch_compile.run_times import RunTimes
 T = TypeVar("T", bound=TraceData)
 
 #: The most names of a profile that a message lists.
-MOST = 5
+MAX_NAMES = 5
 
 
 def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
@@ -62,8 +62,8 @@ def _nothing_joined(trace: TraceData, timeline: Timeline, profile: Profile) -> s
     if not kernels and not trace.find("output_code"):
         return "the profile cannot be joined: the trace has no generated code whose times it could have"
     longest = sorted(own_by_name(timeline).items(), key=lambda pair: -pair[1])
-    has = ", ".join(name for name, _ in longest[:MOST]) or "nothing that took time"
-    why = f"the profile has {has}; the trace has {', '.join(kernels[:MOST]) or 'library calls only'}"
+    has = ", ".join(name for name, _ in longest[:MAX_NAMES]) or "nothing that took time"
+    why = f"the profile has {has}; the trace has {', '.join(kernels[:MAX_NAMES]) or 'library calls only'}"
     cpp = not timeline.gpu and any(a.language == "cpp" for a in trace.find("kernel"))
     hint = (
         "trace and profile with options={'cpp.enable_kernel_profile': True}, which has C++ kernels write their names"

@@ -15,7 +15,7 @@ _SENTENCE = re.compile(r"\bline (\d+): ")
 #: The line that g++ quotes below its message.
 _QUOTED = re.compile(r"^\s*\d+ \| (.*)$", re.MULTILINE)
 #: The lines of a message without a known form that are kept.
-MOST = 20
+MAX_LINES = 20
 
 
 def located(message: str, text: str) -> tuple[int, str]:
@@ -43,4 +43,4 @@ def _in_text(number: int, lines: list[str]) -> int:
 
 
 def _first_lines(message: str) -> str:
-    return "\n".join([line for line in text_lines(message.strip()) if line.strip()][:MOST])
+    return "\n".join([line for line in text_lines(message.strip()) if line.strip()][:MAX_LINES])

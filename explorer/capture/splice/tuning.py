@@ -22,7 +22,7 @@ from explorer.process import scratch
 from explorer.process.under_way import step
 
 #: The values of a config that are halved and doubled to find its neighbours, and the most of each.
-SIZES = {
+MAX_SIZES = {
     "XBLOCK": 4096,
     "YBLOCK": 1024,
     "ZBLOCK": 1024,
@@ -36,13 +36,13 @@ SIZES = {
     "num_stages": 8,
 }
 #: What triton's matrix products need at least of a block.
-LEAST = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
+MIN_SIZES = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
 #: A block size that the text of a kernel states, so that no config has it: a template's, and that of a persistent reduction.
 _IN_TEXT = re.compile(
-    rf"^\s*({'|'.join(key for key in SIZES if 'BLOCK' in key)})\s*:\s*tl\.constexpr\s*=\s*(\d+)\s*$", re.MULTILINE
+    rf"^\s*({'|'.join(key for key in MAX_SIZES if 'BLOCK' in key)})\s*:\s*tl\.constexpr\s*=\s*(\d+)\s*$", re.MULTILINE
 )
 #: The most configs that are tried where none are given.
-MOST = 24
+MAX_CONFIGS = 24
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Tune:
 def neighbours(own: Mapping[str, Plain], candidates: Sequence[Mapping[str, Plain]]) -> list[dict[str, Plain]]:
     """The config itself, the other candidates, and configs with one or two of its sizes halved, doubled or quadrupled."""
     configs = [dict(own), *map(dict, candidates)]
-    sizes = [key for key in own if key in SIZES and isinstance(own[key], int)]
+    sizes = [key for key in own if key in MAX_SIZES and isinstance(own[key], int)]
     if "BLOCK_K" not in own:  # stages are for the loop of a matrix product
         sizes = [key for key in sizes if key != "num_stages"]
     for key in sizes:
@@ -155,9 +155,9 @@ def neighbours(own: Mapping[str, Plain], candidates: Sequence[Mapping[str, Plain
                 configs.append({**own, key: int(own[key] * factor), "num_warps": int(own["num_warps"] * factor)})
     different: list[dict[str, Plain]] = []
     for config in configs:
-        if config not in different and all(LEAST.get(k, 1) <= int(config[k]) <= SIZES[k] for k in sizes):
+        if config not in different and all(MIN_SIZES.get(k, 1) <= int(config[k]) <= MAX_SIZES[k] for k in sizes):
             different.append(config)
-    return different[:MOST]
+    return different[:MAX_CONFIGS]
 
 
 def given_configs(configs: object) -> list[dict[str, Plain]]:

@@ -11,7 +11,7 @@ from explorer.errors import InputError
 from explorer.model.values import jsonable, plain
 
 #: The most characters of an answer as JSON, of its text, and of one cell of its rows: an agent reads all of it.
-MOST, MOST_TEXT, MOST_CELL = 6000, 4000, 240
+MAX_CHARACTERS, MAX_TEXT, MAX_CELL = 6000, 4000, 240
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,21 @@ class Answer:
     columns: tuple[str, ...] = field(default=(), compare=False)
 
     def sent(self) -> dict[str, Any]:
-        """Return it as JSON's values, within `MOST` characters; `left_out` says how many rows and characters are not in it.
+        """Return it as JSON's values, within `MAX_CHARACTERS`; `left_out` counts the rows and characters that are not in it.
 
         InputError for an offset that no row has.
         """
         if not 0 <= self.offset <= len(self.rows):
             raise InputError(f"there are {len(self.rows)} rows, so an offset is from 0 to {len(self.rows)}, not {self.offset}")
-        cut = len(self.text) - MOST_TEXT
+        cut = len(self.text) - MAX_TEXT
         whole: dict[str, Any] = {
-            "answer": self.text if cut <= 0 else self.text[:MOST_TEXT],
+            "answer": self.text if cut <= 0 else self.text[:MAX_TEXT],
             "evidence": [],
             "left_out": f"{cut} characters of the answer" if cut > 0 else "",
             "next": list(self.next),
         }
         rows = [self._cells(row) for row in self.rows[self.offset :]]
-        room = MOST - len(json.dumps(whole))
+        room = MAX_CHARACTERS - len(json.dumps(whole))
         for row in rows:
             room -= len(json.dumps(row)) + 2
             if room < 0 and whole["evidence"]:
@@ -63,7 +63,7 @@ def _cell(value: Any) -> Any:
     """A value of a table as JSON's, cut where it is long."""
     made = jsonable(plain(float(f"{value:.4g}") if isinstance(value, float) else value))
     text = made if isinstance(made, str) else json.dumps(made)
-    return made if len(text) <= MOST_CELL else f"{text[:MOST_CELL]}… ({len(text) - MOST_CELL} characters more)"
+    return made if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}… ({len(text) - MAX_CELL} characters more)"
 
 
 def as_text(sent: Mapping[str, Any]) -> str:
@@ -75,4 +75,4 @@ def as_text(sent: Mapping[str, Any]) -> str:
     return f"{head}{sent['answer']}{rows}{left_out}{asking}"
 
 
-__all__ = ["MOST", "Answer", "as_text"]
+__all__ = ["MAX_CHARACTERS", "Answer", "as_text"]

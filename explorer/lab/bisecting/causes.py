@@ -15,7 +15,7 @@ from explorer.process.under_way import step
 #: More applications than any program has.
 ALL = 10**9
 #: The most names that are left out one by one.
-MOST = 40
+MAX_NAMES = 40
 #: The most compiles of one search that may fail: each is a place at which nothing can be told.
 MOST_FAILED = 12
 #: How torch writes an operator: "<OpOverload(op='aten.gelu', overload='default')>".
@@ -118,7 +118,7 @@ class _Search:
 
     def _one_by_one(self, switch: str, names: Sequence[str]) -> Cause | None:
         """Leave out all applications of one name at a time."""
-        for name in list(dict.fromkeys(names))[:MOST]:
+        for name in list(dict.fromkeys(names))[:MAX_NAMES]:
             if self._right(switch, 0, (name,))[0] is True:
                 return Cause(switch, _operator(name), names.index(name) + 1, self.tried)
         return None

@@ -20,7 +20,7 @@ from explorer.lab.scripts.model_script import quoted
 from explorer.model.syntax import parsed
 
 #: Up to so many numbers that are not zero stand in the script itself.
-FEW = 64
+MAX_NUMBERS = 64
 #: Where the names are from that a wrapper calls a library by.
 _LIBRARY = {
     "extern_kernels": "from torch._inductor.select_algorithm import extern_kernels",
@@ -190,7 +190,7 @@ def _inline(fault: Fault) -> str:
 
     lines, arguments = ["storages = ["], []
     storages: dict[int, tuple[int, Any]] = {}
-    left = FEW
+    left = MAX_NUMBERS
     for value in fault.shrunk.values:
         if not isinstance(value, torch.Tensor):
             arguments.append(literal(value))
@@ -221,5 +221,5 @@ def _elements(value: Any) -> dict[int, Any]:
     storage = value.untyped_storage()
     count = storage.nbytes() // value.dtype.itemsize
     whole = torch.empty(0, dtype=value.dtype, device=value.device).set_(storage, 0, (count,), (1,))
-    places = whole.nonzero().flatten()[: FEW + 1].tolist()
+    places = whole.nonzero().flatten()[: MAX_NUMBERS + 1].tolist()
     return {place: whole[place].item() for place in places}

@@ -12,7 +12,7 @@ from explorer.lab.live.truth import IMPOSSIBLE
 from explorer.process.under_way import step
 
 #: The most launches that making the inputs smaller may take, and seconds.
-MOST, SECONDS = 300, 20.0
+MAX_LAUNCHES, MAX_SECONDS = 300, 20.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Search:
         self._memories = _memories(case.values)
         self._target: tuple[int, tuple[int, ...]] | None = None
         self._finite, self.tried = True, 0
-        self._until = time.monotonic() + SECONDS
+        self._until = time.monotonic() + MAX_SECONDS
 
     def first(self) -> tuple[int, tuple[int, ...]] | None:
         """The first output and element that is off; None where nothing is."""
@@ -115,7 +115,7 @@ class _Search:
             size //= 2
 
     def _has_time(self) -> bool:
-        return self.tried < MOST and time.monotonic() < self._until
+        return self.tried < MAX_LAUNCHES and time.monotonic() < self._until
 
     def _try(self, memory: Memory, mask: Any) -> bool:
         """Keep only some numbers of one storage, if the element is still off."""

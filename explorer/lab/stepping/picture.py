@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 #: The most elements of a row and of a column that are drawn; of more, some at equal distances are.
-MOST = 48
+MAX_SIDE = 48
 NAN, INF = (255, 0, 255), (0, 160, 0)
 Pixel = tuple[int, int, int]
 
@@ -33,8 +33,8 @@ def _drawn(tensor: Any) -> list[list[float]]:
         tensor = tensor[None]
     for dimension in (0, 1):
         size = tensor.shape[dimension]
-        if size > MOST:
-            places = torch.linspace(0, size - 1, MOST, device=tensor.device).round().long()
+        if size > MAX_SIDE:
+            places = torch.linspace(0, size - 1, MAX_SIDE, device=tensor.device).round().long()
             tensor = tensor.index_select(dimension, places)
     values: list[list[float]] = tensor.to(torch.float64).cpu().tolist()
     return values

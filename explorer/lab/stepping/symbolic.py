@@ -40,7 +40,7 @@ OTHER_GRAPH = (
     "its nodes have no links to the steps"
 )
 #: The most elements of a symbolic list or dict that are written, and the most containers inside each other.
-MOST, DEEPEST = 6, 2
+MAX_ITEMS, MAX_DEPTH = 6, 2
 
 
 @dataclass(eq=False)
@@ -314,15 +314,15 @@ def described(value: Any, depth: int = 0) -> str:
 
 def _some(items: list[Any], depth: int, write: Callable[[Any], str]) -> str:
     """The first items, and how many more there are."""
-    if depth >= DEEPEST:
+    if depth >= MAX_DEPTH:
         return f"{len(items)} items" if items else ""
-    more = f", … {len(items) - MOST} more" if len(items) > MOST else ""
-    return ", ".join(map(write, items[:MOST])) + more
+    more = f", … {len(items) - MAX_ITEMS} more" if len(items) > MAX_ITEMS else ""
+    return ", ".join(map(write, items[:MAX_ITEMS])) + more
 
 
 def _key(key: Any) -> str:
     """A key of a symbolic dict, which Dynamo keeps in a wrapper."""
-    return described(getattr(key, "vt", key), DEEPEST)
+    return described(getattr(key, "vt", key), MAX_DEPTH)
 
 
 def _shape(node: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from explorer.entry.mcp.answer import MOST, Answer, as_text
+from explorer.entry.mcp.answer import MAX_CHARACTERS, Answer, as_text
 from tests.facts import untold
 
 
@@ -14,7 +14,7 @@ def test_an_answer_is_small_and_says_what_it_left_out() -> None:
     offset, seen = 0, []
     while True:
         sent = Answer("a table", rows, offset=offset).sent()
-        assert len(json.dumps(sent)) < MOST + 300
+        assert len(json.dumps(sent)) < MAX_CHARACTERS + 300
         seen += [row["number"] for row in sent["evidence"]]
         if not sent["left_out"]:
             break

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.entry.mcp.answer import MOST
+from explorer.entry.mcp.answer import MAX_CHARACTERS
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.processes import is_running
@@ -56,7 +56,7 @@ class Asking:
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
         result = await self._client.call_tool(tool, arguments)
         assert not result.is_error, result.content[0].text
-        assert len(json.dumps(result.structured_content)) < MOST + 300
+        assert len(json.dumps(result.structured_content)) < MAX_CHARACTERS + 300
         return dict(result.structured_content)
 
     async def error(self, tool: str, **arguments: Any) -> str:

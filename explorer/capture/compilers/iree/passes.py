@@ -28,7 +28,7 @@ PRINTED = (
     "--mlir-disable-threading",
 )
 #: Characters of whole texts that one compile keeps, before and after each.
-MOST = 50_000_000
+MAX_TEXT = 50_000_000
 #: The line above a module: the pass as its C++ class, as its name in a pipeline with its options, and what it ran on.
 _HEAD = re.compile(
     r"^// -----// IR Dump After (?:[^:]|::)*: ([\w.-]+)(\{.*\})? \('([\w.]+)' operation(?:: (@.+))?\)( Failed)? //"
@@ -100,8 +100,8 @@ class Passes:
                 whole = IreeAfterPassText(number=number, name=dump.name, before=before.text, fx_nodes=self.fx_nodes, text=text)
                 wanted = matches(dump.name, self.wanted)
                 kept += (len(text) + len(before.text)) * wanted
-                self.left_out += wanted and kept > MOST
-                yield self._pass(number, dump, before, after, shown, places), whole if wanted and kept <= MOST else None
+                self.left_out += wanted and kept > MAX_TEXT
+                yield self._pass(number, dump, before, after, shown, places), whole if wanted and kept <= MAX_TEXT else None
             before = after
 
     def _pass(self, number: int, dump: Dump, before: Module, after: Module, shown: str, places: Any) -> IreePassText:
