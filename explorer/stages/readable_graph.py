@@ -165,10 +165,10 @@ class _Reader:
     def _close(self) -> None:
         """A graph ends: its inputs that no line renames stand before its nodes."""
         nodes = self._graphs[self._path]
-        nodes[:0] = [replace(node, name=self._named(node.name)) for node in self._inputs.values()]
+        nodes[:0] = [replace(node, name=self._qualified_name(node.name)) for node in self._inputs.values()]
         self._inputs = {}
 
-    def _named(self, name: str) -> str:
+    def _qualified_name(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 
     # Inputs
@@ -241,12 +241,12 @@ class _Reader:
         inputs = dict.fromkeys(n for part in (*args, *kwargs.values()) for n in _names(part) if n in self._names)
         written = ", ".join(f"{key!r}: {ast.unparse(part)}" for key, part in kwargs.items())
         node = FxNode(
-            name=self._named(name),
+            name=self._qualified_name(name),
             op=op,
             target=target,
             args=f"({', '.join(map(ast.unparse, args))}{',' * (len(args) == 1)})",
             kwargs=f"{{{written}}}" if written else "",
-            inputs=tuple(map(self._named, inputs)),
+            inputs=tuple(map(self._qualified_name, inputs)),
             stack=self._stack,
         )
         self._graphs[self._path].append(with_type(node, type))
@@ -308,12 +308,12 @@ class _Reader:
             inputs = dict.fromkeys(name for name in _names(value) if name in self._names)
             nodes.append(
                 FxNode(
-                    name=self._named("output"),
+                    name=self._qualified_name("output"),
                     op="output",
                     target="output",
                     args=f"({ast.unparse(value)},)",
                     kwargs="",
-                    inputs=tuple(map(self._named, inputs)),
+                    inputs=tuple(map(self._qualified_name, inputs)),
                 )
             )
 

@@ -31,7 +31,7 @@ class UnreadFacts(Mapping[str, Plain]):
         """The facts of an event of `kind`; a Failure where they cannot be made, which must not take the rest away."""
         with self._lock:
             if self._make is not None:
-                self._made, self._make = _made(kind, self._make), None
+                self._made, self._make = _event_data_or_failure(kind, self._make), None
             assert self._made is not None
             return self._made
 
@@ -73,7 +73,7 @@ def _whole(event: Event, names: Mapping[str, str]) -> Event | Failure:
     return replace(data, message=f"{place}: {data.message}") if place else data
 
 
-def _made(kind: str, make: Callable[[], Mapping[str, Plain]]) -> Mapping[str, Plain] | Failure:
+def _event_data_or_failure(kind: str, make: Callable[[], Mapping[str, Plain]]) -> Mapping[str, Plain] | Failure:
     try:
         return event_data(kind, make())
     except Exception as error:  # noqa: BLE001 rule 5: what one cannot make must not take the rest away

@@ -481,8 +481,8 @@ def _of_inductor(trace: TraceData) -> dict[str, Plain]:
         "library calls": called,
         "peak memory (bytes)": memory.peak,
         "kept for backward (bytes)": memory.saved,
-        "most registers of a kernel": max(_known(resources, "registers"), default=None),
-        "spilled bytes": sum(spilled) if (spilled := _known(resources, "spill_stores", "spill_loads")) else None,
+        "most registers of a kernel": max(_known_values(resources, "registers"), default=None),
+        "spilled bytes": sum(spilled) if (spilled := _known_values(resources, "spill_stores", "spill_loads")) else None,
         "estimated seconds": figures_of_code(trace)["estimated_seconds"],
     }
 
@@ -494,7 +494,7 @@ def _of_another(trace: TraceData) -> dict[str, Plain]:
     return {**unknown, "FX nodes": sum(len(a.nodes) for a in handed) or None, "kernels": len(compiled_kernels(trace)) or None}
 
 
-def _known(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
+def _known_values(resources: Iterable[Mapping[str, Any]], *names: str) -> list[int]:
     """Return the known values of some kernel resources; none for kernels without machine code, as for the CPU."""
     return [row[name] for row in resources for name in names if row.get(name) is not None]
 

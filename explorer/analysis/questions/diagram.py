@@ -34,11 +34,13 @@ def diagram(
         stages = sorted({a.stage for a in trace.artifacts if a.nodes})
         raise InputError(f"this trace has no graph at stage {stage!r}; those with nodes are {', '.join(stages) or 'none'}")
     if len(graphs) > 1:
-        raise InputError(f"there are {len(graphs)} graphs at {stage!r}, name one: " + " or ".join(_named(a) for a in graphs))
+        raise InputError(
+            f"there are {len(graphs)} graphs at {stage!r}, name one: " + " or ".join(_frame_and_graph(a) for a in graphs)
+        )
     return _drawn(trace, graphs[0], READABLE if boxes is None else boxes, colours)
 
 
-def _named(a: Artifact) -> str:
+def _frame_and_graph(a: Artifact) -> str:
     return f"frame={a.frame!r}, graph={a.graph!r}"
 
 

@@ -343,11 +343,11 @@ class Graph:
                 "run": group.run,
                 "before": self._calls(members, before=True),
                 "after": self._calls(members, before=False),
-                "prologue": self._named(group.prologue or ()),
-                "epilogue": self._named(group.epilogue or ()),
+                "prologue": self._node_names(group.prologue or ()),
+                "epilogue": self._node_names(group.epilogue or ()),
             }
 
-    def _named(self, numbers: Iterable[int]) -> tuple[str, ...]:
+    def _node_names(self, numbers: Iterable[int]) -> tuple[str, ...]:
         return tuple(self.verdicts.names[n] for n in numbers)
 
     def _calls(self, members: tuple[int, ...], *, before: bool) -> tuple[str, ...]:

@@ -118,9 +118,9 @@ def _paired(one: Sequence[Artifact], other: Sequence[Artifact]) -> list[tuple[Ar
     A function that was compiled or inlined several times is paired in this order.
     """
     keys: tuple[Callable[[Artifact], Hashable], ...] = (
-        lambda a: (_named(a), a.text),
+        lambda a: (_qualname(a), a.text),
         lambda a: a.text,
-        _named,
+        _qualname,
         lambda a: typed(Source, a.data).compiled and not typed(Source, a.data).inlined,
     )
     pairs: list[tuple[Artifact, Artifact]] = []
@@ -140,7 +140,7 @@ def _paired(one: Sequence[Artifact], other: Sequence[Artifact]) -> list[tuple[Ar
     return pairs
 
 
-def _named(source: Artifact) -> str:
+def _qualname(source: Artifact) -> str:
     return typed(Source, source.data).qualname
 
 
@@ -153,7 +153,7 @@ def _lines(early: Artifact, late: Artifact) -> Iterator[tuple[int, int, str]]:
     for kind, i, end, j, last in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if kind == "equal":
             yield from ((i + k + 1, j + k + 1, SAME) for k in range(end - i) if a[i + k])
-        elif kind == "replace" and end - i == last - j and _named(early) == _named(late):
+        elif kind == "replace" and end - i == last - j and _qualname(early) == _qualname(late):
             yield from ((i + k + 1, j + k + 1, EDITED) for k in range(end - i))
 
 

@@ -40,19 +40,19 @@ def save(trace: TraceData, path: str | PathLike[str]) -> None:
 def events(trace: TraceData) -> Iterator[Event]:
     """All events, each track after its name."""
     name = str(trace.meta.get("name") or "trace")
-    yield _named("process_name", COMPILE, 0, f"compile of {name}")
+    yield _naming_event("process_name", COMPILE, 0, f"compile of {name}")
     track = 0
     end = 0.0
     for frame in trace.frames:
         for title, rows in (("phases", list(_phases(trace, frame))), ("passes", list(_passes(trace, frame)))):
             if rows:
                 track += 1
-                yield _named("thread_name", COMPILE, track, f"{frame} {title}")
+                yield _naming_event("thread_name", COMPILE, track, f"{frame} {title}")
                 yield from (_in_nanoseconds({**row, "pid": COMPILE, "tid": track}) for row in rows)
                 end = max(end, *(row["ts"] + row.get("dur", 0) for row in rows))
-    yield _named("process_name", RUN, 0, f"one run of {name}")
+    yield _naming_event("process_name", RUN, 0, f"one run of {name}")
     for number, graph in enumerate(fusion_of(trace).graphs, 1):
-        yield _named("thread_name", RUN, number, f"{graph.artifact.frame} {graph.artifact.graph} kernels")
+        yield _naming_event("thread_name", RUN, number, f"{graph.artifact.frame} {graph.artifact.graph} kernels")
         for event in _launches(trace, number - 1):
             yield _in_nanoseconds({**event, "ts": event["ts"] + end, "pid": RUN, "tid": number})
 
@@ -67,7 +67,7 @@ def _in_nanoseconds(event: Event) -> Event:
     return {**event, "ts": begin / 1e3, "dur": (round((event["ts"] + event["dur"]) * 1e3) - begin) / 1e3}
 
 
-def _named(what: str, process: int, track: int, name: str) -> Event:
+def _naming_event(what: str, process: int, track: int, name: str) -> Event:
     return {"ph": "M", "name": what, "pid": process, "tid": track, "args": {"name": name}}
 
 

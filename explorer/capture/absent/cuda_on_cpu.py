@@ -55,7 +55,7 @@ def on_the_cpu(device: str) -> Any:
                 return None  # on the CPU there is nothing to wait for
             instead = _ATTENTION.get(func.name().removeprefix("aten::").partition(".")[0])
             if instead is not None:
-                return instead(func, _named(func, args, kwargs), device)
+                return instead(func, _arguments_with_defaults(func, args, kwargs), device)
             here, named = pytree.tree_map(moved, (args, kwargs))
             if named.get("pin_memory"):  # pinning memory needs the GPU's driver
                 named["pin_memory"] = False
@@ -119,7 +119,7 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, lambda t: t.to(given[0]) if t.dtype == torch.float64 else t, made)
 
 
-def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments_with_defaults(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """An operator's arguments by name, with its defaults."""
     schema = func._schema.arguments
     defaults = {a.name: a.default_value for a in schema if a.has_default_value()}

@@ -416,9 +416,9 @@ class _Answers:
                 return call(None, func, (), args).replace("torch.", f"torch.{self._gpu}.")
         if func is torch.device:
             return call(None, func, (), args, kwargs)
-        return self._made(func, args, kwargs, call)
+        return self._call_on_cpu(func, args, kwargs, call)
 
-    def _made(self, func: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
+    def _call_on_cpu(self, func: Any, args: Any, kwargs: Any, call: Callable[..., Any]) -> Any:
         """Make a call on the CPU; mark the result where the program itself puts it there."""
         import torch
         from torch.utils import _pytree as pytree

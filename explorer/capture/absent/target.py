@@ -114,7 +114,7 @@ def resolve(target: object, arguments: Any, function: Callable[..., Any]) -> str
     if target == "auto":
         return next((d for d in device_types(arguments, function) if d in names and d != "cpu"), "cpu")
     if not isinstance(target, str) or target not in names:
-        return _named(target, names)
+        return _parsed_or_error(target, names)
     if names[target].missing:
         raise InputError(f"target {target!r} is not here: {names[target].missing}")
     return target
@@ -137,10 +137,10 @@ def _device_name(target: object) -> object:
 
 def named_gpu(target: object) -> Target:
     """The GPU of a name, which need not be here; InputError lists those that there are."""
-    return _named(target, ())
+    return _parsed_or_error(target, ())
 
 
-def _named(target: object, attached: Iterable[str]) -> Target:
+def _parsed_or_error(target: object, attached: Iterable[str]) -> Target:
     """The GPU of that name; InputError lists everything a target may be."""
     try:
         found = Target.parse(target)

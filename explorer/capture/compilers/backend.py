@@ -218,7 +218,7 @@ def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any], *, absen
     if compiler is None:
         return _observed(backend, emit, absent=absent), chosen
     made = compiler.backend(emit, chosen.get("options") or {})
-    return _named(made, compiler.name), {**chosen, "options": None}
+    return _with_name(made, compiler.name), {**chosen, "options": None}
 
 
 def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
@@ -272,7 +272,7 @@ def _offer(compiler: Compiler, emit: Emit) -> Callable[..., Any]:
     return backend
 
 
-def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _with_name(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A backend under the name that it was asked for by, which torch writes into its messages."""
 
     def backend(gm: Any, inputs: Any) -> Any:

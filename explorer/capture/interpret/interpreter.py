@@ -162,7 +162,7 @@ class Interpreter:
             for label in np.unique(divergence.labels):
                 self._together(function, body, values, ids[np.broadcast_to(divergence.labels, ids.shape) == label])
         except (InputError, NotImplementedError, AssertionError, *_PYTHON_ERRORS) as error:
-            raise InputError(f"{function.__name__} {_line(error)}{_said(error)}") from error
+            raise InputError(f"{function.__name__} {_line(error)}{_error_text(error)}") from error
         finally:
             memory.remember(False)
 
@@ -566,5 +566,5 @@ def _line(error: BaseException) -> str:
     return line
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"

@@ -180,7 +180,7 @@ def _bias_apart(function: Any, args: Any, kwargs: Any) -> tuple[dict[str, Any], 
 
     if function is not torch.ops.aten.convolution.default:
         return None
-    named = _named(function, args, kwargs)
+    named = _given_arguments(function, args, kwargs)
     bias = named["bias"]
     if bias is None or bias.dtype not in (torch.float16, torch.bfloat16):
         return None
@@ -236,7 +236,7 @@ def _growth(function: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> fl
     if not tensors:
         return 1.0
     name = function._schema.name.partition("::")[2]
-    named = _named(function, args, kwargs)
+    named = _given_arguments(function, args, kwargs)
     largest = max(tensors, key=lambda t: t.numel())
     dims = named.get("dim")
     if isinstance(dims, (list, tuple)) and dims and all(isinstance(d, int) and -largest.dim() <= d < largest.dim() for d in dims):
@@ -267,10 +267,10 @@ def _is_random(function: Any, args: Any, kwargs: Any) -> bool:
 
     if torch.Tag.nondeterministic_seeded not in function.tags:
         return False
-    return function._schema.name != _ATTENTION or bool(_named(function, args, kwargs).get("dropout_p", 0.0))
+    return function._schema.name != _ATTENTION or bool(_given_arguments(function, args, kwargs).get("dropout_p", 0.0))
 
 
-def _named(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+def _given_arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """The arguments of an operator's call by name, without those left at their defaults."""
     return {**dict(zip((a.name for a in function._schema.arguments), args, strict=False)), **kwargs}
 
@@ -282,7 +282,7 @@ def _written(function: Any, args: Any, kwargs: Any) -> list[Any]:
     """
     import torch
 
-    named = _named(function, args, kwargs)
+    named = _given_arguments(function, args, kwargs)
     marked = [a.name for a in function._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     unmarked = _STATISTICS if any(named.get(name) for name in _IN_TRAINING) or _UPDATES.match(function._schema.name) else ()
     writes = [named.get(name) for name in dict.fromkeys((*marked, *unmarked))]

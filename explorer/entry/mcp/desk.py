@@ -163,7 +163,7 @@ class Desk:
             worker.end()
         self._folder.cleanup()
 
-    def _named(self) -> str:
+    def _next_name(self) -> str:
         with self._turn:
             self._count += 1
             return f"t{self._count}"
@@ -184,7 +184,7 @@ class Desk:
         return regular_files.below(self._readable, "start `explorer mcp --root FOLDER` with a folder that has it")
 
     def _held_as(self, trace: Trace | RankOf, of: str) -> str:
-        name = self._named()
+        name = self._next_name()
         self._held[name], self._said[name] = trace, of
         return name
 
@@ -198,7 +198,7 @@ class Desk:
             with self._below():
                 regular_files.opened(path).close()
         cancelling = cancelling or Cancelling()
-        name = self._named()
+        name = self._next_name()
         folder = Path(self._folder.name) / name
         folder.mkdir()
         if code:
@@ -227,7 +227,7 @@ class Desk:
 
     def what_if(self, trace: str, seconds: float = PATIENCE, **arguments: Any) -> tuple[str, dict[str, Any]]:
         """Trace a call with something changed; the new trace's name, and what changed."""
-        held, name = self._known(trace), self._named()
+        held, name = self._get_open(trace), self._next_name()
         if not isinstance(held, Worker):
             return name, self.ask(trace, "what_if")
         answer = held.ask("what_if", trace, {**arguments, "name": name}, seconds)
@@ -251,13 +251,13 @@ class Desk:
 
     def _opened(self, name: str) -> Trace | Worker:
         """The trace of that name, a rank's read now, or the process that has it."""
-        held = self._known(name)
+        held = self._get_open(name)
         if not isinstance(held, RankOf):
             return held
         with self._below():
             return held.ranks[held.rank]
 
-    def _known(self, name: str) -> Trace | Worker | RankOf:
+    def _get_open(self, name: str) -> Trace | Worker | RankOf:
         if name not in self._held:
             raise unknown_name("trace", name, list(self._held) or ["none is open: call open_trace or trace_program"])
         return self._held[name]
@@ -269,7 +269,7 @@ class Desk:
 
     def close(self, name: str) -> str:
         """Close a trace; its process ends with its last trace."""
-        held = self._known(name)
+        held = self._get_open(name)
         del self._held[name]
         if isinstance(held, Worker) and not any(other is held for other in self._held.values()):
             held.end()

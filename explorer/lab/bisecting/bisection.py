@@ -115,12 +115,12 @@ class Bisection:
         return self.first is not None or any(map(_values_differ, self.check))
 
     def __repr__(self) -> str:
-        lines = [*self._said()]
+        lines = [*self._sentences()]
         if self.cause is not None:
             lines.append(f"cause: {self.cause}")
         return "\n".join(lines)
 
-    def _said(self) -> Iterator[str]:
+    def _sentences(self) -> Iterator[str]:
         launches = len({row["launch"] for row in self.rows if row["launch"]})
         compared = sum(row["equal"] is not None for row in self.rows)
         count = f"of {len(self.rows)} values in {launches} launches and library calls {compared} could be compared"

@@ -215,10 +215,10 @@ class Editing:
         edit = self.edit
         original = kernel_text(wrapper, edit.name, edit.artifact.text, edit.artifact.language)
         text = self._text(wrapper, original)
-        made = replace(self._made(text), config=text.config, original_config=original.config)
+        made = replace(self._new_variant(text), config=text.config, original_config=original.config)
         return self._compiled_and_tried(made, wrapper, text, original)
 
-    def _made(self, text: KernelText | WrapperText) -> Variant:
+    def _new_variant(self, text: KernelText | WrapperText) -> Variant:
         """The variant of a text before anything is known of it."""
         edit = self.edit
         number, name = 1 + len(self.live.edits.of(edit.artifact)), edit.artifact.kernel or edit.artifact.id

@@ -71,14 +71,14 @@ class LadderCompiles:
         self._kernels += kernels
         if self._workers is not None:
             launched = [self._find(str(w.data.get("file", "")), str(k.data["name"])) if self._find else None for w, k in kernels]
-            self._workers.submit([_named(kernel) for _, kernel in kernels], launched)
+            self._workers.submit([_name_and_source(kernel) for _, kernel in kernels], launched)
 
     def finish(self, events: Sequence[Event], *, sass: bool = False) -> Compiled:
         """Wait for all kernels of `events`, and return their events, failures and ladders."""
         self.begin(events)
         if self._workers is None:
             return self._without_backend()
-        results = self._workers.results([_named(kernel) for _, kernel in self._kernels])
+        results = self._workers.results([_name_and_source(kernel) for _, kernel in self._kernels])
         sass = sass and not no_sass(self._target)
         codes = _disassembled(results) if sass else {}
         lines = _ptx_lines(results) if sass else {}
@@ -195,7 +195,7 @@ def without_sass(target: Target, events: Sequence[Event]) -> list[Failure]:
     return [Failure("sass", "triton", f"there is no sass: {why}")] if why else []
 
 
-def _named(kernel: Event) -> tuple[str, str]:
+def _name_and_source(kernel: Event) -> tuple[str, str]:
     """A kernel's name and source."""
     return str(kernel.data["name"]), str(kernel.data["text"])
 

@@ -58,7 +58,7 @@ class Launching:
             original=before,
             message=_ARGUMENT.sub(self._name, message),
             line=max(0, made.line - further_down),
-            rows=self._named(made.rows),
+            rows=self._with_kernel_names(made.rows),
         )
         self.edits.append(made)
         if made.in_place:
@@ -105,7 +105,7 @@ class Launching:
     def check(self, limit: float | None) -> Rows:
         """Compare what the edit that stands writes with what the kernel writes."""
         assert self._standing is not None
-        return self._named(_place(self._standing[0])[0].check(limit))
+        return self._with_kernel_names(_place(self._standing[0])[0].check(limit))
 
     def launch(self, limit: float | None) -> RecordedLaunch:
         """Launch the edit that stands, on copies of the arguments of the call."""
@@ -129,7 +129,7 @@ class Launching:
             self._traces[key] = trace
         return self._traces[key]
 
-    def _named(self, rows: Rows) -> Rows:
+    def _with_kernel_names(self, rows: Rows) -> Rows:
         """Call the tensors in the rows of a check as the kernel does."""
         return Rows({**row, "output": _ARGUMENT.sub(self._name, str(row["output"]))} for row in rows)
 

@@ -23,7 +23,7 @@ class WrapperEditing(Editing):
     def _variant(self, wrapper: Wrapper) -> Variant:
         edit = self.edit
         text = wrapper_text(wrapper, edit.text)
-        made = self._made(text)
+        made = self._new_variant(text)
         if (error := unreadable(edit.text)) is not None:
             line, message = error
             return replace(made, status=variants.SYNTAX if line else variants.COMPILE, message=message, line=line)

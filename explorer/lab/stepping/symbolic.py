@@ -201,7 +201,7 @@ def _stepped(attempts: list[_Attempt]) -> Iterator[None]:
 
     def guarded(result: Any, guards: Any, guard: Any, **kwargs: Any) -> None:
         if (step := _under_way(attempts)) is not None:
-            text = f"{guard.create_fn_name()} {_named(guard)}".strip()
+            text = f"{guard.create_fn_name()} {_source_name(guard)}".strip()
             if text not in step.guards:
                 step.guards.append(text)
 
@@ -335,10 +335,10 @@ def _shape(node: Any) -> str:
 
 def _source(value: Any) -> str:
     """Where a value comes from, as guards write it: "L['x']"; "" where it has no source, or one without a name."""
-    return _named(getattr(value, "__dict__", {}).get("source"))
+    return _source_name(getattr(value, "__dict__", {}).get("source"))
 
 
-def _named(source: Any) -> str:
+def _source_name(source: Any) -> str:
     """The name of a source or of a guard: an attribute, and before torch 2.11 a method."""
     try:
         name = getattr(source, "name", "")

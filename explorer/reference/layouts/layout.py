@@ -160,7 +160,7 @@ class Layout:
 def layouts_of(text: str) -> Iterator[Layout]:
     """The layout of every value of a kernel's TTGIR, in the order of its lines, without those that are not known here."""
     texts = read(text)
-    by_type = dict(_known(texts))
+    by_type = dict(_known_layouts(texts))
     moves = list(_accesses(texts, by_type))
     for value in texts.values:
         if value.type in by_type:
@@ -181,7 +181,7 @@ def layout_named(text: str, name: str, line: int = 0) -> Layout:
     except (NoLayoutError, AttributeTextError) as error:
         raise InputError(f"no picture of {name} ({value.type.text}): {error}") from error
     its = replace(texts, values=(value,), moves=tuple(move for move in texts.moves if value.name in move.names))
-    used = tuple(access for _, access in _accesses(its, dict(_known(its))))
+    used = tuple(access for _, access in _accesses(its, dict(_known_layouts(its))))
     return replace(layout, name=name if name.startswith("#") else value.name, line=value.line, accesses=used)
 
 
@@ -211,7 +211,7 @@ def _largest_with(texts: LayoutTexts, alias: str) -> Value:
     return max(using, key=lambda value: prod(value.type.shape))
 
 
-def _known(texts: LayoutTexts) -> Iterator[tuple[ValueType, Layout]]:
+def _known_layouts(texts: LayoutTexts) -> Iterator[tuple[ValueType, Layout]]:
     """Each type of a text with its layout, without a name, where it is known here."""
     types = [value.type for value in texts.values]
     for kind in dict.fromkeys([*types, *(kind for move in texts.moves for kind in (move.registers, move.shared))]):

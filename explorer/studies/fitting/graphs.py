@@ -76,7 +76,7 @@ def _graph(trace: TraceData, wrapper: Artifact) -> Graph:
     modules = _modules(trace, wrapper)
     if unsized := [row["names"][0] for row, *_ in lifetimes if row["bytes"] is None]:
         raise CompileError(f"the sizes of {', '.join(unsized)} are known only in the run: explorer.fit needs them all")
-    pieces = tuple(Piece(row["bytes"] or 0, first, last, *_named(row, modules)) for row, first, last in lifetimes)
+    pieces = tuple(Piece(row["bytes"] or 0, first, last, *_name_and_module(row, modules)) for row, first, last in lifetimes)
     place = {name: number for number, (row, *_) in enumerate(lifetimes) for name in row["names"]}
     graphs = trace.find("post_grad", wrapper.frame, wrapper.graph)
     names = [node.name for node in outer_nodes(graphs[-1]) if node.op == "placeholder"] if graphs else []
@@ -85,7 +85,7 @@ def _graph(trace: TraceData, wrapper: Artifact) -> Graph:
     return Graph(pieces, given, results, tuple(place.get(name) for name in names if name.startswith(TANGENT)))
 
 
-def _named(row: StorageRow, modules: Mapping[str, str]) -> tuple[str, str]:
+def _name_and_module(row: StorageRow, modules: Mapping[str, str]) -> tuple[str, str]:
     """The program's name of an input, and the module of the last node that has a piece for its value."""
     known = [modules[name] for name in reversed(row["nodes"]) if name in modules]
     name = row["inputs"][0] if row["kind"] == "input" and row["inputs"] else ""

@@ -104,7 +104,7 @@ class Walk:
         graph = call.region.forward
         named: dict[str, Held | None] = {"hidden": hidden}
         named |= {f"inputs[{n}]": held for n, held in enumerate(given)} | {f"extras[{n}]": held for n, held in enumerate(extras)}
-        inside = {n: self._named(call, graph.pieces[n].name, named) for n in graph.inputs if n is not None}
+        inside = {n: self._held_for_input(call, graph.pieces[n].name, named) for n in graph.inputs if n is not None}
         saved = {n for n in call.region.saved if n is not None}
         kinds = {n: SAVED if n in saved else ACTIVATION for n in range(len(graph.pieces)) if n not in inside}
         own = {n: Held(p.bytes, kinds[n], _below(call, p), 0) for n, p in enumerate(graph.pieces) if n not in inside}
@@ -193,7 +193,7 @@ class Walk:
                 del self.live[held]
                 self.total -= held.bytes
 
-    def _named(self, call: Call, name: str, named: Mapping[str, Held | None]) -> Held:
+    def _held_for_input(self, call: Call, name: str, named: Mapping[str, Held | None]) -> Held:
         """What an input of a region is by the region's name for it."""
         if name in call.parameters:
             key = call.parameters[name]

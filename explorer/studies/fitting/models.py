@@ -69,7 +69,7 @@ def config_of(given: object, overrides: Mapping[str, Any]) -> Any:
         )
     plain = kind()
     _check_fields(plain, overrides)
-    return _made(kind, overrides)
+    return _make_config(kind, overrides)
 
 
 def _check_fields(config: Any, overrides: Mapping[str, Any]) -> None:
@@ -92,10 +92,10 @@ def _check_sizes(config: Any, fields: Mapping[str, Any]) -> None:
 def _changed(config: Any, overrides: Mapping[str, Any]) -> Any:
     """Set fields of a config."""
     _check_fields(config, overrides)
-    return _made(type(config), {**config.to_dict(), **overrides}) if overrides else config
+    return _make_config(type(config), {**config.to_dict(), **overrides}) if overrides else config
 
 
-def _made(kind: Callable[..., Any], fields: Mapping[str, Any]) -> Any:
+def _make_config(kind: Callable[..., Any], fields: Mapping[str, Any]) -> Any:
     """Make a config; InputError for fields that do not go together, such as a hidden size that is no multiple of the heads."""
     from huggingface_hub.errors import StrictDataclassError  # what transformers' validators raise
 
@@ -116,7 +116,7 @@ def _config_of_file(path: Path) -> Any:
     if not isinstance(stated, dict) or "model_type" not in stated:
         raise InputError(f"{path} is no config of transformers: it has no model_type")
     _check_sizes(None, stated)
-    config = _made(AutoConfig.for_model, stated)
+    config = _make_config(AutoConfig.for_model, stated)
     _check_sizes(config, stated)
     return config
 

@@ -36,7 +36,7 @@ def optimizer_memory(asked: str | Callable[..., Any], parameters: Iterable[Any])
     import torch
 
     own = [_empty(parameter) for parameter in parameters if parameter.requires_grad]
-    optimizer = _made(asked, own)
+    optimizer = _make_optimizer(asked, own)
     name = type(optimizer).__name__
     for parameter in own:
         parameter.grad = torch.empty_like(parameter)
@@ -59,7 +59,7 @@ def _empty(parameter: Any) -> Any:
     return torch.nn.Parameter(torch.empty(tuple(local.shape), dtype=local.dtype, device="meta"))
 
 
-def _made(asked: str | Callable[..., Any], parameters: list[Any]) -> Any:
+def _make_optimizer(asked: str | Callable[..., Any], parameters: list[Any]) -> Any:
     import torch
 
     maker: Any = _class_of(asked) if isinstance(asked, str) else asked

@@ -22,17 +22,17 @@ def with_cells(events: Sequence[Event]) -> tuple[Event, ...]:
 def _with_cell(event: Event) -> Event:
     if event.kind == "source":
         source = typed(SourceText, event.data)
-        return _named(event, source, cell=cell_of(source.file))
+        return _with_cells(event, source, cell=cell_of(source.file))
     if event.kind == "compile_call":
         call = typed(CompileCall, event.data)
-        return _named(event, call, cell=cell_of(call.file), called_cell=cell_of(call.called_file))
+        return _with_cells(event, call, cell=cell_of(call.file), called_cell=cell_of(call.called_file))
     if event.kind == "graph_break":
         told = typed(GraphBreakText, event.data)
-        return _named(event, told, cell=cell_of(graph_break.facts(told.text).file))
+        return _with_cells(event, told, cell=cell_of(graph_break.facts(told.text).file))
     return event
 
 
-def _named(event: Event, data: Record, **cells: str) -> Event:
+def _with_cells(event: Event, data: Record, **cells: str) -> Event:
     """The event with the names of its cells, of those that are cells."""
     names = {key: cell for key, cell in cells.items() if cell}
     return replace(event, data=changed(data, **names)) if names else event
