@@ -193,9 +193,9 @@ class Trace(TraceData):
     def overlap(self) -> Rows:
         """One row per kernel, library call, collective and wait of each graph with collectives: when it begins, and its seconds.
 
-        The GPU has a stream that computes and one for each process group, each in the order of the output code; a wait holds the
-        first until its collective has ended, and its seconds are how long. For a GPU you don't have they are estimates, as those
-        of `collectives`; None where not known. Launches are taken to cost nothing.
+        The GPU has one stream that computes and one per process group, each in the order of the output code. A wait holds the
+        computing stream until its collective has ended; its seconds say how long. For a GPU you don't have, seconds are
+        estimates, as in `collectives`, and None if unknown. Launches are assumed to cost nothing.
         """
         return overlap(self)
 
@@ -245,12 +245,12 @@ class Trace(TraceData):
 
     @property
     def passes(self) -> Rows:
-        """One row an FX pass that changed a graph: section, name, seconds, nodes made and erased, text before and after."""
+        """One row per FX pass that changed a graph: section, name, seconds, nodes made and erased, text before and after."""
         return tables.table(self, "fx_pass")
 
     @property
     def idle_passes(self) -> Rows:
-        """One row an FX pass that ran and changed nothing, in a round that changed something: section, name, seconds."""
+        """One row per FX pass that ran and changed nothing, in a round that changed something: section, name, seconds."""
         return tables.idle_passes(self)
 
     @property
@@ -268,8 +268,8 @@ class Trace(TraceData):
         """One row per lookup in a cache: the cache, its `state`, graph or kernel, key and reason.
 
         The state is "hit", "miss" or "bypass", and "unknown" for a kernel whose files are not where Triton's cache is now.
-        Of a graph that missed, `differs` says what the `nearest` key has otherwise, of those that the recording met before and
-        of the newest in Inductor's cache on disk: an input's size, a setting, a line of the graph.
+        For a graph that missed, `differs` says how the `nearest` key differs: an input's size, a setting, a line of the graph.
+        Keys that the recording met before are compared, and the newest in Inductor's cache on disk.
 
         The caches are "AOTAutograd" and "FX graph", "Triton" and "autotune" (a kernel's binary and config), "choices" (the times
         of an operator's implementations), "standalone artifact" (`standalone_compile`, whose artifacts are "saved" too),
@@ -281,8 +281,8 @@ class Trace(TraceData):
     def cache_misses(self, earlier: Trace) -> Rows:
         """Say what missed the cache that another run filled: one row per graph that missed here.
 
-        `differs` says what its key has otherwise than the `nearest` key in `earlier`, the recording of that run; () where that
-        run asked for the same key, or where its keys have no parts, as in older files. Both traces may be loaded from files.
+        `differs` says how its key differs from the `nearest` key in `earlier`, the recording of that run; () if that run asked
+        for the same key, or if its keys have no parts, as in older files. Both traces may be loaded from files.
         """
         return cache_misses(self, earlier)
 
@@ -316,8 +316,8 @@ class Trace(TraceData):
     def written_files(self) -> Rows:
         """One row per file that Inductor or triton wrote for a frame: frame, by, path, kind, bytes.
 
-        What triton wrote in Inductor's worker processes is listed too; what explorer's own wrote is not. `bytes` is None for
-        a file that is gone.
+        Files that triton wrote in Inductor's worker processes are listed; files of explorer's own workers are not. `bytes` is
+        None for a file that is gone.
         """
         return tables.table(self, "written_file")
 
@@ -325,7 +325,7 @@ class Trace(TraceData):
     def operator_counts(self) -> Rows:
         """One row per graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, each's number.
 
-        They are all graphs of the trace, from Dynamo's to the scheduler's loop bodies before and after fusion.
+        The table covers every graph, from Dynamo's to the scheduler's loop bodies before and after fusion.
         """
         return tables.operator_counts(self)
 
@@ -473,8 +473,8 @@ class Trace(TraceData):
         `.hatchet` file; or the rows of `time_kernels`. A profile may come from another process, or from the GPU that you don't
         have, if it ran the same code. Kernels are joined by name, library calls by the operator around them and their order;
         `profile` lists both, and what could not be joined. The times of C++ kernels are in a profile only if they were compiled
-        with options={"cpp.enable_kernel_profile": True}. InputError for what is no profile, or has nothing of this trace;
-        FileError for a file that cannot be read.
+        with options={"cpp.enable_kernel_profile": True}. InputError if the source is not a profile, or has no kernel of this
+        trace; FileError for a file that cannot be read.
         """
         from explorer.analysis.timing.profile import profiled
 
@@ -491,7 +491,7 @@ class Trace(TraceData):
         return profile_table(self)
 
     def node_times(self) -> Rows:
-        """One row an FX node that a profile has a time for, in seconds of one run; the longest first.
+        """One row per FX node that a profile has a time for, in seconds of one run; the longest first.
 
         The time of a kernel is shared evenly among the nodes that it computes; `whole` is all of its kernels' time. There
         are no rows without `with_profile`.
@@ -502,9 +502,9 @@ class Trace(TraceData):
         """One row per line of the program, with its part of the measured time in seconds of one run; the longest first.
 
         A kernel's time is shared evenly among the FX nodes that it computes, and a node's goes to the innermost line that called
-        it, or evenly to those that the links lead to where a pass made the node. All rows make up the time of all kernels and
-        library calls. `whole` is all of the time of the kernels that compute something of this line. What has no line is in a
-        row without a file. There are no rows without `with_profile`.
+        it. The time of a node that a pass made is shared evenly among the lines that its links lead to. The rows add up to the
+        time of all kernels and library calls. `whole` is the full time of every kernel that computes part of this line. Time
+        without a line has a row without a file. There are no rows without `with_profile`.
         """
         return line_times(self)
 
@@ -517,12 +517,12 @@ class Trace(TraceData):
 
     @property
     def lowerings(self) -> Rows:
-        """One row an FX node that computes, fetches or views something: how Inductor lowered it, and the kernel it ended in.
+        """One row per FX node that computes, fetches or views something: how Inductor lowered it, and the kernel it ended in.
 
         `kind` is "pointwise", "reduction", "scan", "sort", "scatter", "template", "extern call", "fallback", "view" and the
         like, `kinds` all that the node became. `function` and `lowered_at` are Inductor's, `file`, `line` and `code` the user's.
         `why` says why an operator is called, by the conditions that Inductor tested, or why its result is in memory.
-        `realized` is None for what computes nothing. `kernels` and `calls` compute it, `with` the FX nodes named there.
+        `realized` is None for a node that computes nothing. `kernels` and `calls` compute the node, together `with` these nodes.
         """
         return lowered.lowerings(self)
 
@@ -568,10 +568,10 @@ class Trace(TraceData):
     def advise(self, prove: bool = False, *, limit: float | None = None) -> Advice:
         """Say why the program is slow: one verdict per cause, the costliest first, and none where nothing is wrong.
 
-        Each verdict has its user lines, its cost a call in seconds, whether that was measured or is estimated, what was recorded
-        as evidence, what to do, and the `what_if` that proves it or why there is none. What costs less than a twentieth of a
-        call is left out. `Advice.unread` says why a program could not be judged, as one that came from a cache or was compiled by
-        another compiler than Inductor. With `prove` each `what_if` is run: see `Verdict.proof`; for a GPU you don't have its
+        Each verdict has its user lines, its cost per call in seconds, whether the cost was measured or is estimated, the recorded
+        evidence, what to do, and the `what_if` that proves it or why there is none. Causes that cost less than a twentieth of a
+        call are left out. `Advice.unread` says why a program could not be judged: it came from a cache, for example, or another
+        compiler compiled it. With `prove` each `what_if` is run: see `Verdict.proof`; for a GPU you don't have its
         result is checked unless that takes more than `limit` seconds, 20 by default. LiveError for a loaded trace with `prove`.
         """
         from explorer.tracing.traced.advice import advised
@@ -609,9 +609,8 @@ class Trace(TraceData):
         """Place each kernel and library call by operations a byte and operations a second, below the peaks of its device.
 
         Times are those of `with_profile`, else estimates, and say which. The peaks are measured now on the attached GPU or on
-        this CPU (about 2 s): a copy for the memory, a product for each dtype. Beside them stand the figures of the GPU, which for
-        one you don't have, and for a loaded trace, are all. A notebook shows the picture; `.table()` and `.peaks()` have the
-        numbers.
+        this CPU (about 2 s): a copy for the memory, a product for each dtype. They stand beside the GPU's figures, which are the
+        only ones for an absent GPU or a loaded trace. A notebook shows the picture; `.table()` and `.peaks()` have the numbers.
         """
         from explorer.analysis.timing.roofline import roofline_of
         from explorer.lab.live.peaks import attained_peaks, device_title
@@ -628,7 +627,7 @@ class Trace(TraceData):
 
         It is Chrome's trace format, gzipped where the path ends in ".gz". Each frame's phases have a track, and so have its
         passes; each graph has one with its launches in order, one after the other, each with its user lines, operators and bytes.
-        Those are as long as they were measured or estimated, which each of them says; without a time it is an instant.
+        A launch is as long as measured or estimated, and says which; a launch without a time is an instant.
         """
         from explorer.analysis.timing import perfetto
 
@@ -640,8 +639,8 @@ class Trace(TraceData):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace as gzipped JSON, which `explorer.load` reads; `sources/files/trace_file.py` has the format.
 
-        In a folder the file is trace.json.gz, and trace.rank0.json.gz … of a rank of a distributed job; `explorer.load` of the
-        folder gives all ranks. A UserWarning says where another path does not tell ranks apart.
+        In a folder the file is trace.json.gz, or trace.rank0.json.gz … for a rank of a distributed job; `explorer.load` of the
+        folder gives all ranks. A UserWarning says if several ranks would write to one path.
         """
         whole = path_in_folder(trace_file.checked(path), self._rank())
         if whole != Path(path):
@@ -718,7 +717,7 @@ class Trace(TraceData):
         compiled. `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest distances
         of both from float64, None if that was not needed or cannot be computed. A gradient is that of the outputs' sum under
         fixed weights. A value that depends on random numbers is `random`: it is unequal if the values of several calls are
-        distributed otherwise than eager's; else `equal` is None, and `note` says which difference would have been found. The
+        distributed differently from eager's; else `equal` is None, and `note` says which difference would have been found. The
         arguments are those of the traced call, as they were before it. They, the module and the random numbers are left as they
         are.
 
@@ -737,14 +736,14 @@ class Trace(TraceData):
     def bisect(self, limit: float | None = None, *, cause: bool = True) -> Bisection:
         """Find the first generated kernel or library call whose result is off, and what brings that about.
 
-        Each launch is judged alone: the eager subgraph that it computes is called with the inputs that it was given, and what it
-        wrote is judged as `check` does. So neither an earlier fault nor rounding adds up. `first` names the launch, the outputs
-        that are off, the kernel's lines and the program's, `rows` has all that was judged. Where no launch is off but the whole
-        result is, the fault is above the kernels.
+        Each launch is judged alone: explorer calls the eager subgraph that it computes with the inputs that the launch had, and
+        judges what the launch wrote as `check` does. So neither an earlier fault nor rounding adds up. `first` names the launch,
+        the outputs that are off, the kernel's lines and the program's; `rows` has every judged value. If no launch is off but the
+        whole result is, the fault is above the kernels.
 
-        With `cause` a fault is traced again without some lowerings, passes, patterns or decompositions, by the switches that
-        torch bisects itself with, until one is left: some ten compiles. A copy of each launch's arguments is kept, twice. `limit`
-        is as in `check`. LiveError for a loaded trace, NoVerbError for a hand-written kernel.
+        With `cause`, explorer traces again without some lowerings, passes, patterns or decompositions, by torch's own bisecting
+        switches, until one is left: about ten compiles. Each launch's arguments are copied twice.
+        `limit` is as in `check`. LiveError for a loaded trace, NoVerbError for a hand-written kernel.
         """
         from explorer.lab.bisecting.bisection import bisected
 
@@ -755,7 +754,7 @@ class Trace(TraceData):
             return bisected(self, live, limit, cause)
 
     def with_bisection(self, result: Bisection) -> Trace:
-        """Return this trace with what `bisect` found: its view, its page and its file mark what is off, right and not compared.
+        """Return this trace with the result of `bisect`: view, page and file mark each value as off, right or not compared.
 
         The marks are words with a sign, on the kernels and the nodes of the graphs; a legend counts them. The stage "bisection"
         lists every judged value. InputError for a bisection of another trace.
@@ -780,9 +779,9 @@ class Trace(TraceData):
     def time_kernels(self, repeats: int = 30) -> Rows:
         """Time each kernel and library call while the compiled function runs: the median seconds of one run, over all launches.
 
-        `low` and `high` are the quartiles of the runs. On a GPU events of the device stand around each launch, and L2 is written
-        over before it; on the CPU it is the clock around each call, and `idle` is the time between it and the call before. Calls
-        of `torch.ops` are not timed. `with_profile` takes the rows. LiveError for a loaded trace; NoVerbError for a GPU you don't
+        `low` and `high` are the quartiles of the runs. On a GPU, explorer overwrites L2, then times each launch with device
+        events; on the CPU it reads the clock around each call, and `idle` is the time since the call before. Calls of `torch.ops`
+        are not timed. `with_profile` takes the rows. LiveError for a loaded trace; NoVerbError for a GPU you don't
         have, for a hand-written kernel, and where no launch is made from Python, as in a CUDA graph.
         """
         if not isinstance(repeats, int):
@@ -802,15 +801,15 @@ class Trace(TraceData):
         timeout: float = TIMEOUT,
         check: bool = True,
     ) -> Variant:
-        """Put another text in the place of a graph's output code: Inductor's wrapper, the whole text of its module.
+        """Replace a graph's output code: Inductor's wrapper, the whole text of its module.
 
-        The text is tried as `Kernel.edit` tries one: called in a process of its own, `timeout` seconds at most, then the whole
-        function is checked with it as by `check`, and timed beside the original. Kernels that the text defines as the original
-        does are the original's; all others are compiled. Only an edit that is right stays in place, until `reset`; edits of the
-        wrapper's single kernels are put back then. `frame` and `graph` ("backward") say which of several. For a GPU you don't
+        The text is tried as `Kernel.edit` tries one: explorer calls it in a separate process, for `timeout` seconds at most, then
+        checks the whole function with it as `check` does, and times it beside the original. Kernels that the text defines as the
+        original does are reused; all others are compiled. Only a correct edit stays in place, until `reset`; edits of the
+        wrapper's single kernels are undone then. `frame` and `graph` ("backward") say which of several. For a GPU you don't
         have the text is interpreted, and its other kernels are compiled down to machine code; nothing is timed.
 
-        LiveError for a loaded trace. InputError for what is no text, and where several graphs could be meant. NoVerbError where
+        LiveError for a loaded trace. InputError if the edit is not a text, or if several graphs could be meant. NoVerbError if
         the wrapper is in C++ or replayed by CUDA graphs.
         """
         live = self.needs_live("an edit")
@@ -824,13 +823,13 @@ class Trace(TraceData):
 
     @property
     def edited(self) -> Variants:
-        """The edits that stand in the place of output code and kernels now; none after `reset`. LiveError for a loaded trace."""
+        """The edits that replace output code and kernels now; none after `reset`. LiveError for a loaded trace."""
         live = self.needs_live("the edits")
         standing = [live.standing(each.artifact, each.file) for each in editable(self)]
         return Variants(variant for variant in standing if variant is not None)
 
     def reset(self) -> bool:
-        """Put all originals back, of output code and of kernels; False where they stand there. LiveError for a loaded trace."""
+        """Restore all original output code and kernels; False if they are in place. LiveError for a loaded trace."""
         live = self.needs_live("an edit")
         was_edited = [live.reset(each.artifact, each.file) for each in editable(self)]
         return any(was_edited)
@@ -931,12 +930,12 @@ class Trace(TraceData):
     def to_script(self, path: str | PathLike[str], *, inputs: str = "auto", limit: float | None = None) -> Made:
         """Write Inductor's output code as one program of its own, for a bug report or for another machine.
 
-        It is one file, because that is what is attached to a report: for each compiled graph, forward and backward and those
-        around a graph break, the output code exactly as Inductor wrote it, the graph that Inductor was given as Python, and
-        the inputs of one call. It runs both, compares them, also with the graph in float64, times both, and exits with 1 where
-        a result is wrong. With --compile it compiles each graph anew, by the torch that is there. It needs torch, triton and
-        the device; nothing of explorer's, and nothing of your program, whose module and Python between the graphs are not in it.
-        Inductor's kernels are tuned anew where it would; a kernel's own `to_script` keeps its config.
+        The program is one file, ready to attach to a report. For each compiled graph (forward, backward, those around a graph
+        break) it has the output code exactly as Inductor wrote it, the graph that Inductor was given as Python, and the inputs
+        of one call. It runs both, compares them, also with the graph in float64, times both, and exits with 1 if a result is
+        wrong. With --compile it compiles each graph anew, by the torch that is there. It needs torch, triton and the device, but
+        neither explorer nor your program: your module and the Python between the graphs are not in it.
+        Inductor tunes its kernels anew where it would; a kernel's own `to_script` keeps its config.
 
         `inputs`, `limit` and a GPU you don't have are as in `Kernel.to_script`: real inputs, with the results, are saved beside
         the script. LiveError for a loaded trace; NoVerbError where no output code in Python was called.
@@ -981,9 +980,9 @@ class Trace(TraceData):
 def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: object = None) -> Trace:
     """Read a trace file, or a log of a job that ran: of `TORCH_TRACE`, `TORCH_COMPILE_DEBUG=1` or tritonparse.
 
-    A log is a file, or a folder with one. What of it cannot be read or is not shown is named by the trace's `failures`, and
-    nothing in it is run; with `target`, a GPU that need not be here, the log's Triton kernels are compiled again for it, down to
-    SASS, and for that their definitions are run: give it for a log that you trust.
+    A log is a file, or a folder with one. The trace's `failures` name the parts of it that cannot be read or are not shown.
+    Nothing in a log is run, except with `target`: then the log's Triton kernels are compiled again, down to SASS, for that GPU,
+    which need not be here, and for that their definitions are run. Give `target` only for a log that you trust.
 
     FileError says what is wrong with a file: missing, truncated, altered, neither a trace nor a log, too new, too big. `limit`
     is the most memory in bytes that it may take; give more for a large file that you trust.
