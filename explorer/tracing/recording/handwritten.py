@@ -49,9 +49,9 @@ def trace_kernel(
     """Compile `kernel[grid](*args, **constants)` for a GPU that need not be here, and return every stage as a Trace.
 
     `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and
-    numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run: that
-    `Trace.run` and `Trace.check(expected=…)` do, on copies of the arguments, and interpreted where these are on the CPU.
-    So do `Kernel.edit` and `Kernel.tune`, in a function that launches the kernel, which torch.compile compiles for that.
+    numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run here.
+    `Trace.run` and `Trace.check(expected=…)` run the kernel on copies of the arguments, interpreted if these are on the CPU.
+    `Kernel.edit` and `Kernel.tune` run it in a function that launches it, which torch.compile compiles for that.
     `Kernels.table` has the bytes of the launch, by its TTIR, and an estimated time.
     `grid` is as in a launch; only running needs it. `target` is a GPU by name or a Target, "auto" the attached one. For an
     autotuned kernel `config` chooses a candidate by index or values; None is the first, for the attached GPU the one that

@@ -94,13 +94,13 @@ def record(
 ) -> Iterator[Recording]:
     """Record every compile that happens in the block, such as a training loop, without changing the program.
 
-    After the block `recording.trace` is the Trace, also where the block ended with an exception, which goes
-    through. What was compiled before the block is not compiled again. `target` as for `trace`; a recording leaves
-    the program's own tensors where they are.
+    After the block `recording.trace` is the Trace, also if the block ended with an exception, which goes through. Functions
+    compiled before the block are not compiled again. `target` is as for `trace`; a recording leaves the program's own tensors
+    where they are.
 
     Recordings may overlap, in threads, asyncio tasks and each other's blocks: each has every compile of the process while its
-    block ran. Only one at a time can be for a GPU you don't have, or `fresh`, or a `trace`. A second one waits where another
-    thread has the first. Where waiting cannot help, as in the same thread, the block runs without being recorded: the trace
+    block ran. Only one at a time can be for a GPU you don't have, or `fresh`, or a `trace`. A second one waits if another
+    thread has the first. If waiting cannot help, as in the same thread, the block runs without being recorded: the trace
     has no artifacts, and a Failure says why, which `recording.trace.raise_for_failures()` raises.
     A recording that is never closed, as in a generator that nobody reads to its end, ends when it is collected.
 

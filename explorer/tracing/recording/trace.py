@@ -70,22 +70,22 @@ def trace(
     `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
     `compiler(module) -> module` that calls torch.compile itself.
 
-    `fusion` keeps nodes of Inductor's scheduler apart or puts them together; where that was not possible a Failure says
-    why. `without_pattern` and `without_pass` leave out what `Trace.matches` and `Trace.passes` list by these names, also
-    where only a later round has them; "_sfdp_*" matches every name with that prefix.
+    `fusion` keeps nodes of Inductor's scheduler apart or puts them together; if that was not possible a Failure says why.
+    `without_pattern` and `without_pass` leave out the patterns and passes that `Trace.matches` and `Trace.passes` list by these
+    names, also those that only a later round has; "_sfdp_*" matches every name with that prefix.
 
-    With `world` the trace is for so many of the named GPU, as their rank `rank` sees it, in this one process; `target` may be a
+    With `world` the trace is for that many of the named GPU, as rank `rank` sees them, in this one process; `target` may be a
     `Cluster` instead. Collectives exchange nothing then: their results have the right shapes, not the values of a run.
 
-    What earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches.
+    State that earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
     Raises InputError for arguments that cannot be, and NotInstalledError without torch.
 
-    One trace at a time is made, and none during a recording that is `fresh` or for a GPU you don't have. It waits where another
-    thread makes the other one. Where waiting cannot help, as in the same thread, torch alone compiles `fn`, and a Failure
-    says why nothing was traced.
+    Only one trace is made at a time, and none during a recording that is `fresh` or for a GPU you don't have. A second one
+    waits if another thread makes the first. If waiting cannot help, as in the same thread, torch alone compiles `fn`, and a
+    Failure says why nothing was traced.
     """
     require_installed("torch", "explorer.trace", "full")
     compile_settings = (mode, dynamic, fullgraph, backend, options)

@@ -95,17 +95,17 @@ class Kernel(KernelData):
         check: bool = True,
         **form: str,
     ) -> Variant:
-        """Put another text in the place of this kernel: `source=`, or of a Triton kernel `ttir=`, `ttgir=`, `llir=`, `ptx=`.
+        """Replace this kernel by another text: `source=`, or for a Triton kernel `ttir=`, `ttgir=`, `llir=`, `ptx=`.
 
-        The text is compiled with the original's options, and with its config where `config` gives no other values. It is first
-        launched in a process of its own, `timeout` seconds at most; then the whole function is run with it and checked as by
-        `Trace.check`, and timed beside the original. Only an edit that is right stays in place, until `reset`; what is wrong
-        with any other its `Variant` says. With `check=False` whatever runs is put in place. For a GPU you don't have the
-        edit is interpreted, and compiled down to machine code; a form below the source is compiled only. An edit of a
+        The text is compiled with the original's options, and with its config unless `config` gives other values. Explorer first
+        launches the edit in a separate process, for `timeout` seconds at most, then runs the whole function with it, checks it
+        as `Trace.check` does, and times it beside the original. Only a correct edit stays in place, until `reset`; for any other,
+        its `Variant` says what is wrong. With `check=False` every edit that runs stays in place. For a GPU you don't have, the
+        edit is interpreted and compiled down to machine code; a form below the source is compiled only. An edit of a
         hand-written kernel is compared with what the kernel itself writes, in a function that launches it.
 
-        LiveError for a loaded trace. InputError for no text or several, for a form that the kernel does not have, and for a
-        config or a timeout that is none.
+        LiveError for a loaded trace. InputError for no text or several, for a form that the kernel does not have, and for an
+        invalid config or timeout.
         """
         stage, text = one_text(source, form)
         live = self.trace.needs_live("an edit")
@@ -116,14 +116,14 @@ class Kernel(KernelData):
     def tune(self, configs: Sequence[Mapping[str, Plain]] | None = None, *, timeout: float = 300.0) -> Tuning:
         """Compare configs of this Triton kernel, such as `[{"XBLOCK": 4, "num_warps": 8}]`; `best` is the fastest.
 
-        Without `configs` they are its own, Inductor's candidates, and those with a block size or the number of warps halved,
-        doubled or quadrupled, or with both halved or doubled; 24 at most. Block sizes that the text states, as a template's
-        does, are not varied: `in_text` of the result has them, and `t.choices` the templates with others. On the attached GPU
-        each is compiled and launched in another process, `timeout` seconds at most for each, on the
-        arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have each is
-        compiled to machine code, of which its time is predicted. `k.edit(k.source, config=tuning.best)` puts one in place,
-        `k.candidate(config)` has its texts. Of a hand-written kernel only its candidates and the warps are tried without
-        `configs`: whether it is right with other constants `edit` says.
+        Without `configs`, explorer tries the kernel's own config, Inductor's candidates, and configs with a block size or the
+        number of warps halved, doubled or quadrupled, or with both halved or doubled: 24 at most. Block sizes that the text
+        states, as a template's does, are not varied: the result's `in_text` lists them, and `t.choices` has the templates with
+        other sizes. On the attached GPU each config is compiled and launched in another process, for `timeout` seconds at most,
+        on the arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have,
+        each is compiled, and its time is predicted from the machine code. `k.edit(k.source, config=tuning.best)` uses a config,
+        `k.candidate(config)` has its texts. For a hand-written kernel without `configs`, only its candidates and the number of
+        warps are tried: only `edit` can tell whether it is right with other constants.
 
         LiveError for a loaded trace, NoVerbError for a kernel that has no configs.
         """
@@ -139,9 +139,9 @@ class Kernel(KernelData):
 
     @property
     def edited(self) -> Variant | None:
-        """The edit that stands in the place of this kernel; None where the original does. LiveError for a loaded trace.
+        """The edit that replaces this kernel; None if the original is in place. LiveError for a loaded trace.
 
-        Its `message` says where the last call did not run it, as after a guard failed: torch.compile then runs other code.
+        Its `message` says if the last call did not run it, as after a guard failed: torch.compile then runs other code.
         """
         return self.trace.needs_live("the edits of a kernel").standing(self.artifact, self._wrapper_file)
 
@@ -155,7 +155,7 @@ class Kernel(KernelData):
         return wrapper_file(self.trace, self.artifact)
 
     def passes(self) -> Rows:
-        """One row an MLIR pass of this Triton kernel: stage, name, whether it changed anything, text before and after.
+        """One row per MLIR pass of this Triton kernel: stage, name, whether it changed anything, text before and after.
 
         The passes run in a process of their own, so a crash of MLIR or LLVM harms nothing: the rows end with the pass that
         crashed, whose `error` says how. LiveError for a loaded trace, NoVerbError for a C++ kernel.
@@ -176,7 +176,7 @@ class Kernel(KernelData):
     def to_script(self, path: str | PathLike[str], *, inputs: str = "auto", launch: int = 0, limit: float | None = None) -> Made:
         """Write this kernel as a program of its own: it runs the kernel, checks what it writes, and times it.
 
-        The program needs torch, triton for a Triton kernel, and the kernel's device; nothing of explorer's. It has Inductor's
+        The program needs torch, triton for a Triton kernel, and the kernel's device, but not explorer. It has Inductor's
         definition of the kernel, compiled with the config and the options of the launch, and the arguments of a launch: the
         first, or number `launch`. `inputs` is "real" for the recorded arguments, saved beside the script, or "random" for
         arguments of the same layout, which the script makes; by default they are real up to 64 MB. Random integers are in the
@@ -225,8 +225,8 @@ class Kernels(tuple[Kernel, ...]):
     def table(self) -> Rows:
         """One row per kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
 
-        `registers` and `spills` (bytes) are of a thread, `shared` (bytes) and `grid` of a launch; `read` and `written` (bytes)
-        and `seconds` are of all `launches` in one run of the code. `operations` are those of the matrix products and
+        `registers` and `spills` (bytes) are per thread, `shared` (bytes) and `grid` per launch; `read` and `written` (bytes)
+        and `seconds` are those of all `launches` in one run of the code. `operations` are those of the matrix products and
         attention in it. `timed` is "measured" or "estimated". Unknown figures are None; `bytes_known` and `seconds_known` say
         how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were compared with
         measured times (benchmarks/estimates.py), "" if nothing does.

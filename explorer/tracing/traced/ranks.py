@@ -125,7 +125,7 @@ class Ranks(Mapping[int, Trace]):
     def exchanges_unseen(self) -> bool:
         """Whether the job has process groups and no compiled graph has a collective, as with DDP and FSDP2.
 
-        Both exchange between the graphs, by hooks that explorer does not record. So nothing is compared of that.
+        Both exchange between the graphs, by hooks that explorer does not record, so explorer does not compare the exchanges.
         """
         return self._has_groups and not self._has_collectives
 
@@ -186,9 +186,9 @@ class Ranks(Mapping[int, Trace]):
     def waits(self) -> Rows:
         """One row per collective of compiled code that ranks were profiled in: which came last, how long others waited.
 
-        See `WaitRow`. Of a frame that is called several times the first call, which compiles, does not count. A profile is what
-        `explorer trace --profile` takes, or what `Trace.with_profile` read in before the trace was saved. A group has no row
-        where a rank of it has no profile, which `str(ranks)` says, or where its ranks were not recorded.
+        See `WaitRow`. If a frame is called several times, its first call, which compiles, does not count. `explorer trace
+        --profile` takes a profile, and `Trace.with_profile` reads one in before the trace is saved. A group has no row if one of
+        its ranks has no profile, which `str(ranks)` says, or if its ranks were not recorded.
         """
         return Rows((dict(row) for row in wait_rows(self._waits)), WaitRow.__annotations__)
 
@@ -361,10 +361,10 @@ def _list(ranks: tuple[int, ...]) -> str:
 def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: object = None) -> Trace | Ranks:
     """Read a trace file, a log of a job that ran, or all ranks of a job: a Trace, or Ranks.
 
-    A log is of `TORCH_TRACE`, `TORCH_COMPILE_DEBUG=1` or tritonparse, a file or a folder with one. What of it cannot be read or
-    is not shown is named by the trace's `failures`, and nothing in it is run; with `target`, a GPU that need not be here, the
-    log's Triton kernels are compiled again for it, down to SASS, and for that their definitions are run: give it for a log
-    that you trust.
+    A log is a file, or a folder with one, of `TORCH_TRACE`, `TORCH_COMPILE_DEBUG=1` or tritonparse. The trace's `failures` name
+    the parts of it that cannot be read or are not shown. Nothing in a log is run, except with `target`: then the log's Triton
+    kernels are compiled again, down to SASS, for that GPU, which need not be here, and for that their definitions are run.
+    Give `target` only for a log that you trust.
 
     A folder with trace files or `TORCH_TRACE` logs of several ranks, told by their names, or a file that `explorer merge` wrote,
     gives `Ranks`: the traces by rank, compared.
