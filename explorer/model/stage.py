@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from explorer.model.context import Context
 from explorer.model.events import CompileError
 from explorer.model.records import Record, typed
-from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
+from explorer.model.values import Artifact, Event, Failure, Link, Plain
 
 if TYPE_CHECKING:
     from explorer.model.trace_data import TraceData
@@ -203,8 +203,7 @@ class Stage:
     def artifact_of(self, event: Event, id: str) -> Artifact:
         """Render one event, and read the artifact's data as the stage's record; FieldError where it does not fit."""
         made = self.render(event, id)
-        data = plain(made.data) if self.artifact is None else typed(self.artifact, made.data)
-        return replace(made, data=data)
+        return made if self.artifact is None else replace(made, data=typed(self.artifact, made.data))
 
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:

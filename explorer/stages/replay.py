@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from explorer.model.records import Record, typed
+from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage
 from explorer.model.trace_data import TraceData, merged
 from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
@@ -84,16 +84,23 @@ class _Replay:
         gathered: list[Event] = []
 
         def gather() -> None:
-            records = {**stage.consumes, stage.name: stage.event}
-            events = sorted(pair for kind in records for pair in self.events.get(kind, ()))
-            fitting: list[Event] = []
-            for _, event in events:
-                self._attempt(stage.name, "record", lambda e=event: fitting.append(_with_record(e, records[e.kind])))  # type: ignore[misc]
-            for event in stage.gather(fitting, self.frames):
+            for event in stage.gather(self._fitting(stage), self.frames):
                 gathered.append(event)
 
         self._attempt(stage.name, "gather", gather)
         return gathered
+
+    def _fitting(self, stage: Stage) -> list[Event]:
+        """List the events that a stage gathers, as recorded; one that does not fit its record becomes a Failure."""
+        records = {**stage.consumes, stage.name: stage.event}
+        fitting: list[Event] = []
+        for _, event in sorted(pair for kind in records for pair in self.events.get(kind, ())):
+            record = records[event.kind]
+            if record is None or isinstance(event.data, record):
+                fitting.append(event)
+            else:  # an event of a stage of the user's own
+                self._attempt(stage.name, "record", lambda e=event, r=record: fitting.append(replace(e, data=typed(r, e.data))))  # type: ignore[misc]
+        return fitting
 
     def _timed(self, stage: Stage, event: Event, id: str) -> Artifact:
         """The stage's artifact, with the seconds of the phases that the stage names."""
@@ -107,13 +114,6 @@ class _Replay:
             action()
         except Exception as error:  # noqa: BLE001 rule 5: what one stage cannot render must not take the rest away
             self.failures.append(Failure(stage, step, f"{type(error).__name__}: {error}"))
-
-
-def _with_record(event: Event, record: type[Record] | None) -> Event:
-    """Return the event with its data read as a record, which the events of a stage of the user's own are not yet."""
-    if record is None or isinstance(event.data, record):
-        return event
-    return replace(event, data=typed(record, event.data))
 
 
 def new_id(event: Event, artifacts: Iterable[Artifact], *, per_kernel: bool = False) -> str:

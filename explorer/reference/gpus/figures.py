@@ -216,13 +216,13 @@ def _target(row: Mapping[str, str], sources: Sequence[str]) -> Target:
         bandwidth=float(row["bandwidth GB/s"]) * GIGA,
         peak={dtype: float(rate) * TERA for dtype, rate in peak},
         l2=int(row["L2 KiB"]) * KB,
-        shared_per_block=int(row["shared a block KiB"]) * KB,
-        shared_per_multiprocessor=int(row["shared a multiprocessor KiB"]) * KB,
+        shared_per_block=int(row["shared per block KiB"]) * KB,
+        shared_per_multiprocessor=int(row["shared per multiprocessor KiB"]) * KB,
         shared_static=int(row["shared static KiB"]) * KB,
         registers=int(row["registers"]),
         threads=int(row["threads"]),
         blocks=int(row["blocks"]),
-        threads_per_block=int(row["threads a block"]),
+        threads_per_block=int(row["threads per block"]),
         warp=int(row["warp"]),
         clock=float(row["clock MHz"]) * MEGA,
         memory_clock=float(row["memory clock MHz"]) * MEGA,
@@ -233,16 +233,9 @@ def _target(row: Mapping[str, str], sources: Sequence[str]) -> Target:
     )
 
 
-def _named_targets() -> Iterator[Target]:
-    """Make the Targets of `gpus.tsv`, each with its sources."""
-    sources = [(row["source"], row["gpus"].split()) for row in _rows("sources.tsv")]
-    for row in _rows("gpus.tsv"):
-        yield _target(row, [source for source, gpus in sources if row["name"] in gpus])
-
-
+_GPUS = tuple(_rows("gpus.tsv"))
+_SOURCES = tuple((row["source"], row["gpus"].split()) for row in _rows("sources.tsv"))
 #: The GPUs that can be named, oldest first; Intel's at the end.
-NAMED: tuple[Target, ...] = tuple(_named_targets())
+NAMED: tuple[Target, ...] = tuple(_target(row, [source for source, gpus in _SOURCES if row["name"] in gpus]) for row in _GPUS)
 #: Other names of each.
-ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {row["name"]: tuple(row["aliases"].split()) for row in _rows("gpus.tsv")}
-)
+ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({row["name"]: tuple(row["aliases"].split()) for row in _GPUS})

@@ -42,7 +42,7 @@ class Profile(Record):
     """What runs of the compiled code took, by a profile that was read in: `seconds` are the sum of all rows.
 
     `source` is what recorded it, `device` where it ran. `of` is "device" for the times of a GPU's kernels, "CPU" for those of
-    the CPU, of which each row has what is not in another row.
+    the CPU; each row leaves out the time that is in another row.
     """
 
     source: str
