@@ -426,6 +426,8 @@ def prepared(program: str, faults: Faults) -> Prepared:
     import torch
 
     torch.set_num_threads(1)  # a process with OpenMP's threads cannot be forked
+    # autograd decides in its first backward whether a forked process may run one; within a compile, torch's CUDA build says no
+    torch.ones((), requires_grad=True).backward()
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     warnings.simplefilter("ignore")
     setattr(builtins, ENTRY, faults.enter)
