@@ -141,6 +141,11 @@ def node_count(artifacts: Sequence[Artifact]) -> str:
     return f"{count} nodes" if count else ""
 
 
+def line_count(artifacts: Sequence[Artifact]) -> str:
+    """Count the lines of texts: "212 lines"."""
+    return f"{sum(len(a.lines) for a in artifacts)} lines"
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One stage of the compiler, with everything that is shown of it.

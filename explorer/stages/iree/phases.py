@@ -9,7 +9,7 @@ from functools import partial
 
 from explorer.model.records import Record, record
 from explorer.model.shared import Names
-from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
+from explorer.model.stage import KernelPlace, Stage, line_count, no_kernels, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.fx_locations import Places, links_to_nodes, of_whole_graph
 from explorer.stages.kinds import Kinds, by_rules, rules
@@ -125,7 +125,7 @@ def _stage(phase: str, before: str, title: str, about: str) -> Stage:
         link=links_to_nodes(places, "loc"),
         kinds=kinds,
         kernels=dispatches if phase == "flow" else no_kernels,
-        summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+        summary=line_count,
         opens_at=4 if phase == "flow" else 0,  # the last phase that keeps the dispatches and the user's lines
         made_from=(stage_name(before),) if before else (),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.model.shared import Nothing, Text
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Stage, line_count, text_artifact
 from explorer.model.values import Artifact, Event
 
 
@@ -20,6 +20,6 @@ STAGE = Stage(
     artifact=Nothing,
     backend="iree",
     render=render,
-    summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+    summary=line_count,
     about="The module that IREE's virtual machine loads: what it imports and exports, its sections, its byte code.",
 )

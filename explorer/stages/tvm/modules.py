@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from explorer.model.shared import Nothing, Text
-from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
+from explorer.model.stage import KernelPlace, Stage, line_count, no_kernels, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.kinds import Kinds, by_rules, rules
 from explorer.stages.tvm.notes import link_notes
@@ -65,7 +65,7 @@ def _stage(name: str, before: str, title: str, about: str) -> Stage:
         kernels=functions if name == "tvm_fused" else no_kernels,
         opens_at=4 if name == "tvm_fused" else 0,  # the last text that has the whole program
         made_from=(before,) if before else (),
-        summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+        summary=line_count,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from explorer.model.records import Record, record, typed
 from explorer.model.shared import Names
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Stage, line_count, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.kinds import Kinds, by_rules, rules
@@ -70,6 +70,6 @@ STAGE = Stage(
     render=render,
     link=link,
     kinds=kinds,
-    summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+    summary=line_count,
     about="The program of the virtual machine that runs it: it checks shapes, allocates memory and calls TVM's functions.",
 )

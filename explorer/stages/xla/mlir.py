@@ -6,7 +6,7 @@ from functools import partial
 
 from explorer.model.records import Record, record
 from explorer.model.shared import Names
-from explorer.model.stage import Stage, text_artifact
+from explorer.model.stage import Stage, line_count, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.fx_locations import Places, links_to_nodes, of_whole_graph
 from explorer.stages.kinds import Kinds, by_rules, rules
@@ -68,7 +68,7 @@ def _stage(name: str, before: str, title: str, about: str) -> Stage:
         link=links_to_nodes(places, "loc"),
         kinds=kinds,
         made_from=(before,) if before else (),
-        summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+        summary=line_count,
     )
 
 

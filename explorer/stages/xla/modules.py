@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from explorer.model.shared import Nothing, Text
-from explorer.model.stage import KernelPlace, Stage, text_artifact
+from explorer.model.stage import KernelPlace, Stage, line_count, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.xla import hlo
 
@@ -39,7 +39,7 @@ BEFORE = Stage(
     render=partial(render, title="HLO before passes · XLA"),
     link=hlo.link,
     kinds=hlo.kinds,
-    summary=lambda artifacts: f"{sum(len(a.lines) for a in artifacts)} lines",
+    summary=line_count,
     about="The module in HLO, XLA's own IR, before its first pass.",
 )
 OPTIMIZED = Stage(
