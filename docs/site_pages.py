@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from explorer.entry import cli
 from explorer.model.stage import Stage
 from explorer.stages import STAGES
 
+#: The pages that explain the stages.
+EXPLANATION = Path(__file__).parent / "explanation"
 #: The page at the top of the site, for a folder that is opened, and for a server.
 FRONT_DOOR = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>explorer</title>
@@ -118,6 +121,21 @@ class StagesOfCompiler(SphinxDirective):
         return [nodes.definition_list("", *items)]
 
 
+class StagesWithoutSection(SphinxDirective):
+    """`{other-stages}`: the stages that no page of docs/explanation/ has a section for, with what explorer says of each."""
+
+    def run(self) -> list[nodes.Node]:
+        items = [stage_item(stage) for stage in without_section(EXPLANATION)]
+        return [nodes.definition_list("", *items)] if items else []
+
+
+def without_section(folder: Path) -> list[Stage]:
+    """The stages that the pages of a folder show neither by `{stage}` nor by `{stages}` of their compiler."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md")))
+    named, listed = (set(re.findall(rf"^```\{{{word}\}} (\w+)$", text, re.M)) for word in ("stage", "stages"))
+    return [stage for stage in STAGES if stage.name not in named and stage.backend not in listed]
+
+
 def stage_item(stage: Stage) -> nodes.definition_list_item:
     term = nodes.term("", "", nodes.literal("", stage.name))
     return nodes.definition_list_item("", term, nodes.definition("", nodes.paragraph("", "", *code_in(stage.about))))
@@ -164,6 +182,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("gallery", Gallery)
     app.add_directive("stage", StageFacts)
     app.add_directive("stages", StagesOfCompiler)
+    app.add_directive("other-stages", StagesWithoutSection)
     app.connect("missing-reference", by_last_name)
     app.connect("autodoc-process-signature", without_constructor)
     app.connect("build-finished", front_door)

@@ -21,7 +21,8 @@ import torch
 import explorer
 from explorer.capture.observe.patch import Guard, guard_here
 from explorer.capture.observe.places import CallPaths, in_package
-from explorer.stages import OTHER_COMPILERS, STAGES
+from explorer.capture.observe.probes import PROBES
+from explorer.stages import STAGES
 from explorer.tracing.recording import finish
 from explorer.tracing.recording import record as record_room
 from explorer.tracing.recording import trace as tracing
@@ -29,8 +30,8 @@ from explorer.tracing.recording.kernels import KernelRecorder
 from explorer.tracing.recording.recorder import Recorder, recording
 from tests.facts import says, untold
 
-#: The stages that a kernel's ladder is made of, and its source.
-PER_KERNEL = {stage.name for stage in STAGES if stage.per_kernel}
+#: Kinds that a probe emits and `provoke` reaches by none of its programs: tests of their own do.
+UNPROVOKED = {"cache", "recompile", "symbol"}
 
 #: What a compile changes in torch without explorer too.
 OF_ANY_COMPILE = {"sizes seen"}
@@ -99,17 +100,14 @@ def test_the_state_test_notices_what_is_left_behind(state: ModuleType) -> None:
     assert set(changed) == {"loggers", "torch._inductor.config"}
 
 
-def kinds_of(train: bool) -> list[str]:
-    """The kinds of events that the programs below produce, each made by a hook of its own."""
-    return sorted(
-        {stage.name for stage in STAGES if stage not in OTHER_COMPILERS}
-        - {*PER_KERNEL, "cache", "recompile", "symbol", "profile", "run_times", "bisection", "symbolic_steps", "log_record"}
-        | {"frame"}
-    )
+def provoked_kinds() -> list[str]:
+    """The kinds of events that the programs below produce: a stage's that a probe emits, a frame, and what was assumed."""
+    probed = {kind for probe in PROBES for kind in probe.kinds}
+    return sorted({stage.name for stage in STAGES} & probed - UNPROVOKED | {"frame", "assumption"})
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize("kind", kinds_of(train=True))
+@pytest.mark.parametrize("kind", provoked_kinds())
 def test_a_hook_that_raises_is_a_failure_and_the_result_is_right(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each hook in turn raises while it copies: the program's result is eager's, and the Failure names the hook."""
     original, raised = Recorder.__call__, []
@@ -139,7 +137,7 @@ def test_a_hook_that_raises_is_a_failure_and_the_result_is_right(kind: str, monk
     assert not trace.find(kind)
 
 
-#: The kinds that Dynamo's and AOTAutograd's hooks produce: Inductor and g++ need not run for them.
+#: Kinds that Dynamo's and AOTAutograd's hooks produce. Inductor and g++ need not run for them, which saves seconds.
 BEFORE_INDUCTOR = {
     "frame",
     "source",
