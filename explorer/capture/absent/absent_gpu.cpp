@@ -48,8 +48,9 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<kind> {
   void block(void*, const c10::Stream&) const override {}
 };
 
-// What operators ask: is cuDNN there, which version, what can it do. Members without `override` exist in some torch only.
-struct Hooks final : at::CUDAHooksInterface {
+// What torch asks of the hooks of either kind of device.
+template <class Interface>
+struct OneGpu : Interface {
   void init() const override {}
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
@@ -59,6 +60,12 @@ struct Hooks final : at::CUDAHooksInterface {
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
+  c10::DeviceIndex current_device() const override { return 0; }
+  void deviceSynchronize(c10::DeviceIndex) const override {}
+};
+
+// What operators ask: is cuDNN there, which version, what can it do. Members without `override` exist in some torch only.
+struct Hooks final : OneGpu<at::CUDAHooksInterface> {
   bool hasCUDA() const override { return true; }
   bool hasCUDART() const override { return true; }
   bool hasMAGMA() const override { return true; }
@@ -66,7 +73,6 @@ struct Hooks final : at::CUDAHooksInterface {
   bool hasCuSOLVER() const override { return true; }
   bool hasCuBLASLt() const override { return true; }
   bool hasROCM() const override { return gpu.hip; }
-  c10::DeviceIndex current_device() const override { return 0; }
   bool compiledWithCuDNN() const override { return !gpu.hip; }
   bool compiledWithMIOpen() const override { return gpu.hip; }
   bool supportsDilatedConvolutionWithCuDNN() const override { return !gpu.hip; }
@@ -78,23 +84,11 @@ struct Hooks final : at::CUDAHooksInterface {
   long versionMIOpen() const override { return 30500; }
   double batchnormMinEpsilonCuDNN() const override { return 0.0; }
   int getNumGPUs() const override { return 1; }
-  void deviceSynchronize(c10::DeviceIndex) const override {}
 };
 
-struct XpuHooks final : at::XPUHooksInterface {
-  void init() const override {}
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  c10::DeviceIndex deviceCount() const override { return 1; }
-  void setCurrentDevice(c10::DeviceIndex) const override {}
-  c10::DeviceIndex getCurrentDevice() const override { return 0; }
-  c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
+struct XpuHooks final : OneGpu<at::XPUHooksInterface> {
   bool hasXPU() const override { return true; }
   c10::DeviceIndex getNumGPUs() const override { return 1; }
-  c10::DeviceIndex current_device() const override { return 0; }
-  void deviceSynchronize(c10::DeviceIndex) const override {}
 };
 
 static_assert(sizeof(Hooks) == sizeof(at::CUDAHooksInterface) && sizeof(Hooks) == sizeof(void*), "hooks hold no data");
