@@ -16,6 +16,7 @@ from explorer.analysis.questions.rows import (
     GroupRow,
     InlinedRow,
     MomentRow,
+    PairVerdict,
     StorageRow,
     UncountedRow,
     UnreadRow,
@@ -246,18 +247,9 @@ class CallInfo(TypedDict):
     cost: Cost
 
 
-class VerdictInfo(TypedDict):
+class VerdictInfo(PairVerdict):
     """A verdict on two nodes, a row of `Fusion.table`, with the numbers of the two and of what they were part of by then."""
 
-    frame: str
-    graph: str
-    first: str
-    second: str
-    direction: str
-    verdict: str
-    rule: str
-    reason: str
-    shared_bytes: int | None
     score: Facts
     rounds: list[int]
     pair: tuple[int, int]

@@ -39,8 +39,8 @@ class GroupRow(TypedDict):
     epilogue: Names
 
 
-class PairRow(TypedDict):
-    """A verdict on two nodes, a row of `Fusion.table`; "after" names the fusions that it depends on."""
+class PairVerdict(TypedDict):
+    """The scheduler's verdict on two nodes."""
 
     frame: str
     graph: str
@@ -51,6 +51,11 @@ class PairRow(TypedDict):
     rule: str
     reason: str
     shared_bytes: int | None
+
+
+class PairRow(PairVerdict):
+    """A verdict on two nodes, a row of `Fusion.table`; "after" names the fusions that it depends on."""
+
     score: Mapping[str, Setting]
     rounds: tuple[int, ...]
     after: Names
