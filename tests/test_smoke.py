@@ -49,7 +49,7 @@ def traces() -> dict[str, explorer.Trace]:
 
 def profiled(trace: explorer.Trace) -> explorer.Trace:
     """The trace with a profile of three calls."""
-    with torch.profiler.profile() as profile:
+    with torch.profiler.profile(acc_events=True) as profile:  # without it torch 2.11 warns
         for _ in range(3):
             trace.run()
     return trace.with_profile(profile)

@@ -35,7 +35,7 @@ def _profiler() -> Any:
     """The profiler of torch, of the CPU and the GPU that is there."""
     from torch.profiler import profile
 
-    return profile()
+    return profile(acc_events=True)  # without it torch 2.11 warns, though there is one cycle
 
 
 def _with_times(trace: Trace, profiler: Any, guard: Guard) -> Trace:
