@@ -36,7 +36,7 @@ AFFECTED = mkdir -p .cache && TESTMON_DATAFILE=.cache/testmondata $(BIN)/python 
 # What the tests of the tier `docs` look at. `make test-rest BUILT=` leaves it as it is, where it was made just before.
 BUILT ?= docs wheel
 
-.PHONY: help demo lab test test-compile test-browser test-docs test-benchmarks test-rest test-all whole coverage mutants faults \
+.PHONY: help demo lab test test-compile test-browser test-docs test-benchmarks test-rest test-all whole coverage mutants faults torch-report \
 	check notebooks outputs docs docs-links classroom class-pack binder wheel widget widget-check types venv which-python clean
 
 help: ## what there is to make
@@ -82,6 +82,16 @@ faults: $(INSTALLED) ## fail each function that runs while a program compiles, i
 	$(BIN)/python benchmarks/faults.py h100 --jobs $(JOBS)
 	$(BIN)/python benchmarks/faults.py record_h100 --jobs $(JOBS)
 	$(BIN)/python benchmarks/faults.py record --jobs $(JOBS)
+
+# The environment of another torch, with the tested versions of all but what comes with it.
+OTHER_TORCH := .cache/torch-$(TORCH)
+
+torch-report: $(INSTALLED) ## what explorer reads and replaces of torch, in the tested release and in TORCH=2.15.0, with the smoke tests
+	@test -n "$(TORCH)" || { echo 'name a release: make torch-report TORCH=2.15.0' >&2; exit 1; }
+	test -x $(OTHER_TORCH)/bin/python || "$(PYTHON)" -m venv $(OTHER_TORCH)
+	grep -vE '^(torch|triton|setuptools)==' constraints.txt > $(OTHER_TORCH)/constraints.txt
+	$(OTHER_TORCH)/bin/python -m pip install -c $(OTHER_TORCH)/constraints.txt "torch==$(TORCH)" -e ".[dev]"
+	$(BIN)/python benchmarks/torch_report.py report $(BIN)/python $(OTHER_TORCH)/bin/python --jobs $(JOBS)
 
 check: $(INSTALLED) node_modules/.installed ## lint, format and types, of Python and of the front end
 	$(BIN)/ruff check .
