@@ -60,7 +60,6 @@ def compare(trace: explorer.Trace, other: explorer.Trace, folder: Path) -> None:
     for shown, name in ((trace, "one.html"), (both, "both.html")):
         shown.to_html(folder / name)
         assert "</html>" in (folder / name).read_text(encoding="utf-8")[-200:], name
-    trace.save_debug_dir(folder / "debug")
     assert "digraph" in trace.diagram().source
 
 

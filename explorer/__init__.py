@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from explorer.model.values import Veto as Veto
     from explorer.reference.gpus.figures import Target as Target
     from explorer.reference.help.words import explain as explain
-    from explorer.sources.files.schema import schema as schema
     from explorer.stages import STAGES as STAGES
     from explorer.studies.fitting.answer import Fit as Fit
     from explorer.studies.fitting.fit import fit as fit
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from explorer.studies.probing.vary import Vary as Vary
     from explorer.studies.sweeping.sweep import Sweep as Sweep
     from explorer.studies.sweeping.sweep import sweep as sweep
-    from explorer.tracing.recording.display import explore as explore
     from explorer.tracing.recording.display import show as show
     from explorer.tracing.recording.handwritten import trace_kernel as trace_kernel
     from explorer.tracing.recording.record import record as record
@@ -99,13 +97,11 @@ _HOMES = {
     "compare": "tracing.traced.comparison",
     "compare_modes": "studies.probing.modes",
     "explain": "reference.help.words",
-    "explore": "tracing.recording.display",
     "fit": "studies.fitting.fit",
     "load": "tracing.traced.ranks",
     "probe": "studies.probing.probe",
     "quiz": "",
     "record": "tracing.recording.record",
-    "schema": "sources.files.schema",
     "show": "tracing.recording.display",
     "sweep": "studies.sweeping.sweep",
     "targets": "capture.absent.target",

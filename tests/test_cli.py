@@ -16,6 +16,7 @@ import pytest
 import explorer
 from explorer.analysis.questions.summary import summary_rows
 from explorer.entry import cli
+from explorer.sources.files import schema
 from tests.facts import untold
 
 pytestmark = pytest.mark.compile
@@ -452,9 +453,9 @@ def test_an_answer_that_cannot_be_printed_is_one_line(tmp_path: Path, words: str
 
 
 def test_the_schema_of_trace_files_is_printed(command: Command) -> None:
-    """`explorer schema` prints what `explorer.schema()` gives."""
+    """`explorer schema` prints the schema of files."""
     status, out, err = command("schema")
-    assert (status, err) == (0, "") and json.loads(out) == explorer.schema()
+    assert (status, err) == (0, "") and json.loads(out) == schema.schema()
 
 
 def test_a_reader_that_stops_early_is_no_error(saved: explorer.Trace, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_each_further_compile_takes_as_many_looks(rotary):
 
 @pytest.mark.compile
 def test_payload_needs_no_torch():
-    """Payload, page and debug folder are made without importing torch or triton."""
-    imports = "import sys, explorer.view.payload, explorer.view.page, explorer.sources.files.debug_dir"
+    """Payload and page are made without importing torch or triton."""
+    imports = "import sys, explorer.view.payload, explorer.view.page"
     code = f"{imports}; print({{'torch', 'triton'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"

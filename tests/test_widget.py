@@ -261,7 +261,6 @@ class FakeLive:
 
     error = None
     absent = None
-    shown_in: object = None
 
     def __init__(self) -> None:
         self.watchers = Watchers()
@@ -469,15 +468,10 @@ class Shell:
     execution_count = 7
 
 
-@pytest.mark.parametrize("what", ["show", "explore"])
-def test_what_a_cell_has_shown_is_not_shown_again_by_its_last_line(live, monkeypatch, what):
-    """`show` and `explore` display at once: at the end of the same cell what they return shows nothing more, later it does."""
+def test_what_a_cell_has_shown_is_not_shown_again_by_its_last_line(live, monkeypatch):
+    """`show` displays at once: at the end of the same cell what it returns shows nothing more, later it does."""
     monkeypatch.setattr("IPython.core.getipython.get_ipython", Shell)
-    if what == "show":
-        shown = live.shown(Shell.execution_count)
-    else:
-        shown = live.trace
-        shown.live.shown_in = Shell.execution_count
+    shown = live.shown(Shell.execution_count)
     shown._ipython_display_()
     with pytest.raises(NotImplementedError):
         shown._ipython_display_()

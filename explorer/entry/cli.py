@@ -724,8 +724,8 @@ def classpack(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Print the JSON Schema of trace files and recordings, as `explorer.schema()` gives it."""
-    from explorer import schema as schema_of_files
+    """Print the JSON Schema of trace files and recordings."""
+    from explorer.sources.files.schema import schema as schema_of_files
 
     _print_json(schema_of_files())
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from explorer.model.records import FieldError, Record, changed, record, typed
 from explorer.model.shared import FxNode, Names
 from explorer.model.stage import text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain, once, text_lines
+from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, once, text_lines
 from explorer.stages.program_names import module_name, program_name
 
 
@@ -230,42 +229,12 @@ def node_lines(artifact: Artifact) -> Mapping[str, int]:
     return lines
 
 
-#: What the functions of the scheduler's loop bodies are called in its text.
-_LOOP_OPERATOR = re.compile(r"\bops\.(\w+)\(")
-
-
-#: The keys of the rows of `operator_counts`.
-OPERATOR_COUNTS = ("frame", "graph", "stage", "level", "operators", "distinct", "names")
-
-
-def operator_counts(artifact: Artifact) -> Iterator[dict[str, Plain]]:
-    """One row per level of operators in a graph: how many, how many distinct, and how often each."""
-    counts: dict[str, Counter[str]] = {}
-    if artifact.language == "inductor-ir":
-        counts["loop IR"] = Counter(_LOOP_OPERATOR.findall(artifact.text))
-    else:
-        for node in readable_nodes(artifact):
-            if node.op.startswith("call_") and "getitem" not in node.target:
-                counts.setdefault(level_of(node.target, artifact.stage), Counter())[node.target] += 1
-    for level, names in counts.items():
-        place = {"frame": artifact.frame, "graph": artifact.graph, "stage": artifact.stage, "level": level}
-        yield {**place, "operators": names.total(), "distinct": len(names), "names": dict(names.most_common())}
-
-
 def readable_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
     """`all_fx_nodes`; none of a text whose nodes have another form, as that of a stage of the user's own."""
     try:
         return all_fx_nodes(artifact)
     except FieldError:
         return ()
-
-
-def level_of(target: str, stage: str) -> str:
-    """The level of an operator: "ATen" and "prims" by its name, "torch" for what Dynamo writes down, else "other"."""
-    for prefix, level in (("aten.", "ATen"), ("torch.ops.aten.", "ATen"), ("prims.", "prims"), ("torch.ops.prims.", "prims")):
-        if target.startswith(prefix):
-            return level
-    return "torch" if stage in ("dynamo", "pre_grad") else "other"
 
 
 #: An input of Dynamo's graph in AOTAutograd's name for one of its own.

@@ -273,7 +273,9 @@ def test_a_program_that_was_compiled_in_part_is_not_judged() -> None:
 
 def test_a_log_passes_only_what_it_records(zoo: Callable[[str], Trace], tmp_path: Path) -> None:
     """A folder of TORCH_COMPILE_DEBUG has no graph breaks, a TORCH_TRACE log has, and nothing of it is lost."""
-    zoo("silu h100").save_debug_dir(tmp_path)
+    (graph := tmp_path / "model__0_inference_0.0").mkdir()
+    for name, stage in (("fx_graph_transformed.py", "post_grad"), ("output_code.py", "output_code")):
+        (graph / name).write_text(zoo("silu h100").text(stage), encoding="utf-8")
     folder = explorer.load(tmp_path)
     assert isinstance(folder, Trace)
     why = unjudged(folder)

@@ -14,8 +14,6 @@ from explorer.model.values import Artifact, Plain, Rows
 from explorer.stages import stage_of
 from explorer.stages.dynamo import graph_break
 from explorer.stages.dynamo.graph_break import GraphBreak
-from explorer.stages.fx_graph import OPERATOR_COUNTS
-from explorer.stages.fx_graph import operator_counts as counts_of
 from explorer.stages.inductor import fx_pass
 
 
@@ -81,14 +79,6 @@ def idle_passes(trace: TraceData) -> Rows:
     """One row an FX pass that ran and changed nothing, in a round that changed something."""
     rows = ({"frame": a.frame, **row} for a in trace.find(fx_pass.STAGE.name) for row in fx_pass.idle_rows(a))
     return Rows(rows, ("frame", *fx_pass.IDLE_COLUMNS))
-
-
-def operator_counts(trace: TraceData) -> Rows:
-    """One row per graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, in all and by name.
-
-    The graphs are those of the trace, from Dynamo's to the scheduler's loop bodies before and after fusion.
-    """
-    return Rows((row for a in trace.artifacts for row in counts_of(a)), OPERATOR_COUNTS)
 
 
 def decompositions(trace: TraceData) -> Rows:

@@ -29,7 +29,6 @@ TABLES = (
     "lowerings",
     "matches",
     "memory",
-    "operator_counts",
     "passes",
     "perf_hints",
     "recompiles",

@@ -62,7 +62,6 @@ class LiveFunction(Live):
     begun: bool = False
     uncompiled: str = ""
     late_losses: Callable[[], Sequence[Failure]] = tuple
-    shown_in: object = None
     watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
     edits: Edits = field(default_factory=Edits, compare=False, repr=False)
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)

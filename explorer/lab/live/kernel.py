@@ -39,7 +39,6 @@ class LiveKernel(Live):
     ladder: Ladder | None = None
     error: BaseException | None = None
     absent: Target | None = None
-    shown_in: object = None
     watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
 
     @property

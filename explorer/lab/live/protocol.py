@@ -56,8 +56,6 @@ class Live(Protocol):
     error: BaseException | None
     #: The GPU you don't have for which the kernels are; None for an attached device.
     absent: Target | None
-    #: The number of the notebook cell that has shown the trace already, until that cell ends; else None.
-    shown_in: object
     #: The open views of the trace, which are told what a verb is doing.
     watchers: Watchers
 

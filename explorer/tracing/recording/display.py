@@ -1,24 +1,15 @@
-"""explore and show: a trace, or several side by side, in a notebook's view or in a terminal."""
+"""Show a trace, or several side by side, in a notebook's view or in a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from explorer.errors import InputError
 from explorer.process.progress import in_notebook
-from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison, compare
 from explorer.view.compared import check_comparable
-
-
-def explore(fn: Callable[..., Any], *args: Any, **options: Any) -> Trace:
-    """Trace and show: `explorer.trace` with its arguments, displayed in a notebook, printed in a terminal."""
-    traced = trace(fn, *args, **options)
-    if show(traced) is not None and traced.live is not None:
-        traced.live.shown_in = _cell_number()
-    return traced
 
 
 def show(trace: Trace | Comparison, *others: Trace, names: Iterable[str] = ()) -> Any:

@@ -140,11 +140,6 @@ class Ranks(Mapping[int, Trace]):
         return Rows((dict(row) for row in self._compared.divergences), DivergenceRow.__annotations__)
 
     @property
-    def first(self) -> Mapping[str, Plain] | None:
-        """The first divergence in the compiler's order; None where there is none."""
-        return next(iter(self._compared.divergences), None)
-
-    @property
     def missing(self) -> Rows:
         """One row for what a rank's trace lacks and others have, which was not compared: see `MissingRow`."""
         return Rows((dict(row) for row in self._compared.missing), MissingRow.__annotations__)
@@ -199,9 +194,9 @@ class Ranks(Mapping[int, Trace]):
     def compare(self, *ranks: int) -> Comparison:
         """Compare two or three ranks side by side; by default a rank of the first divergence and one it diverges from."""
         if not ranks:
-            if self.first is None:
+            if not self.divergences:
                 raise InputError("no divergence was found: name the ranks to compare, such as ranks.compare(0, 1)")
-            ranks = (self.first["others"][0], self.first["ranks"][0])
+            ranks = (self.divergences[0]["others"][0], self.divergences[0]["ranks"][0])
         return compare(*(self[rank] for rank in ranks), names=[f"rank {rank}" for rank in ranks])
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -246,7 +241,7 @@ class Ranks(Mapping[int, Trace]):
         lines += [f"alone: rank {group[0]}" for group in self.groups if len(group) == 1]
         several = sum(map(len, self.groups)) > 1
         lines += _of_failures({rank: own.failed for rank, own in self._ranks.items() if own.failed})
-        lines += _of_first(self.first, len(self.divergences)) if several else ["fewer than two ranks have a graph to compare"]
+        lines += _of_first(self.divergences) if several else ["fewer than two ranks have a graph to compare"]
         lines += _of_missing(self.missing)
         if self.exchanges_unseen:
             lines.append("exchanges were not seen: no compiled graph has a collective; DDP and FSDP2 exchange between the graphs")
@@ -271,12 +266,13 @@ def _of_failures(failed: Mapping[int, str]) -> list[str]:
     return [f"a compile or the program failed: rank {_list(those)}: {why[:_WIDTH]}" for why, those in ranks.items()]
 
 
-def _of_first(first: Mapping[str, Plain] | None, number: int) -> list[str]:
+def _of_first(divergences: Rows) -> list[str]:
     """Say the first divergence, with the user's line."""
-    if first is None:
+    if not divergences:
         return ["no divergence in what was compared"]
+    first = divergences[0]
     where = " ".join(part for part in (first["frame"], first["stage"], first["graph"]) if part)
-    lines = [f"first of {number} divergences: {first['kind']}" + (f" ({where})" if where else "")]
+    lines = [f"first of {len(divergences)} divergences: {first['kind']}" + (f" ({where})" if where else "")]
     if first["file"]:
         lines.append(f"  at {first['file']}:{first['line']}" + (f"  {first['code']}" if first["code"] else ""))
     lines.append(f"  rank {_list(first['ranks'])}: {first['here'][:_WIDTH] or 'nothing more'}")

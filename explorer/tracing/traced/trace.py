@@ -40,7 +40,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto
 from explorer.process.progress import in_notebook
 from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it_overwrites
-from explorer.sources.files import debug_dir, trace_file
+from explorer.sources.files import trace_file
 from explorer.stages import STAGES, replay
 from explorer.tracing.traced import what_if
 from explorer.tracing.traced.choice import Choice, find_choice
@@ -320,14 +320,6 @@ class Trace(TraceData):
         None for a file that is gone.
         """
         return tables.table(self, "written_file")
-
-    @property
-    def operator_counts(self) -> Rows:
-        """One row per graph and level ("torch", "ATen", "prims", "loop IR", "other"): operators, distinct ones, each's number.
-
-        The table covers every graph, from Dynamo's to the scheduler's loop bodies before and after fusion.
-        """
-        return tables.operator_counts(self)
 
     @property
     def cuda_graphs(self) -> Rows:
@@ -653,13 +645,6 @@ class Trace(TraceData):
         of_cluster = (self.meta.get("world") or 1) > 1 and self.meta.get("rank") is not None
         return int(self.meta["rank"]) if of_cluster else rank(os.environ)
 
-    def save_debug_dir(self, path: str | PathLike[str]) -> list[str]:
-        """Write the files of TORCH_COMPILE_DEBUG=1 under the same names, one folder per graph, and return their paths.
-
-        The two diagrams need graphviz's `dot` program; without it their source is written as .dot.
-        """
-        return debug_dir.save(self, path)
-
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write one self-contained HTML file with every stage and link; it needs no network and no Python.
 
@@ -953,16 +938,6 @@ class Trace(TraceData):
 
     def _repr_html_(self) -> str:
         return page.static_summary(self)
-
-    def _ipython_display_(self) -> None:
-        """Display nothing in the cell in which `explore` has shown the trace; else let IPython go on to the mime bundle."""
-        from IPython.core.getipython import get_ipython
-
-        shell = get_ipython()
-        live = self.live
-        if shell is None or live is None or live.shown_in is None or live.shown_in != shell.execution_count:
-            raise NotImplementedError
-        live.shown_in = None
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget in a notebook; nothing elsewhere, where IPython shows the repr."""

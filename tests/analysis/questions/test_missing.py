@@ -145,7 +145,6 @@ def test_each_view_has_its_maker_in_the_front_end() -> None:
         (lambda: explorer.trace(f, R(8), without_pass=3), ("without_pass", "t.passes", "3")),
         (lambda: explorer.load(3), ("path", "'f.json.gz'", "3")),
         (lambda: Trace().save(None), ("path", "'f.json.gz'", "None")),  # type: ignore[arg-type]
-        (lambda: Trace().save_debug_dir(3), ("path", "'f.json.gz'", "3")),  # type: ignore[arg-type]
         (lambda: Trace().check("a"), ("limit", "seconds", "'a'")),  # type: ignore[arg-type]
         (lambda: Trace().benchmark("a"), ("repeats", "calls", "'a'")),  # type: ignore[arg-type]
         (lambda: explorer.record(stages=3).__enter__(), ("stages", "explorer.Stage", "3")),  # type: ignore[arg-type]
@@ -216,7 +215,7 @@ def test_new_tables_are_kept_by_a_file(eager: Trace, tmp_path: Path) -> None:
     eager.save(tmp_path / "t.json.gz")
     again = explorer.load(tmp_path / "t.json.gz")
     assert again == eager and again.compile_metrics == eager.compile_metrics and again.settings == eager.settings
-    assert again.compile_calls == eager.compile_calls != () and again.operator_counts == eager.operator_counts
+    assert again.compile_calls == eager.compile_calls != ()
 
 
 def test_what_dynamo_calls_for_an_absent_gpu_has_code() -> None:

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.stages.fx_graph import level_of
 from tests.facts import untold
 
 pytestmark = pytest.mark.compile
@@ -111,15 +110,6 @@ def test_a_trace_names_its_own_line(trained: explorer.Trace) -> None:
     """explorer.trace calls torch.compile itself: the line shown is the one that called explorer."""
     (row,) = trained.compile_calls
     assert row["file"] == __file__ and dict(row["options"]) == {"epilogue_fusion": "False"}
-
-
-def test_operators_are_counted_at_each_level(trained: explorer.Trace) -> None:
-    """torch's operators in Dynamo's graph, ATen's after AOTAutograd, loop operations in the scheduler's bodies."""
-    rows = {(row["stage"], row["graph"], row["level"]): row for row in trained.operator_counts}
-    assert rows["dynamo", "", "torch"]["operators"] >= 3 and rows["forward", "forward", "ATen"]["distinct"] > 3
-    assert rows["ir_post_fusion", "backward", "loop IR"]["names"]["load"] > 0
-    assert sum(rows["forward", "forward", "ATen"]["names"].values()) == rows["forward", "forward", "ATen"]["operators"]
-    assert [level_of("prims.iota.default", "forward"), level_of("operator.add", "post_grad")] == ["prims", "other"]
 
 
 def test_graphs_are_there_as_torch_prints_them(trained: explorer.Trace) -> None:

@@ -83,7 +83,6 @@ def cases() -> dict[str, Case]:
 ASK: dict[str, Callable[[Case], object]] = {
     "error": lambda case: case.live.error,
     "absent": lambda case: case.live.absent,
-    "shown_in": lambda case: case.live.shown_in,
     "watchers": lambda case: case.live.watchers,
     "wrappers": lambda case: case.live.wrappers,
     "launches": lambda case: case.live.launches([]),

@@ -49,8 +49,8 @@ def ranks_of(folder: Path, traces: Sequence[explorer.Trace]) -> Ranks:
 def test_a_rank_with_another_shape_is_named_with_the_line(small: explorer.Trace, zoo: Zoo, tmp_path: Path) -> None:
     """The others are one group; the row has both shapes, and the line of the program."""
     ranks = ranks_of(tmp_path, [small, small, zoo("doubled of 5"), small])
-    first = ranks.first
-    assert ranks.groups == ((0, 1, 3), (2,)) and first is not None
+    first = ranks.divergences[0]
+    assert ranks.groups == ((0, 1, 3), (2,))
     assert (first["kind"], first["ranks"], first["others"]) == ("graph", (2,), (0, 1, 3))
     assert "[5]" in first["here"] and "[4]" in first["there"]
     assert Path(first["file"]).read_text(encoding="utf-8").split("\n")[first["line"] - 1].strip() == "return x + x"
@@ -84,7 +84,7 @@ def test_ranks_whose_frame_dynamo_skipped_are_not_called_equal(small: explorer.T
     """Their compiles began and made no graph, so there is nothing in which they are equal."""
     kept = tuple(a for a in small.artifacts if a.stage in ("source", "compile_call", "phase"))
     ranks = ranks_of(tmp_path, [replace(small, artifacts=kept)] * 2)
-    assert ranks.groups == () and ranks.first is None
+    assert ranks.groups == () and not ranks.divergences
     assert [(row["rank"], row["stage"]) for row in ranks.missing] == [(0, ""), (1, "")]
     assert in_a_line(ranks, "rank 0-1", "graph") and untold(str(ranks), "divergence")
 

@@ -85,9 +85,10 @@ def test_a_kernel_that_differs_is_placed(one: explorer.Trace, saved: Path, monke
     replace(one, artifacts=other).save(saved / "trace.rank2.json.gz")
     placed = counted(monkeypatch, traced_ranks, "place_in")
     ranks = loaded(saved)
-    assert ranks.first is not None and len(ranks.divergences) == 1 and len(placed) == 1
-    assert (ranks.first["kind"], ranks.first["ranks"]) == ("kernels", (2,)) and "program_id(1)" in ranks.first["here"]
-    assert ranks.first["file"] == file_of(one) and ranks.first["code"] == "y = torch.tanh(x @ w)"
+    (row,) = ranks.divergences
+    assert len(placed) == 1
+    assert (row["kind"], row["ranks"]) == ("kernels", (2,)) and "program_id(1)" in row["here"]
+    assert row["file"] == file_of(one) and row["code"] == "y = torch.tanh(x @ w)"
 
 
 def test_a_node_that_differs_is_placed(one: explorer.Trace, zoo: Callable[[str], explorer.Trace], saved: Path) -> None:
@@ -95,8 +96,8 @@ def test_a_node_that_differs_is_placed(one: explorer.Trace, zoo: Callable[[str],
     graph, other = one.find("dynamo")[0], zoo("softmax h100 edited").find("dynamo")[0]
     changed = tuple(replace(a, data=other.data) if a == graph else a for a in one.artifacts)
     replace(one, artifacts=changed).save(saved / "trace.rank1.json.gz")
-    first = loaded(saved).first
-    assert first is not None and (first["kind"], first["ranks"]) == ("graph", (1,))
+    first = loaded(saved).divergences[0]
+    assert (first["kind"], first["ranks"]) == ("graph", (1,))
     assert "sum" in first["here"] and first["file"] == file_of(one) and first["line"] > 0
 
 

@@ -55,8 +55,8 @@ def ranks(tmp_path_factory: pytest.TempPathFactory, warm: str) -> Ranks:
 
 def test_the_rank_with_another_shape_is_found(ranks: Ranks) -> None:
     """The first divergence is in the second function, with its line and both shapes; the first function is equal."""
-    first = ranks.first
-    assert list(ranks) == [0, 1] and ranks.world == 2 and first is not None
+    first = ranks.divergences[0]
+    assert list(ranks) == [0, 1] and ranks.world == 2
     assert (first["frame"], first["kind"], first["code"]) == ("1/0", "graph", "return x.sin() + 1")
     assert PROGRAM.split("\n")[first["line"] - 1].strip() == first["code"]
     assert "[24]" in first["here"] + first["there"] and "[16]" in first["here"] + first["there"]
@@ -106,7 +106,7 @@ def test_merge_prints_the_divergence_and_writes_one_file(
     file = tmp_path / "job.ranks"
     assert cli.main(["merge", str(tmp_path), "-o", str(file)]) == 0
     merged = capsys.readouterr().out
-    assert not untold(merged, str(len(ranks.divergences)), ranks.first["kind"], "return x.sin() + 1")
+    assert not untold(merged, str(len(ranks.divergences)), ranks.divergences[0]["kind"], "return x.sin() + 1")
     assert cli.main(["show", str(file)]) == 0
     assert capsys.readouterr().out.split("\n")[1:] == merged.split("\n")[1:]
 
