@@ -85,7 +85,7 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     tab, widget = hosted
     panel = show(tab, "Fusion")
     first, second = next(row["nodes"] for row in trace.fusion.groups() if len(row["nodes"]) > 1)[:2]
-    apart, together = (panel.get_by_role("button", name=name) for name in ("keep apart", "fuse all the same"))
+    apart, together = (panel.get_by_role("button", name=name) for name in ("keep apart", "fuse anyway"))
     assert apart.is_disabled() and together.is_disabled()
     name_nodes(panel, first, second)
     assert together.is_disabled(), "they are fused"

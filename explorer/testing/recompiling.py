@@ -53,7 +53,7 @@ def assert_no_recompile(
 
 def _at_the_limit(trace: Trace, expected: str) -> list[Finding]:
     """A finding for each function that torch compiles no more: what further calls would recompile is not seen."""
-    why = "torch stopped compiling it, and what calls fit no compile of it run in Python"
+    why = "torch stopped compiling it, and calls that match no compiled version run in Python"
     return [
         Finding("recompile", expected, f"the limit on recompiles is reached: {head}", _defined_at(trace), why, "t.failures")
         for failure in trace.failures

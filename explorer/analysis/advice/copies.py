@@ -161,7 +161,7 @@ def _own_casts(whole: Whole, launches: Sequence[Launch], found: Sequence[Cast]) 
         "dtype cast",
         f"{counted(len(launches), 'launch')} of kernels that only change a dtype: {first}"
         + (f", and {counted(len(found) - 1, 'other cast')}" if found[1:] else ""),
-        f"{keep}leave .{first.method}() out where what reads its result takes {first.before}; a cast that is needed "
+        f"{keep}leave .{first.method}() out if its consumer accepts {first.before}; a cast that is needed "
         "costs nothing in the kernel of the next operator, if that is generated and not a call",
         "the line has to change",
         tuple(one.line for one in found),

@@ -33,9 +33,7 @@ from explorer.stages.triton.origins import Launch
 Groups = Sequence[tuple[Graph, GroupRow]]
 
 #: The source of bytes and seconds, or why they are unknown.
-BYTES = (
-    "what its loops address, each buffer once; of a buffer that is read at computed places, such as an embedding, as many rows"
-)
+BYTES = "what its loops address, each buffer once; for a gather, such as an embedding, only the rows it looks up"
 CALL_BYTES = "the operands and results of the call, each once"
 NO_GROUPS = "no record says which scheduler nodes this kernel computes, so what it reads and writes is not known"
 TOGETHER = "several kernels were written for one group of nodes, {names}: what each of them moves is not known"
@@ -389,7 +387,7 @@ def _bandwidth(target: Target, group: GroupRow) -> float:
 
 
 def copied(group: GroupRow) -> int:
-    """Count the bytes that a group moves beside its own.
+    """Count the bytes that a group moves beyond its reads and writes.
 
     A transposing copy touches each sector of rows that are shorter several times. Where the channels of a convolution's input
     do not lie side by side, cuDNN copies what goes in and comes out.

@@ -453,7 +453,7 @@ class Graph:
                 f"{self.verdicts.sentence(possible)} But a fusion that scored higher came first and made {by_then}. {sentence}"
             )
         if kernels := self._one_kernel(last):
-            sentence += f" Both are in the kernel {kernels} all the same, as loops one after the other."
+            sentence += f" Both are in the kernel {kernels} anyway, as loops one after the other."
         return Why(first, second, False, sentence, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
 
     def _one_kernel(self, v: Verdict) -> str:
@@ -468,15 +468,14 @@ class Graph:
                 return sentence
         a, b = (self.touched(side) for side in (one, other))
         if not a & b:
-            return f"{first} and {second} were never considered: they neither read nor write a buffer that both touch."
+            return f"{first} and {second} were never considered: they have no buffer in common."
         devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side} for side in (one, other)]
         if not devices[0] & devices[1]:
             return f"{first} and {second} were never considered: they run on different devices."
         shared = ", ".join(sorted(a & b)[:MOST_LISTED])
         return (
-            f"{first} and {second} were never considered: both touch {shared}, but of the nodes that touch a buffer the "
-            f"scheduler asks about each only with the {self.most_partners} that come next "
-            "(max_fusion_buffer_group_pairwise_attempts)."
+            f"{first} and {second} were never considered: both touch {shared}, but the scheduler pairs each node only with the "
+            f"next {self.most_partners} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts)."
         )
 
     @property
@@ -531,7 +530,7 @@ class Graph:
         """Describe the neighbours of a node that no other could be fused with."""
         before, after = (", ".join(self._calls(members, before=way)) for way in (True, False))
         if not before and not after:
-            return "it touches no buffer that another node that could be fused touches"
+            return "it shares no buffer with another fusible node"
         read = f"what it reads is made by {before}" if before else ""
         used = f"what it makes is read by {after}" if after else ""
         return " and ".join(filter(None, (read, used))) + ", and nothing is fused with a call"
@@ -598,9 +597,9 @@ def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Se
 
 def _failure(trace: TraceData, request: Veto | Force) -> Failure:
     if isinstance(request, Veto):
-        step, outcome = "veto", "in one kernel all the same"
+        step, outcome = "veto", "still in one kernel"
     else:
-        step, outcome = "force", "not one kernel all the same"
+        step, outcome = "force", "still separate kernels"
     message = f"{request.first} and {request.second} are {outcome}. {_why_unfulfilled(trace, request)}"
     return Failure("fusion", step, message.strip())
 

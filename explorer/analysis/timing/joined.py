@@ -17,7 +17,7 @@ from explorer.model.trace_data import TraceData
 from explorer.stages.torch_compile.profile import CALL, KERNEL, UNJOINED, Profile, ProfiledPart
 
 OUTSIDE = "outside of the compiled functions"
-INSIDE = "in a compiled function, and no kernel or library call of the trace"
+INSIDE = "in a compiled function, but matches no kernel or library call of the trace"
 NO_CPP_NAMES = (
     "in a compiled function; a profile has C++ kernels only where they were compiled with "
     "options={'cpp.enable_kernel_profile': True}"

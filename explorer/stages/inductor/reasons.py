@@ -59,7 +59,7 @@ SAID: Mapping[str, str] = MappingProxyType(
         "it saves ({shared} bytes).",
         "fusion_prevent_too_many_reads_and_writes": "One kernel for {a} and {b} would touch more than {max_fusion_unique_io_buffers} buffers "
         "(max_fusion_unique_io_buffers).",
-        "will create cycle": "What was fused before must run after one of {a} and {b} and before the other, so they cannot be one kernel.",
+        "will create cycle": "An earlier fused group must run between {a} and {b}: fusing them would make a cycle.",
         "device mismatch (%s vs %s)": "{a} runs on {0} and {b} on {1}: a kernel runs on one device.",
         "fusion for buffer explicit disabled": "Lowering asked that a buffer of {a} or {b} be made by a kernel of its own.",
         "grouped node must not be fused with other nodes": "{a} or {b} is part of a group whose order is fixed, such as communication, and nothing is fused into a group.",
@@ -276,7 +276,7 @@ def _too_much(row: MadeBuffer, settings: Mapping[str, Setting], would: str) -> s
         return f"{would} read {row.reads} values there, more than {row.most_reads} ({row.setting_reads})"
     if _exceeds(row.operations, row.most_operations):
         return f"{would} {_operations(row)}"
-    return f"what {would} read there is together too large (realize_acc_reads_size_threshold)"
+    return f"{would} read too much data in total (realize_acc_reads_size_threshold)"
 
 
 def _exceeds(count: int | None, most: int | None) -> bool:

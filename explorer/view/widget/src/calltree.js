@@ -236,7 +236,7 @@ export function callTreeList(store, navigation) {
     element(
       "li",
       {},
-      place ? ["called at ", link(baseName(place), index, place), " "] : "called by what is not known",
+      place ? ["called at ", link(baseName(place), index, place), " "] : "caller unknown",
       code ? element("code", {}, code) : null,
       element("ul", {}, ...compiles.map((one) => compileItem(one))),
     );

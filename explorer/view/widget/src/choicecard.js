@@ -82,8 +82,8 @@ function notRecorded({ choice, forms, no_source: reason }, texts, live) {
       "p",
       { class: "not-recorded" },
       `Not recorded: its ${missing.map(formName).join(", ")}. `,
-      "Inductor compiles only the choices that it times or takes, and a trace keeps the texts of one only " +
-        "where they were asked for. In the process that compiled, ",
+      "Inductor compiles only the choices that it times or takes, and a trace keeps a choice's texts only " +
+        "if you ask for them. In the process that compiled, ",
       element("code", {}, `t = t.with_choice(${stages.join(", ")})`),
       " makes them; what is shown or saved of that trace has them.",
     ),

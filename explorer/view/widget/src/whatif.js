@@ -27,7 +27,7 @@ export class WhatIf {
     this.apart = button("keep apart", "compile again with these two nodes kept apart: Veto", () =>
       this.fuse("veto"),
     );
-    this.together = button("fuse all the same", "compile again with these two nodes fused: Force", () =>
+    this.together = button("fuse anyway", "compile again with these two nodes fused: Force", () =>
       this.fuse("force"),
     );
     this.parts = partsOf(store);

@@ -203,7 +203,7 @@ export class Verdicts {
     const [one, other] = last.pair.map((n) => this.kernelsOf(this.parts(n)));
     const both = one.filter((name) => other.includes(name)).sort();
     const beside = both.length
-      ? ` Both are in the kernel ${both.join(", ")} all the same, as loops one after the other.`
+      ? ` Both are in the kernel ${both.join(", ")} anyway, as loops one after the other.`
       : "";
     return `${came}${last.reason}${beside}`;
   }
@@ -229,13 +229,13 @@ export class Verdicts {
     const [a, b] = [one, other].map((nodes) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
     const never = `${first} and ${second} were never considered`;
-    if (!both.length) return `${never}: they neither read nor write a buffer that both touch.`;
+    if (!both.length) return `${never}: they have no buffer in common.`;
     const devices = new Set(one.map((n) => this.devices[n]));
     if (!other.some((n) => devices.has(this.devices[n]))) return `${never}: they run on different devices.`;
     const shared = both.slice(0, MOST_LISTED).join(", ");
     return (
-      `${never}: both touch ${shared}, but of the nodes that touch a buffer the scheduler asks about each ` +
-      `only with the ${this.attempts} that come next (max_fusion_buffer_group_pairwise_attempts).`
+      `${never}: both touch ${shared}, but the scheduler pairs each node only with the next ` +
+      `${this.attempts} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts).`
     );
   }
 }
