@@ -90,7 +90,7 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, timeout: fl
         if process.poll() is None:
             end(process)
     if printed is None:
-        return Outcome("timeout", f"{_doing(folder)} gave no end in {timeout:g} s, the timeout; the process was ended")
+        return Outcome("timeout", f"{_doing(folder)} did not finish within the {timeout:g} s timeout; the process was ended")
     if not (folder / ANSWER).exists():
         return Outcome("crash", _crashed(process.returncode, folder, printed))
     answer: Answer = torch.load(folder / ANSWER, weights_only=False)

@@ -212,7 +212,7 @@ def _waited(process: subprocess.Popen[str], folder: Path, timeout: float, done: 
                     count, began = rows, time.monotonic()
                 continue
             return f"it ended the process with status {process.returncode}: {printed[-300:]}"
-        return f"it gave no end in {timeout:g} s, the timeout"
+        return f"it did not finish within the {timeout:g} s timeout"
     finally:
         if process.poll() is None:
             end(process)

@@ -229,7 +229,7 @@ def _running(desk: Desk) -> tuple[Tool, ...]:
             return _result(desk.ask(trace, "check", limit=limit))
 
     def bisect(trace: str, limit: float | None = None) -> CallToolResult:
-        """Find the first kernel whose result is off, with its line, and which pass, lowering or decomposition brings it about."""
+        """Find the first kernel whose result is off, with its line, and which pass, lowering or decomposition causes it."""
         with _told():
             return _result(desk.ask(trace, "bisect", limit=limit))
 

@@ -304,7 +304,7 @@ def _below(first: OffLaunch, computed: Sequence[str], live: Live, limit: float |
     cause = cause_among(("lowerings",), right, computed)
     if cause.kind or cause.untold:
         return cause
-    note = "no lowering alone brings it about: the fault is in how the kernel is scheduled, fused or written"
+    note = "no lowering alone causes the fault: it is in how the kernel is scheduled, fused or written"
     return Cause("", tried=cause.tried, note=note)
 
 

@@ -57,12 +57,12 @@ class Cause:
         note = f"; {self.note}" if self.note else ""
         if self.candidates:
             names = ", ".join(dict.fromkeys(self.candidates))
-            why = "without all of them the result is right, and with some of them nothing compiles that could be judged"
-            return f"one of the {len(self.candidates)} {WORDS[self.kind]} applications {names} brings it about: {why}{note}"
+            why = "without all of them the result is correct; some of the compiles in between could not be judged"
+            return f"one of the {len(self.candidates)} {WORDS[self.kind]} applications {names} causes the fault: {why}{note}"
         which = f"the {WORDS[self.kind]} {self.name}"
         if self.kind == "lowerings":  # without it the operator is called as in eager, and no code is generated for it
             which = f"the lowering of {self.name}, or the code that is generated from it,"
-        return f"{which} brings it about: without it the result is right{note}"
+        return f"{which} causes the fault: without it the result is correct{note}"
 
 
 #: Trace again inside the block of a switch, and tell whether the result is right; None where that cannot be told.
@@ -75,7 +75,7 @@ def cause_among(switches: Sequence[str], attempt: Attempt, among: Collection[str
     for switch in switches:
         if (cause := search.of(switch)) is not None:
             return cause
-    note = f"none of {', '.join(WORDS[s] for s in switches)} alone brings it about"
+    note = f"none of {', '.join(WORDS[s] for s in switches)} alone causes the fault"
     if search.untold:
         note = f"{note}, as far as can be told: {search.untold} of {search.tried} compiles could not be judged"
     return Cause("", tried=search.tried, note=note, untold=search.untold)

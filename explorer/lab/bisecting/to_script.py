@@ -160,9 +160,9 @@ def _found(trace: TraceData, first: OffLaunch) -> list[str]:
 def _brought_about(cause: Cause | None) -> list[str]:
     """What brings the fault about, and whether that is in the script."""
     if cause is None:
-        return ["", "What in the compiler brings it about was not asked for. This script has the generated code as it was."]
+        return ["", "The cause in the compiler was not searched for. This script has the generated code as it was."]
     if not cause.kind:
-        return ["", f"What brings it about: {cause.note}.", "This script has the generated code as it was."]
+        return ["", f"Cause: {cause.note}.", "This script has the generated code as it was."]
     return [
         "",
         f"{str(cause)[0].upper()}{str(cause)[1:]}.",

@@ -93,7 +93,7 @@ def compared(
         return [nothing_compared(NOTHING)]
     if not (expected.whole and given.whole):
         first, *others = listed
-        note = "; ".join(filter(None, [first.note, "the function holds more than was looked at for changes"]))
+        note = "; ".join(filter(None, [first.note, "the function holds state that explorer did not check for changes"]))
         return [replace(first, note=note), *others]
     return listed
 
@@ -203,7 +203,7 @@ def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
     except (RuntimeError, NotImplementedError) as error:
         return CheckRow(name, None, note=f"not compared: {type(error).__name__}: {error}")
     if any(a.shape != b.shape for a, b in zip(ones, others, strict=True)):
-        return CheckRow(name, False, note="another number of elements is stored than eager stores")
+        return CheckRow(name, False, note="compiled stores a different number of elements than eager")
     alike = [_alike_at_once(a, b) for a, b in zip(ones, others, strict=True)]
     if not all(alike) and one.layout == torch.strided and truth.unwritten(name):
         return CheckRow(name, None, note=UNWRITTEN)

@@ -178,7 +178,7 @@ class Edits:
                     self.put(place, standing)
 
     def reset(self, place: Place) -> bool:
-        """Put the original back; False where it stands there."""
+        """Put the original back; False if the original is in place."""
         self.standing.pop(place, None)
         self.idle.discard(place)
         undo = self.undo.pop(place, None)

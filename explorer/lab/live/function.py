@@ -259,7 +259,7 @@ class LiveFunction(Live):
         return self.edits.heeded(self.originals) if heeds else nullcontext()
 
     def reset(self, artifact: Artifact, file: str) -> bool:
-        """Put the original of a kernel or of output code back; False where it stands there."""
+        """Put the original of a kernel or of output code back; False if the original is in place."""
         was_edited = self.edits.reset((file, artifact.kernel or CALL))
         self.watchers.changed()
         return was_edited

@@ -154,7 +154,7 @@ class LiveKernel(Live):
         return self.launching.standing
 
     def reset(self, artifact: Artifact, file: str) -> bool:
-        """Put the kernel back in the place of an edit; False where it stands there."""
+        """Put the kernel back in the place of an edit; False if the original is in place."""
         was_edited = self.launching.reset()
         self.watchers.changed()
         return was_edited

@@ -176,7 +176,7 @@ def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:
         yield Failure(
             "launch",
             "resources",
-            f"{ladder.target.name} could not launch it: a block needs {needed} bytes of shared memory, and it has {available}; "
+            f"{ladder.target.name} could not launch it: a block needs {needed} bytes of shared memory; the GPU has {available}; "
             "triton raises OutOfResources there, and autotuning takes another config",
             kernel=name,
         )

@@ -118,7 +118,7 @@ class Live(Protocol):
         """The edit that stands in the place of a kernel of the wrapper of that file, or of the wrapper itself."""
 
     def reset(self, artifact: Artifact, file: str) -> bool:
-        """Put the original back into the place of a kernel of that wrapper, or of the wrapper; False where it stands there."""
+        """Put back the original of a kernel of that wrapper, or of the wrapper; False if the original is in place."""
 
     def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
         """Time each kernel and library call of the trace in runs of the compiled function: see `Trace.time_kernels`."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def not_launched(name: str) -> str:
     """Why nothing can be said of a kernel that no launch was recorded of."""
     return (
-        f"{name} is not launched by the traced call, so that nothing can be tried or timed: the call does not reach it, or torch "
+        f"{name} has no launch in the traced call, so explorer cannot try or time it: the call does not reach it, or torch "
         "compiled the function again, as after torch.compiler.reset() or torch.set_num_threads(): trace it again"
     )
 

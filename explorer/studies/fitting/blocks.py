@@ -210,7 +210,7 @@ def _captured(
         if any(id(tensor) in inside for tensor in extras):
             raise InputError(
                 f"block {number} of {path} is given a tensor that another block made, besides the hidden states: explorer.fit "
-                "compiles each block as a region of its own, and such blocks are none"
+                "compiles each block as its own region, which these blocks cannot be"
             )
     forms: dict[object, int] = {}
     alike = []

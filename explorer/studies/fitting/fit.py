@@ -48,8 +48,8 @@ def fit(
     are fields of it; then the model is a causal language model, called with `batch` times `sequence` tokens. Or it is a
     torch.nn.Module, called with `inputs`. It is built on the meta device: no weights are in memory, and nothing is downloaded.
 
-    The model is compiled by regions, as PyTorch recommends for large ones: each of its repeated blocks alone, and what is before
-    and behind them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
+    The model is compiled by regions, as PyTorch recommends for large ones: each repeated block alone, and the parts before
+    and after them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
     `train` the loss is differentiated (of a module of your own, the sum of what it gives), and `optimizer` is the name of a class
     of torch.optim, or makes one of a list of parameters. Without `train` a call is a prefill that keeps no cache.
 

@@ -200,7 +200,9 @@ class Walk:
             return self._parameters.setdefault(key, Held(0, "weights", "", key=key))
         held = named.get(name)
         if held is None:
-            raise CompileError(f"{call.path} is given {name or 'a tensor without a name'}, and nothing says what that is")
+            raise CompileError(
+                f"{call.path} is given {name or 'a tensor without a name'}, and explorer cannot tell what that input is"
+            )
         return held
 
 

@@ -153,7 +153,4 @@ def why_not_compiled(recorder: Recorder) -> str:
     if not stances:
         return ""
     calls = " and ".join(f'torch.compiler.set_stance("{stance}")' for stance in stances)
-    return (
-        f"{calls} was in force, under which functions that are not compiled yet run in Python: "
-        "record them under the default stance"
-    )
+    return f"{calls} was in force, so not-yet-compiled functions ran in Python: record them under the default stance"

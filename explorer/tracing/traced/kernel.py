@@ -146,7 +146,7 @@ class Kernel(KernelData):
         return self.trace.needs_live("the edits of a kernel").standing(self.artifact, self._wrapper_file)
 
     def reset(self) -> bool:
-        """Put the original back in the place of an edit; False where it stands there. LiveError for a loaded trace."""
+        """Put the original back in the place of an edit; False if the original is in place. LiveError for a loaded trace."""
         return self.trace.needs_live("an edit").reset(self.artifact, self._wrapper_file)
 
     @property

@@ -121,7 +121,7 @@ def _limits(traces: Mapping[str, Trace]) -> tuple[str, ...]:
 EXERCISES: tuple[Item, ...] = (
     Task(
         id="M7.1",
-        text="Edit the Triton kernel of `program`, so that its code is another and its result is the same."
+        text="Edit the Triton kernel of `program`, so that its code changes and its result does not."
         " Write a function that gets the kernel's source and gives back yours.",
         takes="a function of the source: edit",
         make=_edited_by,
