@@ -173,7 +173,7 @@ class Text(Field):
 
 @dataclass(frozen=True)
 class Names(Text):
-    """Several names: a list, or text with commas. If they are `counted`, each as often as it is there; the order is free."""
+    """Several names: a list, or text with commas. If they are `counted`, each once per occurrence; the order is free."""
 
     counted: bool = False
     takes = 'a list of names, such as ["sin", "mul"]'

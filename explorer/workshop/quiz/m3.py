@@ -217,7 +217,7 @@ EXERCISES: tuple[Item, ...] = (
     ),
     Question(
         id="M3.3",
-        text="Which operators of `wasteful` are left in post_grad? Name each as often as it is there.",
+        text="Which operators of `wasteful` are left in post_grad? Name each once per occurrence.",
         fields=(_names(counted=True),),
         make=traced(WASTEFUL, (8, 8), target="h100"),
         truth=lambda t: calls(t, "post_grad"),

@@ -282,8 +282,7 @@ def _in_iree(t: Trace) -> Place:
 EXERCISES: tuple[Item, ...] = (
     Task(
         id="M6.1",
-        text="Write a back end that prints how many call nodes the graph has that it is handed, and gives back"
-        " something that runs.",
+        text="Write a back end that prints the number of call nodes in its graph, and gives back something that runs.",
         takes="a back end (gm, inputs): backend",
         make=_counted,
         checks=(Check("prints the number of call nodes", _prints_the_count), Check("the same result as eager", _all_same)),
@@ -340,8 +339,7 @@ EXERCISES: tuple[Item, ...] = (
     ),
     Question(
         id="M6.7",
-        text="`Layer` for a CPU, by Inductor: of how many library calls and of how many generated kernels are its"
-        " three lines made?",
+        text="`Layer` for a CPU, by Inductor: how many library calls and generated kernels do its three lines become?",
         fields=(Number("library calls"), Number("kernels")),
         make=of_layer,
         truth=_calls_and_kernels,
