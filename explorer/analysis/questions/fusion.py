@@ -122,7 +122,9 @@ class Fusion:
         for name in (first, second):
             self.known(name, graphs)
         if matching:
-            raise InputError(f"{first!r} and {second!r} are in several graphs, name one of them: {_places(matching)}")
+            raise InputError(
+                f"several graphs have {first!r} and {second!r}; choose one with frame= and graph=: {_places(matching)}"
+            )
         homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
         sentence = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
         return Why(first, second, False, sentence, considered=False)
@@ -133,25 +135,26 @@ class Fusion:
         self.known(node, graphs)
         matching = [g for g in graphs if g.find(node) is not None]
         if len(matching) > 1:
-            raise InputError(f"{node!r} is in several graphs, name one of them: {_places(matching)}")
+            raise InputError(f"several graphs have {node!r}; choose one with frame= and graph=: {_places(matching)}")
         return matching[0].alone(node)
 
     @property
     def summarised(self) -> str:
-        """Say in one sentence how many pairs the recorded rows stand for."""
+        """Say how many pairs the recorded rows stand for."""
         pairs = sum(len({(v.first, v.second) for v in g.verdicts.each()}) for g in self.graphs)
         rows = sum(len(g.verdicts.data.pairs) for g in self.graphs)
         return (
-            f"{pairs} pairs are recorded in {rows} rows: a pair asked about again with the same answer is said once, with its "
-            "rounds, and partners of a node refused by the same rule with the same figures are one row; nothing is left out."
+            f"{pairs} pairs are recorded in {rows} rows. A pair with the same answer in several rounds is one row. Partners of "
+            "a node that the same rule refused with the same figures share a row. Nothing is left out."
         )
 
     def _chosen(self, graph: str | None, frame: str | None) -> list[Graph]:
         chosen = [g for g in self.graphs if graph in (None, g.artifact.graph) and frame in (None, g.artifact.frame)]
         if not chosen and self.graphs:
-            raise InputError(f"no such graph: there are {_places(self.graphs)}")
+            asked = ", ".join(f"{k}={v!r}" for k, v in (("frame", frame), ("graph", graph)) if v is not None)
+            raise InputError(f"this trace has no fusion verdicts for {asked}; it has them for {_places(self.graphs)}")
         if not chosen:
-            raise InputError("this trace has no fusion verdicts: Inductor's scheduler did not run, or the stage was left out")
+            raise InputError("this trace has no fusion verdicts: Inductor's scheduler did not run, or stages= left this stage out")
         return chosen
 
     def known(self, name: str, graphs: Iterable[Graph]) -> None:
@@ -396,7 +399,7 @@ class Graph:
         one, other = self.find(first) or (), self.find(second) or ()
         if both := set(one) & set(other):
             name = self.verdicts.names[min(both)]
-            same = f"{first} and {second} are one scheduler node, {name}: lowering computes one where the other reads it."
+            same = f"{first} and {second} are one scheduler node, {name}: lowering inlined one into the other."
             return Why(first, second, True, same if first != second else f"{first} is {name} itself.", considered=False)
         groups = {self._group_of[n].number for n in one} & {self._group_of[n].number for n in other}
         verdicts = self._between(one, other)
@@ -498,7 +501,8 @@ class Graph:
         if kind == "extern":
             called = group and (group.call or group.ir)
             return (
-                f"{name} is a call of {called}, which is not Inductor's own code: nothing is fused with it, and it ends what is."
+                f"{name} is a call of {called}, which is not Inductor's own code: nothing is fused with it, and it ends the "
+                "kernel."
             )
         if kind == "output of a call":
             return f"{name} is one of several results of a call: it computes nothing itself."
@@ -519,11 +523,11 @@ class Graph:
         last = [v for verdicts in refused.values() for v in verdicts[-1:] if v.verdict == "refused"]
         if not last:
             return Why(
-                node, node, False, f"{node} was never considered with any other: {self._around(members)}.", considered=False
+                node, node, False, f"{node} was never considered with another node: {self._around(members)}.", considered=False
             )
         rules = Counter(self.verdicts.words(v) for v in last)
         rules_with_partners = [f"{rule} ({self._with(last, rule, numbers)})" for rule, _ in rules.most_common()]
-        sentence = f"{node} is alone: every fusion with it was refused. {' '.join(_firsts(self, last))}"
+        sentence = f"{node} is alone: the scheduler refused every fusion with it. {' '.join(_firsts(self, last))}"
         return Why(node, node, False, sentence, "; ".join(rules_with_partners), verdicts=Rows(map(self.row, last)))
 
     def _around(self, members: tuple[int, ...]) -> str:
@@ -531,8 +535,8 @@ class Graph:
         before, after = (", ".join(self._calls(members, before=way)) for way in (True, False))
         if not before and not after:
             return "it shares no buffer with another fusible node"
-        read = f"what it reads is made by {before}" if before else ""
-        used = f"what it makes is read by {after}" if after else ""
+        read = f"its inputs come from {before}" if before else ""
+        used = f"its result goes to {after}" if after else ""
         return " and ".join(filter(None, (read, used))) + ", and nothing is fused with a call"
 
     def _about(self, numbers: tuple[int, ...], other: int) -> list[Verdict]:
@@ -587,8 +591,8 @@ def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Se
             raise _not_in_one_graph(request, outcomes)
         if isinstance(request, Veto) and any(row.same for row in rows):
             raise InputError(
-                f"{request.first} and {request.second} are one scheduler node, for lowering computes one where the other reads "
-                "it: a Veto keeps apart what the scheduler would fuse"
+                f"{request.first} and {request.second} are one scheduler node: lowering inlined one into the other. A Veto can "
+                "only keep apart nodes that the scheduler would fuse"
             )
         if any(row.together is isinstance(request, Veto) for row in rows):
             failures.append(_failure(trace, request))
@@ -607,12 +611,13 @@ def _failure(trace: TraceData, request: Veto | Force) -> Failure:
 def _not_in_one_graph(request: Veto | Force, outcomes: Sequence[FusionWish]) -> InputError:
     names = {name for outcome in outcomes for name in outcome.names}
     if not outcomes:
-        return InputError("a Veto or Force needs a graph that Inductor schedules, and there was none")
+        return InputError("Veto and Force need a graph that Inductor schedules, and this compile scheduled none")
     for name in (request.first, request.second):
         if name not in names:
             return unknown_name("scheduler node, buffer or FX node", name, names)
     where = " ".join(filter(None, (request.frame, request.graph)))
-    return InputError(f"{request.first!r} and {request.second!r} are never in one graph{f' of {where}' if where else ''}")
+    chosen = f" ({where})" if where else ""
+    return InputError(f"no graph{chosen} has both {request.first!r} and {request.second!r}: only nodes of one graph can be fused")
 
 
 def _why_unfulfilled(trace: TraceData, request: Veto | Force) -> str:

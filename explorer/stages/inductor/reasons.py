@@ -53,7 +53,7 @@ SAID: Mapping[str, str] = MappingProxyType(
     {
         # neither direction
         "no shared data": "{a} and {b} read and write nothing in common in the same order, so one kernel would save no memory traffic.",
-        "no shared data due to indexing mismatch": "{a} and {b} touch the same buffer, but in a different order, so one kernel could not keep its values at hand.",
+        "no shared data due to indexing mismatch": "{a} and {b} touch the same buffer, but in a different order, so one kernel could not reuse the values that it loads.",
         "exceeds max fusion": "{a} and {b} together are more than {max_fusion_size} nodes, the most that one kernel may hold (max_fusion_size).",
         "Fusion will increase peak memory": "One kernel for {a} and {b} would keep inputs of both alive that could be reused in between: more than 32 times what "
         "it saves ({shared} bytes).",
@@ -61,23 +61,23 @@ SAID: Mapping[str, str] = MappingProxyType(
         "(max_fusion_unique_io_buffers).",
         "will create cycle": "An earlier fused group must run between {a} and {b}: fusing them would make a cycle.",
         "device mismatch (%s vs %s)": "{a} runs on {0} and {b} on {1}: a kernel runs on one device.",
-        "fusion for buffer explicit disabled": "Lowering asked that a buffer of {a} or {b} be made by a kernel of its own.",
-        "grouped node must not be fused with other nodes": "{a} or {b} is part of a group whose order is fixed, such as communication, and nothing is fused into a group.",
-        "speedup_by_fusion": "{a} and {b} could be fused, but it was found, or assumed where nothing can be timed, that one kernel is no faster.",
+        "fusion for buffer explicit disabled": "Lowering asked for a separate kernel for a buffer of {a} or {b}.",
+        "grouped node must not be fused with other nodes": "{a} or {b} is part of a group with a fixed order, such as communication. The scheduler fuses nothing into such a group.",
+        "speedup_by_fusion": "{a} and {b} could be fused, but one kernel is no faster: Inductor timed it, or assumed so where it could not time.",
         "register spilling of the first kernel": "{a} alone already needs more registers than there are, so nothing is added to it.",
         "register spilling of the second kernel": "{b} alone already needs more registers than there are, so nothing is added to it.",
         "register spilling of the fused kernel": "One kernel for {a} and {b} would need more registers than there are, and spill them to memory.",
         "vetoed": "{a} and {b} were kept apart by a Veto.",
         # torch 2.15
-        "a consumer depends on another producer sub-node": "The kernels of one foreach run at the same time, and a part of {b} needs another part of {a} than its own.",
+        "a consumer depends on another producer sub-node": "The kernels of one foreach run at the same time, but a part of {b} needs a part of {a} that it is not paired with.",
         "incompatible reduction contracts": "{a} and {b} are reductions that promise different orders of summing, and one kernel could keep only one promise.",
         "template fusion does not preserve strict reduction ordering": "{b} must sum in a fixed order, which it would lose inside the template {a}.",
         "reduction fusion does not preserve strict reduction ordering": "{a} or {b} must sum in a fixed order, which one kernel for both reductions would not keep.",
         "nested reduction append planning failed": "{a} is a reduction inside a reduction, and there is no plan for adding {b} to it.",
         "nested reduction append producer placement mismatch": "{a} is a reduction inside a reduction, and its parts do not run where {b} does.",
-        "sub-parent epilogue planning failed": "{a} and {b} look like a reduction and what follows it on a part of its elements, but there is no plan for all of it.",
+        "sub-parent epilogue planning failed": "{a} looks like a reduction, and {b} like work on a part of its elements, but Inductor found no plan that covers all of it.",
         "consumer is not wholly in the sub-parent epilogue": "Only a part of {b} follows the reduction {a} on the same elements, so it cannot be added as a whole.",
-        "staged fusion dependency proof failed": "A kernel in stages for {a} and {b} would read a value that is not proved to be ready by then.",
+        "staged fusion dependency proof failed": "Inductor could not prove that a kernel in stages for {a} and {b} reads each value only when it is ready.",
         "staged reduction plan would be lost": "{a} or {b} is a reduction in stages, and one kernel for both would not keep its stages.",
         "invalid sub-parent epilogue fusion": "{b} would have to follow the reduction {a} on a part of its elements, and their loops do not allow it.",
         # calls
@@ -88,9 +88,9 @@ SAID: Mapping[str, str] = MappingProxyType(
         "node1 is extern but node2 is not SchedulerNode": "{a} is a Triton kernel that the user wrote; only a single pointwise node can be added to it, not {b}.",
         "node1 is extern but node2.node is not SchedulerNode": "{a} is a Triton kernel that the user wrote; only a single pointwise node can be added to it, not {b}.",
         "node1 is extern but node2.node.data is not Pointwise": "{a} is a Triton kernel that the user wrote; only a pointwise node can be added to it, and {b} is not one.",
-        "epilogue reads from buffers other than the mutated output": "{a} is a Triton kernel that the user wrote; {b} reads more than its output, and those loads have no place in it.",
-        "epilogue is not a unary read of the output buffer": "{a} is a Triton kernel that the user wrote; {b} reads more than its output, and those loads have no place in it.",
-        "epilogue's read and write indices differ": "{a} is a Triton kernel that the user wrote; {b} writes elsewhere than it reads, which cannot be put before its store.",
+        "epilogue reads from buffers other than the mutated output": "{a} is a Triton kernel that the user wrote; {b} reads more than its output, and Inductor cannot add such loads to it.",
+        "epilogue is not a unary read of the output buffer": "{a} is a Triton kernel that the user wrote; {b} reads more than its output, and Inductor cannot add such loads to it.",
+        "epilogue's read and write indices differ": "{a} is a Triton kernel that the user wrote; {b} does not write where it reads, so it cannot be put before the kernel's store.",
         "node1 and node2 uses different buf layouts": "{a} is a Triton kernel that the user wrote; {b} writes its result in a different layout.",
         "node2 is extern or nop": "{b} is a call of a library, or computes nothing: it is not a loop that could be added to {a}.",
         "node1 must go before node2": "{a} needs the result of {b}: they can only be fused the other way round.",
@@ -116,22 +116,22 @@ SAID: Mapping[str, str] = MappingProxyType(
         "candidate producer is a reduction, foreach ops cannot be fused with reductions currently": "{a} is a reduction, and nothing but pointwise nodes is fused into a foreach kernel.",
         "candidate consumer is a reduction, foreach ops cannot be fused with reductions currently": "{b} is a reduction, and nothing but pointwise nodes is fused into a foreach kernel.",
         "candidate producer is not dep of any foreach consumer": "None of the operations in the foreach kernel {b} reads what {a} makes.",
-        "candidate consumer has no dep in any foreach producer": "{b} reads what more than one operation of the foreach kernel {a} makes, or none.",
+        "candidate consumer has no dep in any foreach producer": "{b} reads the results of several operations of the foreach kernel {a}, or of none.",
         # producer and consumer
-        "memory deps did not match": "{b} reads what {a} writes at other places than {a} has just written, so it must wait for all of {a}.",
-        "intermediate nodes between node1 & node2": "{b} also needs a node that itself needs {a}: that one has to run in between.",
+        "memory deps did not match": "{b} does not read the elements that {a} has just written, so it must wait for all of {a}.",
+        "intermediate nodes between node1 & node2": "{b} also needs a node that itself needs {a}: that node has to run in between.",
         # siblings
         "score_fusion_memory_threshold": "{a} and {b} share {shared} bytes, fewer than the {score_fusion_memory_threshold} that make a kernel of both "
         "worth it (score_fusion_memory_threshold).",
-        "Nodes are too far away. Fusing them may increase peak memory.": "{a} and {b} are more than 64 nodes apart in the program; one kernel for both would keep what lies between alive.",
+        "Nodes are too far away. Fusing them may increase peak memory.": "{a} and {b} are more than 64 nodes apart in the program; one kernel for both would keep the buffers in between alive.",
         # Triton
         "Split scan cannot fuse with reductions": "One of {a} and {b} is a scan that several blocks work on, the other a reduction: they cannot share a kernel.",
         "numel/rnumel mismatch (reduce) (%s, %s), (%s, %s)": "{a} and {b} are reductions of different shape: {a} makes {0} results of {2} elements each, {b} {1} of {3}.",
         "invalid loop order and tiling for native matmul": "{a} or {b} is a matrix product that Inductor writes itself, and the other's loops run in another order.",
         "numel/rnumel mismatch (non-reduce) (%s, %s), (%s, %s)": "{a} computes {0} elements and {b} {1}: one loop cannot do both.",
-        "numel/rnumel mismatch prologue mismatch (%s, %s), (%s, %s)": "{a} computes {0} elements, while what is computed in that load already has {1}.",
+        "numel/rnumel mismatch prologue mismatch (%s, %s), (%s, %s)": "{a} computes {0} elements, but the nodes already in that load compute {1}.",
         "tiling mismatch (%s, %s, %s)": "{a} walks through memory in tiles of {0}, {b} of {1}: together they would lose the tiles that suit them.",
-        "nodes numel/rnumel incompatibility": "The elements of the pointwise node are as many as the reduction's inputs, but its sizes do not divide the same way.",
+        "nodes numel/rnumel incompatibility": "The pointwise node has as many elements as the reduction has inputs, but its sizes do not divide the same way.",
         "invalid tiling for reduction": "The pointwise node is best computed in two-dimensional tiles, and a reduction's loop cannot be tiled like that.",
         "nodes numel incompatibility": "The pointwise node has neither as many elements as the reduction has results, nor as many as it has inputs.",
     }
@@ -139,19 +139,19 @@ SAID: Mapping[str, str] = MappingProxyType(
 
 _OTHER_RANGES = "The loops of {a} and {b} do not run over the same ranges, so the C++ backend cannot make one loop of them."
 _NO_OUTER = (
-    "{b} needs results of {a} that only the whole of a loop makes, and their loops do not begin alike, so the C++ backend "
-    "cannot put both into one outer loop."
+    "{b} needs results that {a} has only at the end of a loop, and their outer loops differ, so the C++ backend cannot put "
+    "both into one outer loop."
 )
 #: The function that said no without a word → what it means.
 SILENT: Mapping[str, str] = MappingProxyType(
     {
         "CppScheduling.can_fuse_horizontal": "Side by side the C++ backend fuses at most {cpp.max_horizontal_fusion_size} nodes (cpp.max_horizontal_fusion_size), "
         "and no template.",
-        "CppScheduling._can_fuse_horizontal_impl": "One of {a} and {b} is several loops under one outer loop, and nothing is put beside those.",
+        "CppScheduling._can_fuse_horizontal_impl": "One of {a} and {b} is several loops under one outer loop. The C++ backend puts nothing beside them.",
         "CppScheduling._why_fuse_nodes": _OTHER_RANGES,
         "CppScheduling._can_fuse_nodes_with_compatible_ranges": _OTHER_RANGES,
         "CppScheduling._align_compatible_range_nodes": _OTHER_RANGES,
-        "CppScheduling.can_fuse_vertical": "The C++ backend can add to a template only pointwise nodes that its own epilogues have, and nothing before it.",
+        "CppScheduling.can_fuse_vertical": "After a template, the C++ backend can add only pointwise nodes that its epilogues support; before it, nothing.",
         "CppScheduling.can_fuse_vertical_outer_loop": _NO_OUTER,
         "CppScheduling._get_outer_loop_fusion_depth": _NO_OUTER,
         "template_fusion_with_epilogues_supported": "The C++ template {a} writes its output in another order than {b} reads it.",
@@ -186,7 +186,7 @@ def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **settings: obj
         quoted = words(rule, args)
         if rule.said:
             return f"The scheduler refuses {a} with {b}: {quoted}."
-        return f"The scheduler refuses {a} with {b} without giving a reason; it says no in {quoted}."
+        return f"The scheduler refuses {a} with {b} without giving a reason, in {quoted}."
     values = _Known(settings, a=a, b=b, **{str(n): arg for n, arg in enumerate(args)})
     return re.sub(r"\{([\w.]+)\}", lambda m: str(values[m[1]]), template)
 
@@ -196,13 +196,13 @@ def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **settings: obj
 #: A function on the way to the making of a buffer → why it is made; the first that is found, from the innermost out.
 MADE: tuple[tuple[str, str], ...] = (
     (r"create_multilayer|_multilayer", "a reduction too long for its few results is split in two, and this is the first half"),
-    (r"check_for_split_dense_dim_reindexing", "a reduction over all of it is to walk through memory in its own order"),
+    (r"check_for_split_dense_dim_reindexing", "a full reduction of it reads memory in the buffer's own order"),
     (
         r"^(Welford|OnlineSoftmax|MultiOutput|ArgReduction|Arg)\w*Reduction\.",
         "a reduction with several results, which one loop makes together",
     ),
     (r"make_reduction|^Reduction\.|cumsum|^Scan\.|^SplitScan\.|^Sort\.|scan", "a reduction, scan or sort, made by a loop"),
-    (r"ExternKernel\.copy_input|require_(exact_)?strides?|require_stride", "its strides have to be those that are asked for"),
+    (r"ExternKernel\.copy_input|require_(exact_)?strides?|require_stride", "an operator asks for certain strides"),
     (r"GraphLowering\.output", "it is an output of the graph"),
     (r"foreach|register_foreach", "a list of operations makes its results in one foreach kernel"),
     (r"random|seed", "it holds random numbers, which are drawn once"),
@@ -211,7 +211,7 @@ MADE: tuple[tuple[str, str], ...] = (
         r"realize_input|realize_inputs|ExternKernel|FallbackKernel|Conv|conv|mm_args|tuned_|fallback",
         "{lowering} reads it, and library calls and templates read from memory",
     ),
-    (r"mutate|copy_|index_put|scatter|set_", "it is changed in place, or is what changes something in place"),
+    (r"mutate|copy_|index_put|scatter|set_", "it is changed in place, or changes another buffer in place"),
     (r"pool|gather|index_|upsample|embedding|roll|grid|take", "its elements are read several times or at computed places"),
 )
 

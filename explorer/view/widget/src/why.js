@@ -129,8 +129,7 @@ export class Verdicts {
   same(first, second, name) {
     return first === second
       ? `${first} is ${name} itself.`
-      : `${first} and ${second} are one scheduler node, ${name}: ` +
-          "lowering computes one where the other reads it.";
+      : `${first} and ${second} are one scheduler node, ${name}: lowering inlined one into the other.`;
   }
 
   /**
