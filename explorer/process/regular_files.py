@@ -91,7 +91,7 @@ def read(path: str | PathLike[str], limit: float) -> bytes:
     with opened(path) as file:
         data = rest_of(file, limit)
     if data is None:
-        raise FileError(f"cannot read {path}: it holds more than {limit / 1e6:,.0f} MB, the limit here")
+        raise FileError(f"cannot read {path}: it is larger than {limit / 1e6:,.0f} MB, the limit for one file")
     return data
 
 
@@ -193,7 +193,7 @@ def _as_file_error(path: str | PathLike[str]) -> Iterator[None]:
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:  # a zero byte, or a surrogate, which no path has
-        raise FileError(f"cannot read {path!r}: it is no path") from error
+        raise FileError(f"cannot read {path!r}: it is not a valid path") from error
 
 
 __all__ = ["MAX_ENTRIES", "below", "entries", "folders_below", "is_folder", "opened", "read", "read_text", "rest_of"]

@@ -98,7 +98,7 @@ def read_index(data: bytes, begin: int, before: str, behind: str, limit: float) 
     text = content.decode()
     is_whole = unpacker.eof and text.startswith(before) and text.endswith(behind)
     if not is_whole or need_of(content) > limit:
-        raise ValueError("its index is damaged, or larger than the limit")
+        raise ValueError("its index is damaged, or needs more memory than the limit allows")
     index = json.loads(text[len(before) : len(text) - len(behind)])
     if hashlib.sha256(data[:begin]).hexdigest() != index.get("packed_sha256"):
         raise ValueError("a part of it is damaged")
@@ -162,7 +162,7 @@ class Reader:
         except zlib.error as error:
             raise FileError(f"{self._name} is damaged ({error})") from error
         if len(text) != part.size or need_of(text) > part.need:
-            raise FileError(f"{self._name} is damaged: a part has another size than the index says")
+            raise FileError(f"{self._name} is damaged: the size of a part differs from the index")
         return text
 
 

@@ -375,7 +375,9 @@ def _links_in(reader: parts.Reader, where: Iterable[parts.Part], name: str) -> t
         with full_collections_paused():
             return tuple(_links(link for part in where for link in reader.values(part)))
     except (TypeError, ValueError) as error:
-        raise FileError(f"{name} does not hold what format {FORMAT} promises ({type(error).__name__}: {error})") from error
+        raise FileError(
+            f"{name} is not a valid file of format {FORMAT} ({type(error).__name__}: {error}); save or record it again"
+        ) from error
 
 
 #: The fields of an artifact that the index does not have.
@@ -408,7 +410,7 @@ class _Unread:
         try:
             return _text_and_data(_shallow(self.reader.value(*self.place)), self.stated, self.lines)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = f"{self.stated[0]} is not what format {FORMAT} promises ({type(error).__name__}: {error})"
+            what = f"the text {self.stated[0]} is not valid in format {FORMAT} ({type(error).__name__}: {error}); record it again"
             raise FileError(what) from error
 
 
@@ -423,7 +425,7 @@ def _text_and_data(value: Mapping[str, Any], stated: list[Any], lines: int) -> d
     given = [value.get(name, default) for name, default in _STATED.items()]
     text = value["text"]
     if given != stated or type(text) is not str or len(text_lines(text)) != lines or not value.keys() <= _FIELDS:
-        raise ValueError("the index of its file says something else")
+        raise ValueError("it differs from what the index of the file says")
     data = value.get("data", {})
     return {"text": text, "data": artifact_data(given[1], data), "path": calls(value.get("path", ()))}
 
@@ -457,18 +459,20 @@ def _read(data: bytes, kind: str, name: str, read: Callable[[dict[str, Any], int
     try:
         return read(whole[kind], number)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise FileError(f"{name} does not hold what format {FORMAT} promises ({type(error).__name__}: {error})") from error
+        raise FileError(
+            f"{name} is not a valid file of format {FORMAT} ({type(error).__name__}: {error}); save or record it again"
+        ) from error
 
 
 def _reason(error: Exception) -> str:
     """Say why a file cannot be read, with nothing of its bytes, which Python's own messages quote: it may be any file."""
     match error:
         case gzip.BadGzipFile():
-            return "it is no gzip"
+            return "it is not gzip"
         case json.JSONDecodeError():
-            return f"it is no JSON at character {error.pos}"
+            return f"it is not JSON: see character {error.pos}"
         case UnicodeDecodeError():
-            return f"it is no UTF-8 at byte {error.start}"
+            return f"it is not UTF-8: see byte {error.start}"
     return str(error)
 
 
