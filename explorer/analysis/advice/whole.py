@@ -203,8 +203,8 @@ class Whole:
         if self.trace.failures:
             return self.trace.failures[0].message.partition(_LINE)[0].rstrip(".")
         if self.trace.find("dynamo"):
-            return "the trace has graphs of Dynamo, and no text of the scheduler of Inductor"
-        return "nothing was compiled while this was recorded"
+            return "the trace has Dynamo's graphs, but no text of Inductor's scheduler"
+        return "torch.compile compiled nothing while this trace was recorded"
 
     def about(self, beyond: float = 0.0) -> str:
         """Say what a call takes and how that is known, with the seconds that verdicts add to the estimate."""

@@ -154,7 +154,9 @@ class Fusion:
             asked = ", ".join(f"{k}={v!r}" for k, v in (("frame", frame), ("graph", graph)) if v is not None)
             raise InputError(f"this trace has no fusion verdicts for {asked}; it has them for {_places(self.graphs)}")
         if not chosen:
-            raise InputError("this trace has no fusion verdicts: Inductor's scheduler did not run, or stages= left this stage out")
+            raise InputError(
+                "this trace has no fusion verdicts: Inductor's scheduler did not run, or stages= left this stage out"
+            )
         return chosen
 
     def known(self, name: str, graphs: Iterable[Graph]) -> None:

@@ -47,7 +47,7 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     """Say why a trace has no text of a stage, and what to do."""
     target, backend = compiled_for(trace).name, str(trace.meta.get("backend") or "inductor")
     if not trace.artifacts:
-        return "it is empty"
+        return "the trace is empty: nothing was recorded in it"
     if why := why_no_graph(trace):
         return why
     if log := str(trace.meta.get("log") or ""):
@@ -103,7 +103,7 @@ def why_no_graph(trace: TraceData) -> str:
     if any(a.stage in ("dynamo", "kernel", "output_code", "forward", "post_grad") for a in trace.artifacts):
         return ""
     message = next((f.message for f in trace.failures if f.fatal or f.step == "compile"), "")
-    return message or "nothing was compiled"
+    return message or "torch.compile compiled nothing while the trace was recorded"
 
 
 def _kernels(languages: set[str]) -> str:
