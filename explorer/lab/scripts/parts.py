@@ -36,7 +36,7 @@ GPU = '''
 def missing() -> str:
     """Why the script cannot run here; "" if it can."""
     {condition}
-        return f"this script needs {needs}; torch {{torch.__version__}} sees none"
+        return f"this script needs {needs}, but torch {{torch.__version__}} finds no GPU"
     try:
         import triton  # noqa: F401
     except ImportError:

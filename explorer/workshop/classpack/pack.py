@@ -154,10 +154,12 @@ def _check_folder(notebooks: Sequence[Path], folder: Path) -> None:
     """Make the folder; InputError where a copy would take the place of a notebook that is no copy, or of another copy."""
     names = [path.name for path in notebooks]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"two notebooks are called {twice}: make a class pack of each, in folders of their own")
+        raise InputError(f"two notebooks are called {twice}: make a class pack of each in its own folder, with -o")
     for name in names:
         if (folder / name).exists() and OPENING not in (folder / name).read_text(encoding="utf-8", errors="replace"):
-            raise InputError(f"{folder / name} is no copy that a class pack made, and stays: give another folder with -o")
+            raise InputError(
+                f"{folder / name} was not made by a class pack, so it is not overwritten: give another folder with -o"
+            )
     try:
         for path in notebooks:
             (folder / "recorded" / path.stem).mkdir(parents=True, exist_ok=True)

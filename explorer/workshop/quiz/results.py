@@ -102,7 +102,7 @@ class Results:
         file = Path(path)
         if len(content) > MOST_BYTES:
             raise FileError(
-                f"{file} is not written: the results have more than {MOST_BYTES:,} bytes, and could not be read again"
+                f"{file} was not written: the results are larger than {MOST_BYTES:,} bytes, the most that can be read again"
             )
         part = file.with_name(f".{file.name}.part")
         try:
@@ -121,11 +121,11 @@ class Results:
         except OSError as error:
             raise FileError(f"{file.name}: it cannot be read ({error.strerror or error})") from error
         if len(content) > MOST_BYTES:
-            raise FileError(f"{file.name}: it has more than {MOST_BYTES:,} bytes, which no results have")
+            raise FileError(f"{file.name}: it is larger than {MOST_BYTES:,} bytes, so it is not a file of results")
         try:
             return _checked(json.loads(content.decode("utf-8")))
         except (ValueError, RecursionError) as error:
-            why = str(error) if type(error) is _WrongShape else "it is not JSON; it was cut off, or is another kind of file"
+            why = str(error) if type(error) is _WrongShape else "it is not JSON. It was cut off, or is another kind of file"
             raise FileError(f"{file.name}: {why}") from error
 
 
@@ -148,11 +148,11 @@ def checked_name(name: object) -> str:
 def _checked(value: Any) -> Results:
     """Make results of JSON; _WrongShape where it is anything else."""
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise _WrongShape("it has no results of a quiz")
+        raise _WrongShape("it is not a file of quiz results")
     if type(value.get("version")) is not int or not 1 <= value["version"] <= VERSION:
         raise _WrongShape(f"its version is not {VERSION}: it was written by a newer explorer, or altered")
     if set(value) != {"format", "version", "name", "results"} or not isinstance(value["results"], dict):
-        raise _WrongShape("it has other fields than results have")
+        raise _WrongShape("its fields are not those of quiz results")
     return Results(checked_name(value["name"]), {id: _result(id, row) for id, row in value["results"].items()})
 
 
@@ -167,14 +167,14 @@ def _is_figure(value: object) -> bool:
 
 def _result(id: str, row: Any) -> Result:
     if not is_id(id):
-        raise _WrongShape(f"{id[:MOST_ID]!r} is no id of an exercise")
+        raise _WrongShape(f"{id[:MOST_ID]!r} is not the id of an exercise")
     if not isinstance(row, dict) or not {"tries", "right"} <= set(row) <= {"tries", "right", "figure"}:
-        raise _WrongShape(f"its result of {id} has other fields than a result has")
+        raise _WrongShape(f"the fields of its result for {id} are not those of a result")
     tries, is_right, figure = row["tries"], row["right"], row.get("figure")
     if not isinstance(tries, list) or not 0 < len(tries) <= MOST_TRIES or len(set(map(str, tries))) != len(tries):
-        raise _WrongShape(f"the tries of {id} are no list of different answers")
+        raise _WrongShape(f"the tries of {id} are not a list of 1 to {MOST_TRIES} different answers")
     if not all(isinstance(each, str) and _TRY.fullmatch(each) for each in tries) or type(is_right) is not bool:
-        raise _WrongShape(f"the tries of {id} are not as results have them")
+        raise _WrongShape(f"the tries of {id} are not recorded answers, or 'right' is not true or false")
     if figure is not None and not (is_right and _is_figure(figure)):
-        raise _WrongShape(f"the figure of {id} is not as results have it")
+        raise _WrongShape(f"the figure of {id} must be a whole number from 0 to {MOST_FIGURE}, of a right answer")
     return Result(tuple(tries), is_right, figure)
