@@ -30,7 +30,7 @@ export async function start(block, element, mount) {
     element.dataset.state = "ready";
   } catch (error) {
     element.dataset.state = "failed";
-    element.textContent = `This page cannot be opened: ${error}. It needs a browser of 2023 or newer.`;
+    element.textContent = `This page failed to open: ${error}. Open it in a browser from 2023 or later.`;
   }
 }
 
