@@ -138,7 +138,7 @@ def kernel_names(artifacts: Sequence[Artifact]) -> str:
 def node_count(artifacts: Sequence[Artifact]) -> str:
     """Count the nodes of graphs: "7 nodes"; "" where there are none."""
     count = sum(len(a.nodes) for a in artifacts)
-    return f"{count} nodes" if count else ""
+    return f"{count} node{'s' * (count != 1)}" if count else ""
 
 
 def line_count(artifacts: Sequence[Artifact]) -> str:

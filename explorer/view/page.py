@@ -149,7 +149,8 @@ def _table(trace: TraceData) -> str:
     names = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
     head = "".join(f"<th{_NUMBER if n in ('count', 'lines', 'seconds') else _CELL}>{n}</th>" for n in names)
     body = "".join(f"<tr>{''.join(_cell(n, row[n]) for n in names)}</tr>" for row in rows[:ROWS])
-    more = f"<p>… and {len(rows) - ROWS} more rows</p>" if len(rows) > ROWS else ""
+    rest = len(rows) - ROWS
+    more = f"<p>… and {rest} more row{'s' * (rest != 1)}</p>" if rest > 0 else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
@@ -161,7 +162,8 @@ def _computed(trace: TraceData) -> str:
     cells = cells_of(trace)
     body = "".join(_computed_row(row, cells) for row in rows[:ROWS])
     head = "".join(f"<th{_CELL}>{name}</th>" for name in ("line", "program", "graph", "computed by"))
-    more = f"<p>… and {len(rows) - ROWS} more lines of the program</p>" if len(rows) > ROWS else ""
+    rest = len(rows) - ROWS
+    more = f"<p>… and {rest} more line{'s' * (rest != 1)} of the program</p>" if rest > 0 else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
@@ -197,7 +199,8 @@ def _codes(trace: TraceData) -> Iterator[str]:
 
 def _code(artifact: Artifact, most: int, is_open: bool) -> str:
     lines = artifact.lines
-    more = f"\n… {len(lines) - most} more lines" if len(lines) > most else ""
+    rest = len(lines) - most
+    more = f"\n… {rest} more line{'s' * (rest != 1)}" if rest > 0 else ""
     text = escaped("\n".join(lines[:most]) + more)
-    title = f"{escaped(artifact.title)} <small>{len(lines)} lines, {escaped(artifact.language)}</small>"
+    title = f"{escaped(artifact.title)} <small>{len(lines)} line{'s' * (len(lines) != 1)}, {escaped(artifact.language)}</small>"
     return f"<details{' open' if is_open else ''}><summary>{title}</summary><pre{_CODE}>{text}</pre></details>"

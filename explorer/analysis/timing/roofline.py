@@ -80,7 +80,7 @@ class Roofline:
 
     def __repr__(self) -> str:
         placed = sum(row["rate"] is not None for row in self.rows)
-        return f"<Roofline of {len(self.rows)} kernels and calls, {placed} of them timed; peaks: {self.device or 'not measured'}>"
+        return f"<Roofline of kernels and calls, {placed} of {len(self.rows)} timed; peaks: {self.device or 'not measured'}>"
 
     def _repr_html_(self) -> str:
         return self.svg

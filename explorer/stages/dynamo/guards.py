@@ -236,7 +236,8 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many guards there are."""
-    return f"{number_of_rows(artifacts)} guards"
+    count = number_of_rows(artifacts)
+    return f"{count} guard{'s' * (count != 1)}"
 
 
 STAGE = Stage(

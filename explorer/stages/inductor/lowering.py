@@ -66,7 +66,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
     recorded = [(artifact.id, typed(Lowering, artifact.data)) for artifact in artifacts]
     nodes = sum(len(data.lowered) for _, data in recorded)
     called = {(id, one.node) for id, data in recorded for one in data.operations if one.reason is not None}
-    return f"{nodes} nodes" + (f", {len(called)} fallback{'s' * (len(called) != 1)}" if called else "")
+    return f"{nodes} node{'s' * (nodes != 1)}" + (f", {len(called)} fallback{'s' * (len(called) != 1)}" if called else "")
 
 
 STAGE = Stage(

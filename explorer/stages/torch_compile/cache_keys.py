@@ -82,7 +82,8 @@ def _changed_lines(old: str, new: str) -> Iterator[str]:
     marked = [f"{'−' if line[0] == '-' else '+'} {_short(line[2:])}" for line in lines if line[0] in "+-"]
     yield from marked[:_LINES]
     if len(marked) > _LINES:
-        yield f"and {len(marked) - _LINES} lines more"
+        rest = len(marked) - _LINES
+        yield f"and {rest} more line{'s' * (rest != 1)}"
 
 
 def _code(graph: str) -> list[str]:

@@ -92,7 +92,7 @@ def summary_of(data: RunTimes) -> str:
     """How often compiled frames were called, and what that took."""
     outer = [call.seconds for call in data.calls if call.outer]
     waited = sum(one.seconds or 0.0 for one in data.exchanges)
-    said = f"{len(outer)} calls of compiled frames took {sum(outer) * 1e3:.4g} ms"
+    said = f"{len(outer)} call{'s' * (len(outer) != 1)} of compiled frames took {sum(outer) * 1e3:.4g} ms"
     return said + (f", {waited * 1e3:.4g} ms in collectives" if data.exchanges else "")
 
 

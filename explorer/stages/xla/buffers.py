@@ -52,7 +52,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many allocations there are, and their bytes."""
     found = [match for artifact in artifacts for line in artifact.lines if (match := _ALLOCATION.match(line))]
-    return f"{len(found)} allocations, {sum(int(each['bytes']) for each in found):,} bytes"
+    return f"{len(found)} allocation{'s' * (len(found) != 1)}, {sum(int(each['bytes']) for each in found):,} bytes"
 
 
 STAGE = Stage(

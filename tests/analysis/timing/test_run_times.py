@@ -117,6 +117,6 @@ def test_a_profile_with_collectives_alone_is_joined(trace: Trace, tmp_path: Path
     (tmp_path / "profile.json").write_text(json.dumps({"traceEvents": events}))
     with_times = trace.with_profile(tmp_path / "profile.json").with_profile(tmp_path / "profile.json")
     (artifact,) = with_times.find("run_times")
-    assert not untold(artifact.text, "1 calls", "1750 ms", "750 ms", "collectives")
+    assert not untold(artifact.text, "1 call", "1750 ms", "750 ms", "collectives")
     with_times.save(tmp_path / "trace.json.gz")
     assert explorer.load(tmp_path / "trace.json.gz") == with_times

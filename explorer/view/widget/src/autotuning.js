@@ -203,7 +203,8 @@ export class Autotuning {
     if (second && !shared)
       this.note.textContent = `${first.choice} and ${second.choice} have no text in common to compare.`;
     else if (second && !both && !this.awaited)
-      this.note.textContent = `At least one choice lacks its ${formName(this.form)} text here; its card says how to get it.`;
+      this.note.textContent =
+        `At least one choice lacks its ${formName(this.form)} text here; ` + "its card says how to get it.";
     if (!both) return;
     const { language } = this.store.artifact(a);
     this.diff.show(this.store.lines(a), this.store.lines(b), {

@@ -135,7 +135,7 @@ class Hidden extends WidgetType {
   }
 
   toDOM() {
-    return element("div", { class: "hidden-lines" }, `⋯ ${this.count} lines of locations`);
+    return element("div", { class: "hidden-lines" }, `⋯ ${plural(this.count, "line")} of locations`);
   }
 }
 

@@ -1,7 +1,7 @@
 // What is said of a line under the pointer: its node, its user line, how its links are known, and what an
 // instruction does.
 
-import { element, listed } from "./dom.js";
+import { element, listed, plural } from "./dom.js";
 import { layoutFacts } from "./layouts.js";
 import { routeWords } from "./links.js";
 import { wordHelp } from "./wordhelp.js";
@@ -207,5 +207,5 @@ function* linkedTexts(store, index, line, lit) {
     .slice(0, MOST)
     .map(([artifact, lines]) => `${store.stage(artifact).title} (${lines.size})`);
   const left = linked.length - MOST;
-  yield ["linked", some.join(", ") + (left > 0 ? ` and ${left} more texts` : "")];
+  yield ["linked", some.join(", ") + (left > 0 ? ` and ${plural(left, "more text")}` : "")];
 }
