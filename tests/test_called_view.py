@@ -71,7 +71,7 @@ def test_a_second_compile_names_its_phases(told: Any) -> None:
     view.close()
     assert {one.get("what") for one in said} == {"what_if()", None}
     phases = "\n".join(one.get("phase", "") for one in said)
-    assert "compiling program: " in phases and "1 kernels, interpreting program: " in phases
+    assert "compiling program: " in phases and "1 kernel, interpreting program: " in phases
 
 
 @pytest.mark.compile

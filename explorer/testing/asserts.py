@@ -36,7 +36,18 @@ def assert_kernels(trace: TraceData, at_most: int) -> None:
             *([f"{len(lines) - 2 * rules.MAX_SHOWN} more"] if len(lines) > 2 * rules.MAX_SHOWN else []),
         )
         why = _why_apart(trace)
-        check([Finding("kernels", expected, f"{len(kernels)} kernels", shown, why, "t.kernels.table(), t.fusion.table()")])
+        check(
+            [
+                Finding(
+                    "kernels",
+                    expected,
+                    f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}",
+                    shown,
+                    why,
+                    "t.kernels.table(), t.fusion.table()",
+                )
+            ]
+        )
 
 
 def _lines(trace: TraceData, kernel: object) -> tuple[str, ...]:
@@ -55,7 +66,7 @@ def assert_graphs(trace: TraceData, at_most: int) -> None:
     """Assert that the program was compiled into at most so many of Dynamo's graphs, recompiles counted."""
     __tracebackhide__ = True
     graphs = _trace(trace).find("dynamo")
-    expected = f"at most {_number(at_most)} graphs"
+    expected = f"at most {_number(at_most)} graph{'s' * (at_most != 1)}"
     if nothing := rules.why_no_record(trace):
         check([not_judged("graphs", expected, nothing)])
     if len(graphs) > at_most:
@@ -63,7 +74,18 @@ def assert_graphs(trace: TraceData, at_most: int) -> None:
         lines = tuple(dict.fromkeys(line for cause in causes for line in cause.lines))[: rules.MAX_SHOWN]
         why = rules.listed(f"{cause.actual}" for cause in causes)
         frames = rules.listed(a.frame for a in graphs)
-        check([Finding("graphs", expected, f"{len(graphs)} graphs: {frames}", lines, why, "t.functions, t.graph_breaks")])
+        check(
+            [
+                Finding(
+                    "graphs",
+                    expected,
+                    f"{len(graphs)} graph{'s' * (len(graphs) != 1)}: {frames}",
+                    lines,
+                    why,
+                    "t.functions, t.graph_breaks",
+                )
+            ]
+        )
 
 
 def assert_fused(trace: TraceData, *parts: Part, graph: str | None = None) -> None:

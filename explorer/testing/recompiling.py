@@ -40,7 +40,8 @@ def assert_no_recompile(
     _check_calls(calls)
     settings = {"dynamic": dynamic, "mode": mode, "options": dict(options) if options else None}
     trace, frames = _called(fn, calls, target, backend, settings)
-    expected = f"{len(calls)} calls with {f'at most {at_most} recompiles' if at_most else 'no recompile'}"
+    recompiling = f"at most {at_most} recompile{'s' * (at_most != 1)}" if at_most else "no recompile"
+    expected = f"{len(calls)} call{'s' * (len(calls) != 1)} with {recompiling}"
     if nothing := why_nothing(trace):
         check([not_judged("recompile", expected, nothing)])
     found, stopped = list(recompiles(trace)), _at_the_limit(trace, expected)

@@ -70,7 +70,10 @@ def test_markdown_says_what_is_alike_and_quotes_any_code() -> None:
 def test_what_cannot_be_compared_is_not_judged(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace without lowerings, and one for another target, are said which they are; the figures are printed all the same."""
     cpu = Trace.of_events(*load_events((DATA / "tuned_bmm-torch2.13-cpu.events.json.gz").read_bytes()))
-    cases = (Trace({"name": "f", "target": "h100"}), "after: nothing was compiled"), (cpu, "before is for h100, after is for cpu")
+    cases = (
+        (Trace({"name": "f", "target": "h100"}), "after: torch.compile compiled nothing"),
+        (cpu, "before is for h100, after is for cpu"),
+    )
     trace.save(tmp_path / "t.json.gz")
     for other, said in cases:
         other.save(tmp_path / "other.json.gz")

@@ -456,7 +456,7 @@ def choose(configs: Sequence[Any], wanted: int | Mapping[str, Plain] | None) -> 
         return configs[0]
     if isinstance(wanted, int):
         if not -len(configs) <= wanted < len(configs):
-            raise InputError(f"there are {len(configs)} configs, numbered from 0; there is no config {wanted}")
+            raise InputError(f"there is no config {wanted}: configs are numbered from 0 to {len(configs) - 1}")
         return configs[wanted]
     if not isinstance(wanted, Mapping):
         raise InputError(f"a config is a number of those in candidates, or a mapping such as {{'num_warps': 8}}, not {wanted!r}")

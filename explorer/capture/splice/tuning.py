@@ -85,7 +85,8 @@ class Tuning:
         times = f", {ratio:.2f} times the time of its own" if ratio is not None else ""
         fixed = f"; not varied, as the text states it: {_written_out(self.in_text)}" if self.in_text else ""
         others = "; t.choices lists the templates with other sizes" if "BLOCK_M" in self.in_text else ""
-        return f"<Tuning of {self.kernel}: {count} of {len(self.rows)} configs, {how}; best {said}{times}{fixed}{others}>"
+        configs = f"{count} of {len(self.rows)} config{'s' * (len(self.rows) != 1)}"
+        return f"<Tuning of {self.kernel}: {configs}, {how}; best {said}{times}{fixed}{others}>"
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self)[1:-1])}</p>{drawn(self.rows)}{self.table._repr_html_()}"

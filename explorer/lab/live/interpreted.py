@@ -26,7 +26,7 @@ def interpreting_calls(call: Call, codes: Sequence[Code], limit: float | None) -
     seconds = LIMIT if limit is None else limit
     check_limit(cost, seconds)
     more_calls = int(seconds / max(cost.seconds(speed()), 1e-3)) - 1
-    with progress(call_name(call), f"{cost.launches} kernels, interpreting") as show:
+    with progress(call_name(call), f"{cost.launches} kernel{'s' * (cost.launches != 1)}, interpreting") as show:
 
         def within() -> AbstractContextManager[Any]:
             return interpreted(show)
@@ -39,8 +39,8 @@ def check_limit(cost: Estimate, limit: float) -> None:
     seconds = cost.seconds(speed())
     if seconds > limit:
         raise InputError(
-            f"interpreting {cost.launches} launches of {cost.programs} programs on the CPU takes about "
-            f"{seconds:.0f} s here, more than the limit of {limit:.0f} s: give smaller inputs, or a larger limit, "
+            f"interpreting the kernels on the CPU takes about {seconds:.0f} s here, more than the limit of {limit:.0f} s "
+            f"(launches: {cost.launches}, programs: {cost.programs}): give smaller inputs, or a larger limit, "
             f"such as limit={2 * seconds:.0f}"
         )
 

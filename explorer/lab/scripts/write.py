@@ -68,6 +68,7 @@ def kernel_to_script(
     wrapper = kernel_script.wrapper_of(trace, kernel, live.wrappers)
     launches = live.launches([(wrapper.file, kernel.kernel)], launch + 1, limit)
     if launches and len(launches) <= launch:
-        raise InputError(f"{kernel.kernel} is launched {len(launches)} times; launch is a number from 0 to {len(launches) - 1}")
+        known = f"{len(launches)} launch{'es' * (len(launches) != 1)}"
+        raise InputError(f"{kernel.kernel} has {known}, numbered from 0: there is no launch {launch}")
     made = kernel_script.reproducer(trace, kernel, wrapper, launches, gpu=gpu, options=getattr(wrapper, "options", {}))
     return kernel_script.write(made, file, inputs)

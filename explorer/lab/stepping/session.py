@@ -110,7 +110,7 @@ class Stepping:
         self.remove()
 
     def __repr__(self) -> str:
-        return f"<Stepping through {self.stage}: {len(self.paths)} files in {self.folder}>"
+        return f"<Stepping through {self.stage}: {len(self.paths)} file{'s' * (len(self.paths) != 1)} in {self.folder}>"
 
     @property
     def files(self) -> Rows:

@@ -191,5 +191,5 @@ def find_choice(trace: Trace, which: int | str) -> Choice:
     if not isinstance(which, int):
         raise InputError(f"a choice is taken by its row's number or its name, not by {which!r}")
     if not -len(rows) <= which < len(rows):
-        raise InputError(f"there are {len(rows)} choices, numbered from 0; there is no choice {which}")
+        raise InputError(f"there is no choice {which}: choices are numbered from 0 to {len(rows) - 1}")
     return Choice(trace, rows[which])

@@ -266,7 +266,7 @@ def test_a_template_in_cpp_shows_its_source() -> None:
 def test_a_wrong_choice_says_what_there_is(zoo: Callable[[str], Trace]) -> None:
     """A number or a name that no choice has is an InputError that says what would be right."""
     trace = zoo("product tuned h100")
-    with pytest.raises(explorer.InputError, match=says("999", "0", str(len(trace.choices)))):
+    with pytest.raises(explorer.InputError, match=says("999", "0", str(len(trace.choices) - 1))):
         trace.choice(999)
     with pytest.raises(explorer.InputError, match=says("'triton_mm'", "'mm'")):
         trace.choice("triton_mm")
