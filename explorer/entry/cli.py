@@ -265,7 +265,7 @@ def _add_fail_on(command: argparse.ArgumentParser, rules: Sequence[str]) -> None
     def chosen(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",")]
         if wrong := [name for name in names if name not in rules]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is no rule: {', '.join(rules)}")
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a rule; the rules are {', '.join(rules)}")
         return names
 
     what = f"exit with {BROKEN} if there is one of these, or if it cannot be judged: {','.join(rules)}"

@@ -104,7 +104,7 @@ def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
         raise InputError(f"{len(traces)} traces need as many different names, not {given!r}")
     if unfit := [name for name in given if not _can_name(name)]:
         raise InputError(
-            f"{unfit[0]!r} cannot name a trace: a name is a text that is no column of the tables, {', '.join(COLUMNS)}"
+            f"{unfit[0]!r} cannot name a trace: a name is a text other than the columns of the tables, {', '.join(COLUMNS)}"
         )
     return Comparison(traces, given or _names(traces))
 

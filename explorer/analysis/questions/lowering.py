@@ -83,7 +83,7 @@ def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str |
     graphs = [g for g in _graphs(trace) if graph in (None, g.artifact.graph) and frame in (None, g.artifact.frame)]
     if not graphs:
         raise InputError(
-            "this trace does not say how its nodes were lowered: Inductor lowered no such graph while it was recorded"
+            "this trace does not say how its nodes were lowered: Inductor lowered no matching graph during the recording"
         )
     found = [(g, row) for g in graphs for row in g.matching(name)]
     if not found:

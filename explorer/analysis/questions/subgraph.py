@@ -432,7 +432,7 @@ class _Region:
                 needed = self._graph.needed_outside(buffer, self._names)
                 if place is None:
                     if needed:
-                        self._unmatched.append(f"{buffer}, which is written, is no argument of the launch")
+                        self._unmatched.append(f"{buffer} is written, but is not an argument of the launch")
                 elif value is None:
                     if needed:
                         self._unnamed.append(buffer)

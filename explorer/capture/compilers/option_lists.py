@@ -12,5 +12,5 @@ def texts_of(options: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """The texts of an option, none where it is not given; InputError for one text alone, whose characters would be taken."""
     value = options.get(name, ())
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise InputError(f"option {name!r} is a list, and {value!r} is none: write [{value!r}]")
+        raise InputError(f"option {name!r} takes a list, not {value!r}: write [{value!r}]")
     return tuple(map(str, value))

@@ -73,7 +73,7 @@ def _torch() -> Check:
         return Check("torch", use, why=f"torch {version_of('torch')} cannot be imported: {error}", remedy=remedy)
     release = ".".join(version_of("torch").split(".")[:2])
     if release not in PUBLISHED:
-        why = f"torch {version_of('torch')} is none of the releases {OLDEST} to {NEWEST}, with which explorer works"
+        why = f"torch {version_of('torch')} is not one of the releases {OLDEST} to {NEWEST} that explorer works with"
         return Check("torch", use, why=why, remedy=remedy.partition(",")[0])
     return Check("torch", use, version_of("torch"))
 

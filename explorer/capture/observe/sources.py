@@ -62,7 +62,7 @@ def unseen(code: CodeType, why: str) -> tuple[str, int, str]:
     file = Path(code.co_filename).name
     reason = {
         CHANGED: f"{file} has changed since this was compiled",
-        NONE_KEPT: f"{file} is no file, and Python kept no source of it",
+        NONE_KEPT: f"{file} is not a file, and Python kept no source of it",
     }[why]
     first = code.co_firstlineno if not is_resume(code) else min(line_numbers(code), default=code.co_firstlineno)
     last = max(line_numbers(code), default=first)

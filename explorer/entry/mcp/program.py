@@ -40,9 +40,9 @@ def _imported(path: Path) -> ModuleType:
     try:
         code = compile(regular_files.read_text(path, MAX_BYTES), str(path), "exec")
     except SyntaxError as error:  # the line is not quoted: the file may be any
-        raise InputError(f"{path.name} is no program in Python: {error.msg} at line {error.lineno}") from None
+        raise InputError(f"{path.name} is not a Python program: {error.msg} at line {error.lineno}") from None
     except ValueError:
-        raise InputError(f"{path.name} is no program in Python: it is no text in UTF-8") from None
+        raise InputError(f"{path.name} is not a Python program: it is not text in UTF-8") from None
     module = ModuleType("program")
     module.__file__ = str(path)
     sys.modules["program"], sys.argv = module, [str(path)]
@@ -59,9 +59,9 @@ def _given(call: str, space: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict
     try:
         parsed = parsed_expression(call.strip()).body
     except SyntaxError as error:
-        raise InputError(f"{call!r} is no call in Python: {error.msg}; give one such as 'fn(x, y)'") from None
+        raise InputError(f"{call!r} is not a call in Python: {error.msg}; give one such as 'fn(x, y)'") from None
     if not isinstance(parsed, ast.Call):
-        raise InputError(f"{call!r} is no call; give one such as 'fn(x, y)', of names that the program defines")
+        raise InputError(f"{call!r} is not a call; give one such as 'fn(x, y)', of names that the program defines")
     asked = ast.Call(ast.Name("explorer_given", ast.Load()), [parsed.func, *parsed.args], parsed.keywords)
     code = compile(ast.fix_missing_locations(ast.Expression(asked)), "<call>", "eval")
     try:

@@ -162,7 +162,7 @@ def table(trace: Trace, name: str, offset: int = 0) -> Answer:
     else:
         raise unknown_name("table", name, [*TABLES, "fusion", *dict.fromkeys(a.stage for a in trace.artifacts)])
     if not isinstance(rows, Rows):
-        raise InputError(f"{name} is no table: ask text(trace, {name!r})")
+        raise InputError(f"{name} is not a table: ask text(trace, {name!r})")
     return Answer(f"{name}: {len(rows)} rows of {', '.join(rows.columns)}", rows, offset=offset)
 
 

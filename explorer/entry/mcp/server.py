@@ -260,7 +260,7 @@ def serve(paths: Sequence[str], *, root: Path, runs_code: bool = True) -> None:
     The client may have these read, and what is below the folder `root`.
     """
     if not regular_files.is_folder(root):
-        raise InputError(f"--root {root} is no folder")
+        raise InputError(f"--root {root} is not a folder")
     signal.signal(signal.SIGTERM, _end)
     with Desk([root, *map(Path, paths)]) as desk:
         for path in paths:

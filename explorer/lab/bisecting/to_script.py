@@ -74,7 +74,7 @@ def written(result: Bisection, path: str | PathLike[str], *, minimise: bool, lim
     if trace is None or live is None:
         raise LiveError("a script of a fault needs the process that traced the function: call t.bisect() of a trace made here")
     if not result.off:
-        raise InputError("nothing is off, so that there is no fault to write; t.to_script() writes the whole program")
+        raise InputError("no value is off, so there is no fault to write; t.to_script() writes the whole program")
     made = _of_launch(result, result.first, trace, live, file, minimise) if result.first else _above(result, trace, live, file)
     return _run(made, limit) if live.absent is None else made
 
@@ -204,7 +204,7 @@ def _above(result: Bisection, trace: TraceData, live: Live, file: Path) -> Fault
     options = getattr(wrappers[0], "options", {}) if wrappers else {}
     made = model_script.write(trace, graphs, file, "real", options, gpu, about)
     count = f"{len(graphs)} of {len(calls)} graphs are left, whole"
-    return FaultScript(made.script, made.inputs, f"{count}: no kernel is off by itself, so that there is no single launch", None)
+    return FaultScript(made.script, made.inputs, f"{count}: no kernel is off by itself, so there is no single launch", None)
 
 
 def _beside_dynamo(trace: TraceData, call: GraphCall) -> GraphCall | None:

@@ -63,7 +63,7 @@ def kernel_to_script(
             f"no script is made of {kernel.kernel}",
             "a script is made of Inductor's output code, and trace_kernel had this kernel of you",
             "its source and its launch are in your own file, which runs without explorer; a trace of a function that launches it "
-            "has output code, of which t.to_script() makes a script",
+            "has output code, and t.to_script() makes a script of it",
         )
     wrapper = kernel_script.wrapper_of(trace, kernel, live.wrappers)
     launches = live.launches([(wrapper.file, kernel.kernel)], launch + 1, limit)

@@ -83,7 +83,7 @@ class Layout:
     def holders(self, *element: int) -> Rows:
         """The rows of one element, by its coordinates; InputError for coordinates outside the value."""
         if len(element) != len(self.shape) or not all(0 <= e < s for e, s in zip(element, self.shape, strict=True)):
-            raise InputError(f"{element} is no element of a value of {'x'.join(map(str, self.shape))}")
+            raise InputError(f"{element} is not an element of a value of shape {'x'.join(map(str, self.shape))}")
         return self.table().where(element=element)
 
     def banks(self) -> Rows:

@@ -78,7 +78,9 @@ class _Kernels:
         """What could not be read, and which kinds of lines nothing is made of."""
         if self._damaged:
             lines = ", ".join(map(str, self._damaged[:5])) + ", …" * (len(self._damaged) > 5)
-            yield Failure("log", "damaged", f"{len(self._damaged)} × a line that is no event in JSON: line {lines} of the log")
+            yield Failure(
+                "log", "damaged", f"{len(self._damaged)} × a line that is not an event in JSON: line {lines} of the log"
+            )
         yield from (Failure("log", "read", message) for message in self._unreadable)
         if self._not_shown:
             kinds = ", ".join(f"{kind} ({count})" for kind, count in self._not_shown.items())

@@ -114,7 +114,7 @@ def _config_of_file(path: Path) -> Any:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the config {path}: {error}") from error
     if not isinstance(stated, dict) or "model_type" not in stated:
-        raise InputError(f"{path} is no config of transformers: it has no model_type")
+        raise InputError(f"{path} is not a config of transformers: it has no model_type")
     _check_sizes(None, stated)
     config = _make_config(AutoConfig.for_model, stated)
     _check_sizes(config, stated)

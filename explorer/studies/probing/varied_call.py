@@ -255,7 +255,7 @@ def _with_value(call: Call, change: Change, around: list[Callable[[], AbstractCo
     split = _ROOT.match(change.where)
     if split is None:
         raise InputError(
-            f"{change.where!r} is no name of an argument, an attribute or a global, such as 'n', 'self.eps' or 'scale'"
+            f"{change.where!r} is not the name of an argument, an attribute or a global, such as 'n', 'self.eps' or 'scale'"
         )
     if not split["rest"]:
         around.append(_global(call, change))

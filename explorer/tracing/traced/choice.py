@@ -157,7 +157,9 @@ class Choice:
     def _needs_triton(self) -> None:
         """Raise InputError for a choice that has no ladder."""
         if (language := str(self._source()["language"])) != "triton":
-            raise InputError(f"{self.name} {NO_LADDER.get(language, 'is no Triton template')}; only those go down the ladder")
+            raise InputError(
+                f"{self.name} {NO_LADDER.get(language, 'is not a Triton template')}; only Triton templates go down the ladder"
+            )
 
     def _ladder(self) -> Ladder:
         """The choice compiled down the ladder."""

@@ -21,7 +21,7 @@ def data_at(path: str | PathLike[str], *, limit: float, target: object = None) -
     if log is not None:
         return _data_of_log(log, limit, target)
     if target is not None:
-        raise InputError(f"{path} is no log: target= compiles the kernels of a log again, and a trace file has what it has")
+        raise InputError(f"{path} is not a log: target= compiles the kernels of a log again, and cannot change a saved trace")
     return trace_file.load(path, limit=limit)
 
 

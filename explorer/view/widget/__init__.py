@@ -212,7 +212,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         place = link.partition("#")[2]
         facts = dict(parse_qsl(place))
         if not facts.keys() & {"view", "at", *PANES}:
-            raise InputError(f'{link!r} is no link to what a view shows; w.link() makes one, and the view\'s button "link"')
+            raise InputError(f'{link!r} is not a link to a place in a view; w.link() makes one, and the view\'s button "link"')
         self._check_view(facts.get("view", "code"))
         for pane in PANES:
             if pane in facts and facts[pane] != PROGRAM:

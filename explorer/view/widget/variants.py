@@ -38,7 +38,9 @@ def edited_text(trace: Trace, artifact: str) -> tuple[Kernel | Artifact, str]:
         for text in texts_of_kernel(trace, kernel.artifact):
             if text.id == artifact:
                 return kernel, "source" if text.stage == "kernel" else text.stage
-    raise InputError(f"{artifact!r} is no text of a kernel; edit a kernel's source, a form of a Triton kernel, or output code")
+    raise InputError(
+        f"{artifact!r} is not the text of a kernel; edit a kernel's source, a form of a Triton kernel, or output code"
+    )
 
 
 def _info(trace: Trace, edited: Editable, variant: Variant) -> wire.VariantInfo:

@@ -75,7 +75,7 @@ class Number(Field):
             try:
                 given = float(given.replace(",", "").replace("_", "").replace(" ", ""))
             except ValueError:
-                raise InputError(f"it takes {self.takes}, and “{given[:40]}” is none") from None
+                raise InputError(f"it takes {self.takes}, not “{given[:40]}”") from None
         if hasattr(given, "item") and not isinstance(given, Real) and getattr(given, "numel", lambda: 0)() == 1:
             given = given.item()
         if isinstance(given, bool) or not isinstance(given, Real):
@@ -125,7 +125,7 @@ class Choice(Field):
         letters = dict(zip("abcdefghij", self.options, strict=False))
         named = [option for option in self.options if _plain(option) == word]
         if not named and letter not in letters:
-            raise InputError(f"it takes {self.takes}, and “{str(given)[:40]}” is none of them")
+            raise InputError(f"it takes {self.takes}, not “{str(given)[:40]}”")
         return named[0] if named else letters[letter]
 
 
@@ -218,7 +218,7 @@ class Lines(Field):
     def _range(self, text: str) -> Sequence[int]:
         match = _RANGE.match(text)
         if match is None:
-            raise InputError(f"it takes {self.takes}, and “{text[:40]}” is none")
+            raise InputError(f"it takes {self.takes}, not “{text[:40]}”")
         first, last = int(match[1][:9]), int((match[2] or match[1])[:9])
         return range(first, min(last, first + MOST_LINES) + 1)
 

@@ -85,7 +85,7 @@ def _place_of_size(node: Any, tensors: Sequence[Any]) -> tuple[Any, int]:
             if expression is not None and getattr(getattr(size, "node", None), "expr", None) == expression:
                 return tensor, dimension
     raise InputError(
-        f"TVM's graphs take tensors, and the input {node.name} is a number that is no size of one: {node.meta['val']}"
+        f"TVM's graphs take tensors, and the input {node.name} is a number that is not a tensor's size: {node.meta['val']}"
     )
 
 
