@@ -51,8 +51,8 @@ def compare(path: Path, trace: TraceData) -> None:
         raise ContractError([not_judged("expectations", expected, f"there is no file {path}", look)])
     version, stored = torch_version(trace), _read(path)
     if version not in stored:
-        why = f"{path} has those of torch {', '.join(stored) or '?'}, and this is torch {version}, which may compile otherwise"
-        look = f"{UPDATE} adds those of torch {version}, and leaves the others"
+        why = f"{path} has expectations for torch {', '.join(stored) or '?'}, and torch {version} may compile differently"
+        look = f"{UPDATE} adds expectations for torch {version} and keeps the others"
         raise ContractError([not_judged("expectations", expected, why, look)])
     findings = tuple(changes(Facts.from_json(stored[version], str(path)), trace))
     if findings:

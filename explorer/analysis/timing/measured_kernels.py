@@ -15,7 +15,7 @@ COLUMNS = ("frame", "graph", "kernel", "kind", "launches", "seconds", "low", "hi
 def profile_of_rows(trace: TraceData, rows: Rows) -> Profile:
     """Make a profile of one run from the medians of `time_kernels`; InputError for other rows."""
     if not rows or not set(COLUMNS) <= set(rows.columns):
-        raise InputError(f"these rows are not those of t.time_kernels(), which have {', '.join(COLUMNS)}")
+        raise InputError(f"these rows did not come from t.time_kernels(), whose columns are {', '.join(COLUMNS)}")
     nodes = {(graph.frame, graph.graph, name): found for graph in launches_of(trace) for name, found in graph.nodes.items()}
     parts = [
         ProfiledPart(

@@ -43,9 +43,9 @@ def timeline_of(source: object) -> Timeline:
     try:
         recorded = events()
     except (AssertionError, AttributeError, RuntimeError) as error:
-        raise InputError(f"this profile has no events, because it has not run or is not over: {_WHAT}") from error
+        raise InputError(f"this profile has no events: it has not run, or is still running; {_WHAT}") from error
     if recorded is None:
-        raise InputError(f"this profile has no events, because it has not run or is not over: {_WHAT}")
+        raise InputError(f"this profile has no events: it has not run, or is still running; {_WHAT}")
     return _of_events(recorded)
 
 

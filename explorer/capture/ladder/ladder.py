@@ -459,7 +459,7 @@ def choose(configs: Sequence[Any], wanted: int | Mapping[str, Plain] | None) -> 
             raise InputError(f"there is no config {wanted}: configs are numbered from 0 to {len(configs) - 1}")
         return configs[wanted]
     if not isinstance(wanted, Mapping):
-        raise InputError(f"a config is a number of those in candidates, or a mapping such as {{'num_warps': 8}}, not {wanted!r}")
+        raise InputError(f"a config is an index into candidates, or a mapping such as {{'num_warps': 8}}, not {wanted!r}")
     same = [config for config in configs if described(config) == plain(wanted)]
     if same:
         return same[0]

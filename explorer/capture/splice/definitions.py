@@ -72,7 +72,7 @@ def definition_with(text: str, name: str, source: str | None = None) -> ast.expr
     """
     definition = definitions(text).get(name)
     if definition is None:
-        raise InputError(f"the output code does not define {name!r} in Python, so that nothing else can be put in its place")
+        raise InputError(f"the output code does not define {name!r} in Python, so explorer cannot replace it")
     expression = copy.deepcopy(definition.call)  # trees are shared
     if source is not None:
         expression.args[_number_of_source(expression)] = ast.Constant(f"\n{source.strip(chr(10))}\n")

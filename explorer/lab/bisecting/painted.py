@@ -21,7 +21,7 @@ def painted(trace: T, result: object) -> T:
     if not isinstance(result, Bisection):
         raise InputError(f"with_bisection takes what t.bisect() returns, not {type(result).__name__}")
     if result.trace is None or _code(result.trace) != _code(trace):
-        raise InputError("the bisection is of another trace, whose output code is another one: give that of t.bisect()")
+        raise InputError("the bisection is of another trace, with different output code: give the result of t.bisect()")
     bare = _without(trace)
     data = Bisected(
         summary=repr(result).split("\n", 1)[0],

@@ -74,7 +74,7 @@ def written(result: Bisection, path: str | PathLike[str], *, minimise: bool, lim
     if trace is None or live is None:
         raise LiveError("a script of a fault needs the process that traced the function: call t.bisect() of a trace made here")
     if not result.off:
-        raise InputError("no value is off, so there is no fault to write; t.to_script() writes the whole program")
+        raise InputError("nothing is off, so there is no fault to write; t.to_script() writes the whole program")
     made = _of_launch(result, result.first, trace, live, file, minimise) if result.first else _above(result, trace, live, file)
     return _run(made, limit) if live.absent is None else made
 
@@ -116,8 +116,8 @@ def _of_launch(result: Bisection, first: OffLaunch, trace: TraceData, live: Live
         small = shrunk(case, launch, eager_of(case, live), fewer=minimise)
     if small is None:
         raise NoVerbError(
-            f"launched alone {first.kernel} is not off: the fault comes and goes, or another kernel stands in its wrapper than "
-            "the one that was judged; call t.bisect() again"
+            f"launched alone {first.kernel} is not off: the fault comes and goes, or its wrapper now has a different kernel "
+            "than the one that was judged; call t.bisect() again"
         )
     gpu = getattr(trace, "gpu", None)
     language = next((each.language for each in definitions), "")
@@ -192,8 +192,8 @@ def _above(result: Bisection, trace: TraceData, live: Live, file: Path) -> Fault
     graphs = [graph for call in calls if (graph := _beside_dynamo(trace, call)) is not None]
     if not graphs:
         raise NoVerbError(
-            "no kernel is off, and no output code takes and returns what Dynamo's graph does, so that a script cannot compare "
-            "the two; t.to_script() writes the output code beside the graph that Inductor was given"
+            "no kernel is off, and no output code has the inputs and outputs of Dynamo's graph, so a script cannot compare the "
+            "two; t.to_script() writes the output code beside the graph that Inductor was given"
         )
     graphs = [replace(graph, number=number) for number, graph in enumerate(graphs, 1)]
     about = [

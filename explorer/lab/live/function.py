@@ -385,7 +385,7 @@ class LiveFunction(Live):
     def _compiled(self) -> Callable[..., Any]:
         """The compiled function; CompileError where there is none."""
         if self.compiled is None:
-            raise CompileError("the compile failed, there is nothing to run") from self.error
+            raise CompileError("the compile failed, so there is nothing to run") from self.error
         return self.compiled
 
     def _raise_error(self) -> None:

@@ -47,7 +47,7 @@ def tool(name: str) -> str:
     """Find a program of binutils; LiveError if it is not installed."""
     path = shutil.which(name)
     if path is None:
-        raise LiveError(f"{name} is not installed, so that inlined code is not linked to the kernel's lines: install binutils")
+        raise LiveError(f"{name} is not installed, so inlined code is not linked to the kernel's lines: install binutils")
     return path
 
 
@@ -55,7 +55,7 @@ def output(command: Sequence[str], given: str = "") -> str:
     """Run a program and return what it writes; LiveError with its own words if it fails."""
     process = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if process.returncode:
-        raise LiveError(f"{Path(command[0]).name} failed, so that inlined code is not linked: {process.stderr.strip()[-500:]}")
+        raise LiveError(f"{Path(command[0]).name} failed, so inlined code is not linked: {process.stderr.strip()[-500:]}")
     return process.stdout
 
 

@@ -93,7 +93,9 @@ class LiveKernel(Live):
         if expected is None and edited:
             return self.launching.check(limit)
         if expected is None:
-            raise InputError("a hand-written kernel is checked against what it should write: give expected=, a tensor")
+            raise InputError(
+                "explorer checks a hand-written kernel against the values that it should write: give expected=, a tensor"
+            )
         written, interpreted = (self._edited(limit), self.absent is not None) if edited else self.call.run(limit)
         return Rows({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
 

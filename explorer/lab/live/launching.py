@@ -163,7 +163,7 @@ def spliced(whole: str, original: str, edited: str) -> str:
         raise InputError("the source has no function: change k.source and give the whole text")
     if head != new_head:
         raise InputError(
-            "only the function itself is edited, from its `def` on: what stands above it stays; config= changes its constants, "
+            "you can edit only the function itself, from its `def` on, not the lines above it; config= changes its constants, "
             "and explorer.trace_kernel traces the kernel with other decorators"
         )
     if whole.count(before) != 1:

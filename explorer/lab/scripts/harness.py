@@ -364,7 +364,7 @@ def run_graph(
     print(f"{name}:")
     given, right, seconds = outcome(call, args), True, [math.nan, math.nan]
     if draws:
-        print("  it draws random numbers, so that no result is compared")
+        print("  it draws random numbers, so no result is compared")
     elif recorded is not None:
         right &= agree("the recorded result", given, recorded)
     calls = {"compiled": call}

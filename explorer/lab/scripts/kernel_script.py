@@ -108,7 +108,7 @@ def wrapper_of(trace: TraceData, kernel: Artifact, wrappers: Sequence[Wrapper]) 
         if wrapper.file in files and definition_of(wrapper.text, kernel.kernel) is not None:
             return wrapper
     raise NoVerbError(
-        f"{kernel.kernel} is launched by no wrapper in Python, so that its arguments cannot be recorded: "
+        f"{kernel.kernel} is launched by no wrapper in Python, so explorer cannot record its arguments: "
         "the program launches it itself, from its own file, or the wrapper is in C++: trace without cpp_wrapper"
     )
 
@@ -123,7 +123,7 @@ def write(reproducer: Reproducer, path: Path, inputs: str) -> Made:
     """Write the script, and its inputs where they are kept."""
     launch = reproducer.launch
     if not any(hasattr(value, "untyped_storage") for value in launch.before):
-        raise InputError(f"{reproducer.kernel.kernel} takes no tensor, so that there is nothing to check")
+        raise InputError(f"{reproducer.kernel.kernel} takes no tensor, so there is nothing to check")
     real = keeps(inputs, launch.before)
     beside = beside_script(path)
     text = script(reproducer, beside.name if real else None)

@@ -111,7 +111,7 @@ def graph_calls(
         made.append(GraphCall(len(made) + 1, code, wrapper.text, call, constants(wrapper), graph, device, absent))
     if not made:
         raise NoVerbError(
-            "no output code of Inductor was called when the program ran again, so that there is nothing to write: it compiled no "
+            "the program called no output code of Inductor when it ran again, so there is nothing to write: Inductor compiled no "
             "graph, another compiler did, or CUDA graphs replayed it; trace without mode='reduce-overhead'"
         )
     return made

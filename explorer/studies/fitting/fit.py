@@ -98,7 +98,7 @@ def _asked(
         faked, args, _ = as_fake(given, (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs), {})
         return _Asked(faked.train(train), args, models.call_module, models.call_module, type(given).__name__, 0)
     if inputs is not None:
-        raise InputError("inputs= is for a torch.nn.Module: of a config, batch= and sequence= say what it is called with")
+        raise InputError("inputs= is for a torch.nn.Module; for a config, give batch= and sequence=")
     config = models.config_of(given, fields)
     made = models.model_of(config, dtype, train)
     models.check_positions(made, sequence)

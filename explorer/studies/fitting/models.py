@@ -214,7 +214,7 @@ def parallelized(model: Any, world: int, plan: Mapping[str, str] | None) -> tupl
     try:
         parallelize_module(model, init_device_mesh("cuda", (world,)), styles)
     except NotImplementedError as error:
-        raise InputError(f"the plan asks torch for what it cannot split: {error}") from error
+        raise InputError(f"torch cannot split the model by this plan: {error}") from error
     if not is_split(model, recurse=True):
         raise InputError(NOTHING_SPLIT.format(model=type(model).__name__, world=world))
     matrices = ((n, m) for n, m in model.named_modules() if any(p.dim() > 1 for p in m.parameters(recurse=False)))

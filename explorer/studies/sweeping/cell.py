@@ -102,7 +102,7 @@ def made(source: str | Model) -> Iterator[tuple[Any, ...]]:
 def _given(make: Model, name: str) -> tuple[Any, ...]:
     given = make()
     if not isinstance(given, tuple) or not given or not callable(given[0]):
-        raise InputError(f"{name} gives no (function, *arguments), but {type(given).__name__}: return model, x")
+        raise InputError(f"{name} must return (function, *arguments), not {type(given).__name__}, as in: return model, x")
     return given
 
 
