@@ -37,8 +37,8 @@ FLUSHED, FLUSHES = 1 << 28, 2
 ON_CPU = "the clock around each call, with the caches as the run left them"
 #: The most times that the buffer is written before one launch, about 7 ms on an H100.
 MOST_WRITES = 64
-ON_GPU = "events of the device around each launch, L2 written over before it"
-WAITED = "; the device waited for the host before it, and that time is in it"
+ON_GPU = "device events around each launch; L2 was overwritten before it"
+WAITED = "; the time includes the wait of the device for the host"
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Launching:
         return self._standing[1] if self._standing is not None else None
 
     def reset(self) -> bool:
-        """Put the original back; False where it stands."""
+        """Put the original back; False if it is in place."""
         if self._standing is None:
             return False
         live, kernel, file = _place(self._standing[0])

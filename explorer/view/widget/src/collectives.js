@@ -71,7 +71,7 @@ function said(rows) {
 }
 
 /** @param {number} exposed */
-const waiting = (exposed) => `of which ${timeText(exposed, ESTIMATED)} is exposed: kernels wait that long`;
+const waiting = (exposed) => `${timeText(exposed, ESTIMATED)} of it exposed: kernels wait that long`;
 
 /**
  * A sum over all rows; null where one of them is not known.

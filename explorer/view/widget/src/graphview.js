@@ -371,8 +371,7 @@ export class GraphView {
     this.canvas.redraw();
     if (again.group && isRepeated(again.group))
       this.status.say(
-        plural(again.group.repeats.length, "equal layer") +
-          (again.kind === "region" ? ", of which one is shown" : ""),
+        plural(again.group.repeats.length, "equal layer") + (again.kind === "region" ? "; one is shown" : ""),
       );
   }
 
