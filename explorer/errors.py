@@ -40,7 +40,7 @@ class NoKernelError(ExplorerError, IndexError):
 
 
 class BusyError(ExplorerError, RuntimeError):
-    """A recording that changes torch, or a trace of torch.fx, is under way: neither can be mixed with what was asked for."""
+    """A recording that changes torch, or a trace of torch.fx, is under way, and cannot be combined with this call."""
 
 
 class LiveError(ExplorerError, RuntimeError):
@@ -48,7 +48,7 @@ class LiveError(ExplorerError, RuntimeError):
 
 
 class NoVerbError(LiveError, InputError):
-    """What was traced does not have this verb; the message says why, and what to do instead.
+    """This kind of trace does not support the verb; the message says why, and what to do instead.
 
     It is an InputError too, which is what most of these verbs raised before.
     """
@@ -106,7 +106,7 @@ def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and those that led to it: of each the cause, else what was being handled when it was raised; each once."""
+    """Yield the error, its cause or the error that was being handled when it was raised, and so on, each once."""
     seen: set[int] = set()
     # `raise a from b` makes a circle where `b` was raised while `a` was handled
     while error is not None and id(error) not in seen:

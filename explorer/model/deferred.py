@@ -93,7 +93,7 @@ def defer(
 
 
 def maker_of(value: object, name: str) -> Callable[[], Mapping[str, Any]] | None:
-    """What is to make a field of a value; None for one that is made."""
+    """Return the function that will make a field of a value; None for one that is made."""
     pending = vars(value).get(_PENDING, {}).get(name)
     return pending.make if isinstance(pending, _Pending) else None
 

@@ -27,8 +27,8 @@ class ProcessGroups(Record):
 class CompileError(Record):
     """A compile ended with an error; `soft` for one of those after which Dynamo may run the frame in Python.
 
-    `function`, `file` and `line` are the frame's, `graph` names a graph that has no frame of its own. `limit` names the
-    recompile limit that was reached, with its value. `number` is the error's place among those of the recording.
+    `function`, `file` and `line` are the frame's, `graph` names a graph that has no frame of its own. `limit` names the recompile
+    limit that was reached, with its value. `number` counts the errors of the recording.
     """
 
     error: str

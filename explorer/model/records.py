@@ -43,7 +43,7 @@ class FieldError(ValueError):
         self.why, self.where = why, where
 
     def within(self, outer: str) -> FieldError:
-        """The same error, where the field is part of another one."""
+        """Return the same error for a field inside another field."""
         joint = "" if not self.where or self.where.startswith("[") else "."
         return FieldError(self.why, f"{outer}{joint}{self.where}")
 
@@ -146,7 +146,7 @@ def _reading(set_fields: Callable[..., None]) -> Callable[..., None]:
 
 
 def _read_fields(kind: type[Record], readers: Mapping[str, _Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record, by attribute, of what is given for them; FieldError for one that does not fit or is missing."""
+    """Read the fields of a record, by attribute, from the given values; FieldError for one that does not fit or is missing."""
     values = _read_values(kind, readers, given)
     required = _required(kind)
     if not values.keys() >= required.keys():
@@ -193,7 +193,7 @@ def _empty(hint: Any) -> Plain:
 
 @cache
 def _reader(annotation: Any) -> Read:
-    """The function that makes a field's value of what is given for it, by the field's type."""
+    """Return the function that converts a given value to a field's type."""
     if annotation in _LEAVES:
         return _LEAVES[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)

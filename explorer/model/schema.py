@@ -61,7 +61,7 @@ class Definitions:
         return {"$ref": f"#/$defs/{self._names[kind]}"}
 
     def fields(self, kind: Any, **others: Schema) -> Schema:
-        """The schema of an object with the fields of a record or dataclass; `others` replace those of some fields."""
+        """The schema of an object with the fields of a record or dataclass; `others` replace the schemas of some fields."""
         hints = get_type_hints(kind)
         keys = {f.name: f.name.removesuffix("_") if issubclass(kind, Record) else f.name for f in fields(kind)}
         needed = [keys[f.name] for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]

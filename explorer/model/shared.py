@@ -56,12 +56,12 @@ class FxNode(Record):
     """A node of an FX graph.
 
     `op`, `target`, `args` and `kwargs` are torch.fx's, as text; `inputs` names the nodes it uses. `shape`, `stride`, `dtype` and
-    `device` are those of the tensor it gives, `outputs` those of several, `value` the text of anything else. `stack` is the
-    place of its Python stack in the graph's `stacks`; `file`, `line`, `function` and `code` are the innermost place of it,
-    which the stage adds. `module` is the nn.Module as the program calls it, in an event as Dynamo reaches it. `original` is the
-    ATen operator it was decomposed from and `decomposition` where that is defined. `seq_nr` is autograd's number of the
-    forward operator, `from_` names the nodes of the graph before that it was traced for, and `input` says what an input is
-    to the program.
+    `device` describe the tensor that the node returns, `outputs` each of several tensors; `value` is the text of any other
+    result. `stack` is the place of its Python stack in the graph's `stacks`; `file`, `line`, `function` and `code` are the
+    innermost place of it, which the stage adds. `module` is the nn.Module as the program calls it, in an event as Dynamo reaches
+    it. `original` is the ATen operator it was decomposed from and `decomposition` where that is defined. `seq_nr` is autograd's
+    number of the forward operator, `from_` names the nodes of the graph before that it was traced for, and `input` says what an
+    input is to the program.
     """
 
     name: str
@@ -91,7 +91,7 @@ class FxNode(Record):
 
 @record
 class TensorLayout(Record):
-    """A tensor that an operator returns: sizes and strides in elements; without any field for what is no tensor."""
+    """A tensor that an operator returns: sizes and strides in elements. A result that is not a tensor has no field."""
 
     size: Names | None = None
     stride: Names | None = None
@@ -103,9 +103,9 @@ class TensorLayout(Record):
 class OperatorCall(Record):
     """An operator that is computed as a whole, by a library or a template; see `capture/observe/operators.py`.
 
-    `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are batch, rows, columns
-    and inner size of the product behind it. `strides` are those of its first two inputs, in elements. `view` tells that the
-    operator's schema has its result share the memory of an argument, so that it moves and computes nothing.
+    `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are batch, rows, columns and
+    inner size of the matrix product that it computes. `strides` are the strides of its first two inputs, in elements. `view`
+    tells that the operator's schema has its result share the memory of an argument, so that it moves and computes nothing.
     """
 
     operator: str
@@ -169,12 +169,12 @@ class Source(Code):
 class FxPass(Record):
     """A pass that changed an FX graph; `before` is the text of the graph before it, a node a line.
 
-    `section` is the round of passes: "pre_grad", "joint" or "post_grad". `made` and `erased` name nodes, `replaced` the
-    nodes whose uses each made one took, `parts` those that decompose another, `stacks` has the made ones' Python stacks.
-    `names` and `targets` are those of the node on each line of the text, without the output, which is last. `users` has the
-    nodes that use a made one, where it takes no other's uses and states no line itself, in the order of their first use.
-    `seconds` is what the pass took. `idle` has name and seconds of the passes since the last change, which changed
-    nothing, `idle_after` of those after the last one.
+    `section` is the round of passes: "pre_grad", "joint" or "post_grad". `made` and `erased` name nodes, `replaced` the nodes
+    whose uses each made one took, `parts` those that decompose another, `stacks` has the made ones' Python stacks. `names` and
+    `targets` describe the node on each line of the text, without the output, which is last. `users` has the nodes that use a made
+    one, where it takes no other's uses and states no line itself, in the order of their first use. `seconds` is what the pass
+    took. `idle` has name and seconds of the passes since the last change, which changed nothing, `idle_after` of those after the
+    last one.
     """
 
     name: str
@@ -236,9 +236,9 @@ class KernelLines(Record):
 class Kernel(Record):
     """A kernel, and the line of the wrapper on which it begins.
 
-    `comment` is what stands above it in the wrapper. Of a kernel that the program launches itself `file` and `first_line` are
-    where it is defined, `launched_from` the places that launch it. Of one that `trace_kernel` had, `read` and `written` are the
-    bytes of its launch, and `bytes_known` says how they are known, or why they are not.
+    `comment` is the comment above its definition in the wrapper. If the program launches the kernel itself, `file` and
+    `first_line` say where it is defined, and `launched_from` where it is launched. For a kernel of `trace_kernel`, `read` and
+    `written` are the bytes of its launch, and `bytes_known` says how they are known, or why they are not.
     """
 
     name: str
@@ -263,7 +263,7 @@ class KernelText(Kernel):
 
 @record
 class CallMemory(Record):
-    """What a library call allocates, measured: `line` of the output code, the most bytes at once, and those of its results."""
+    """The measured allocations of a library call: its `line` in the output code, the peak and the results in bytes."""
 
     line: int
     peak: int

@@ -29,12 +29,12 @@ class Emit(Protocol):
     def __call__(self, kind: str, facts: Callable[[], Facts | Unmade], *, time: float | None = None) -> None:
         """Record an event of `kind` now; `facts` is called at once, and an error in it becomes a Failure.
 
-        It may copy what it needs and give a function that makes the facts of the copies. That is called when the recording is
+        It may copy what it needs and return a function that makes the facts from the copies. That is called when the recording is
         first read, which may be never: it holds nothing that changes, and nothing that ran.
         """
 
     def later(self, kind: str, facts: Callable[[], Facts]) -> None:
-        """Record an event of `kind` when the recording ends, for what is not known before."""
+        """Record an event of `kind` when the recording ends, for facts that are not known earlier."""
 
     def during(self, graph: str) -> AbstractContextManager[None]:
         """Name the graph ("forward", "backward", "inference", "joint") that events inside belong to."""
@@ -58,7 +58,7 @@ class Emit(Protocol):
         """Run `action`, the explorer's own work inside a probe; an error in it becomes a Failure of `kind`."""
 
     def compile_failed(self, error: BaseException, failed: CompileError) -> None:
-        """Record an error of a compile, so that it can be told from the program's own should it reach the program.
+        """Record an error of a compile. If it reaches the program, explorer can then tell it from the program's own errors.
 
         The record gets the error's number here.
         """
@@ -114,7 +114,7 @@ class KernelPlace(NamedTuple):
 
 
 def no_kernels(artifact: Artifact) -> Iterable[KernelPlace]:
-    """The kernels of a stage that has none, or that only shows again those of another."""
+    """Return no kernels, for a stage that has none or only shows another stage's again."""
     return ()
 
 
@@ -153,15 +153,14 @@ class Stage:
     `name` is the compiler's own name for it and the kind of its events; `title` is for people; `language`
     names the syntax of its text; `about` is one sentence on what the stage does and why it exists.
 
-    `event` is the record that the data of its events is, `artifact` that of its artifacts; None for any read-only mapping.
+    `event` is the record of its events' data, `artifact` the record of its artifacts' data; None for any read-only mapping.
 
-    `gather(events, frames)` makes of its events one event per artifact; it is given those of the stage's own kind and of the
-    kinds that it `consumes`, by name with their records, as they were recorded. `render(event, id)` makes one Artifact of one
-    event.
-    `link(artifact, trace)` gives the links that the artifact's text itself states. `summary(artifacts)` says in a few words
-    what the stage did in one graph. `rows(artifact, trace)` gives the rows of `Trace.table`, and `columns` their keys where
-    they are not those of the rows that the artifact holds. `kinds(artifact)` says of each line which kind it is, "" for those
-    that compute, for `Trace.coverage`; without it no line is made of a user's line.
+    `gather(events, frames)` makes one event per artifact. It is given the recorded events of the stage's own kind and of the
+    kinds that it `consumes`, which maps each kind to its record. `render(event, id)` makes one Artifact of one event.
+    `link(artifact, trace)` gives the links that the artifact's text itself states. `summary(artifacts)` says in a few words what
+    the stage did in one graph. `rows(artifact, trace)` gives the rows of `Trace.table`; `columns` are their keys, where they
+    differ from the keys of the rows in the artifact. `kinds(artifact)` says of each line which kind it is, "" for those that
+    compute, for `Trace.coverage`; without it no line is made of a user's line.
 
     `kernels(artifact)` names what the compiler launches or calls one by one, each with its lines in the text, for
     `explorer.compare` of several compilers: one of a compiler's stages has them.
@@ -173,9 +172,9 @@ class Stage:
     why a sound compile may lack the stage, and what to do to get it. A view opens on the first text of the stage that has the
     highest `opens_at`, 0 for a stage on which it does not open of itself, and compares a text first with one of a stage that it
     is `made_from`, in the same language. A text of the stage is made when it is asked for, where the process that compiled is
-    there, of a kernel with a text `on_demand_of`, a stage or a language of the kernel's source. `passes` says of a stage
-    whose texts are a pass each which compiler's they are: see `Passes`. `watch(emit)` is the probe of a stage of your own: a
-    context manager that observes the compiler; explorer's stages have none, since its own probes are always on.
+    there, of a kernel with a text `on_demand_of`, a stage or a language of the kernel's source. `passes` says of a stage whose
+    texts are a pass each which compiler's they are: see `Passes`. `watch(emit)` is the probe of a stage of your own: a context
+    manager that observes the compiler. Explorer's stages need none, since explorer's probes are always on.
     """
 
     name: str

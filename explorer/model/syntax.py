@@ -18,9 +18,9 @@ IR_VALUE = re.compile(r"%[\w$.-]+")
 def parsed(source: str) -> ast.Module:
     """Return the tree that `ast.parse` makes of a module's source.
 
-    CPython 3.11 keeps one depth for the trees that all threads make, and raises SystemError where one is begun while another
-    is made; the source is then parsed again. SyntaxError and ValueError are `ast.parse`'s own. It raises MemoryError for a
-    source that nests too deeply, which is a SyntaxError here, so that a process without memory is told from it.
+    CPython 3.11 keeps one depth for the trees that all threads make, and raises SystemError where one is begun while another is
+    made; the source is then parsed again. SyntaxError and ValueError are `ast.parse`'s own. Python raises MemoryError for a
+    source that nests too deeply. Here that is a SyntaxError, which cannot be mistaken for a lack of memory.
     """
     tree = _parsed(source, "<unknown>", "exec")
     assert isinstance(tree, ast.Module)
@@ -28,7 +28,7 @@ def parsed(source: str) -> ast.Module:
 
 
 def parsed_expression(source: str, file: str = "<unknown>") -> ast.Expression:
-    """Return the tree of an expression, as `parsed` does that of a module."""
+    """Return the tree of an expression, as `parsed` returns a module's."""
     tree = _parsed(source, file, "eval")
     assert isinstance(tree, ast.Expression)
     return tree

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class TraceData:
     """Every stage of one or more compiles, linked.
 
-    `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
-    relate their lines; `failures` name everything that went wrong. `stages` are those that it was made with, which are no part
-    of the value: a loaded trace has none.
+    `meta` describes the traced program and the settings; `artifacts` are the stages' texts in the compiler's order; `links`
+    relate their lines; `failures` name everything that went wrong. `stages` are the stages that made it. They are not part of the
+    value: a loaded trace has none.
     """
 
     meta: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
@@ -42,7 +42,7 @@ class TraceData:
         return None
 
     def artifact(self, id: str | Artifact) -> Artifact:
-        """The artifact of that id; InputError, with the nearest ids, where there is none."""
+        """The artifact of that id; InputError, with the nearest ids, if there is no such artifact."""
         if isinstance(id, Artifact):
             if id in self.artifacts:
                 return id

@@ -175,7 +175,7 @@ class Artifact:
 
     @property
     def line_count(self) -> int:
-        """The number of `lines`; of a large file's it is known before the text is read."""
+        """The number of `lines`; for a large file it is known before the text is read."""
         counted: int | None = vars(self).get(LINE_COUNT)
         return len(self.lines) if counted is None else counted
 
@@ -303,8 +303,8 @@ class Veto:
 class Force:
     """A wish that two nodes of the scheduler become one kernel, named as for `Veto`.
 
-    What the scheduler refuses because it expects no gain is done all the same, and before any other fusion; what it
-    refuses because it would be wrong, or because its backend cannot write it, stays refused, and a Failure says why.
+    If the scheduler refuses the fusion only because it expects no gain, it is done anyway, before any other fusion. If the fusion
+    would be wrong, or the backend cannot write it, it stays refused, and a Failure says why.
     """
 
     first: str

@@ -23,7 +23,7 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return this process's environment, in which `command` finds the modules that this process finds.
+    """Return an environment in which `command` finds the same modules as this process.
 
     A notebook adds folders to `sys.path`, and explorer may be imported from a checkout: neither is known to a new process.
     """

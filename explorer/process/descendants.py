@@ -91,7 +91,7 @@ def _group_of(number: int) -> Path | None:
 
 
 def _own_group() -> Path:
-    """The folder of this process's cgroup; OSError or LookupError where there is none of version 2."""
+    """The folder of this process's cgroup; OSError or LookupError if there is no cgroup of version 2."""
     mounts = (_PROC / "self" / "mounts").read_text(encoding="utf-8")
     groups = (_PROC / "self" / "cgroup").read_text(encoding="utf-8")
     folders = [line.split()[1] for line in text_lines(mounts) if line.split()[2] == "cgroup2"]

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class _OfThread:
-    """What stands in a filter for a pattern of messages: each message of one thread matches, and no other."""
+    """Stand in for the pattern of a warnings filter: it matches every message of one thread, and no other."""
 
     def __init__(self) -> None:
         self.thread: int | None = get_ident()

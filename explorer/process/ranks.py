@@ -47,7 +47,7 @@ def rank_and_world(environment: Mapping[str, str]) -> tuple[int, int] | None:
 
 
 def asks_for_rank(asked: str, environment: Mapping[str, str]) -> bool:
-    """Whether `asked`, "all" or numbers such as "0,3", has this process's rank; InputError for what is neither.
+    """Whether `asked`, "all" or numbers such as "0,3", has this process's rank; InputError for any other value.
 
     A single process is rank 0 of one.
     """
@@ -63,7 +63,7 @@ def asks_for_rank(asked: str, environment: Mapping[str, str]) -> bool:
 
 
 def path_in_folder(path: str | PathLike[str], number: int | None) -> Path:
-    """The path of a trace: in a folder, or behind a last "/", a name of its own there for each rank."""
+    """Return the path of a trace; for a folder, or a path that ends in "/", each rank's own name in it."""
     if os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir():
         return path_of_rank(Path(path) / IN_FOLDER, number)
     return Path(path)

@@ -101,7 +101,7 @@ def read_text(path: str | PathLike[str], limit: float, errors: str = "strict") -
 
 
 def rest_of(file: BinaryIO, limit: float) -> bytes | None:
-    """Read what is left of an opened file; None where that is more than `limit` bytes."""
+    """Read the rest of an opened file; None where that is more than `limit` bytes."""
     found = BytesIO()
     while chunk := file.read(CHUNK):
         found.write(chunk)

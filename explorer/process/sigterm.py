@@ -54,7 +54,7 @@ class Ending:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def _exit(self, number: int, frame: FrameType | None) -> None:
-        """End the program by a signal's status, 128 + its number, as shells count it; another one comes too late."""
+        """End the program with the signal's exit status, 128 + its number as in shells; a later signal changes nothing."""
         self._heard.set()
         signal.signal(number, signal.SIG_IGN)
         self.place = place_of(frame)

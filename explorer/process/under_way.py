@@ -106,7 +106,7 @@ class Watchers:
 
 
 class UnderWay:
-    """One verb while it works; `hear` is told what it does, in a thread of its own, if it takes longer than `INTERVAL`."""
+    """One verb while it works. If it takes longer than `INTERVAL`, a thread tells `hear` what it is doing."""
 
     def __init__(self, what: str, hear: Callable[[Report], object]) -> None:
         self.stopping = Stopping()
@@ -156,7 +156,7 @@ def under_way() -> UnderWay | None:
 
 
 def step(phase: str, done: int = 0, of: int = 0) -> None:
-    """Begin another part of the verb under way: `done` of `of` are behind it. A verb that was asked to stop ends here."""
+    """Begin another part of the verb under way: `done` of `of` parts are finished. A verb that was asked to stop ends here."""
     raise_if_stopped()
     verb = _VERB.get()
     if verb is not None:

@@ -14,7 +14,7 @@ def directory() -> Path:
 
 
 def write(file: Path, data: bytes) -> None:
-    """Write a file of that folder in one step, so that no process reads half of it; OSError where it can't be written."""
+    """Write a file of that folder in one step: no process reads half of it; OSError where it can't be written."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:

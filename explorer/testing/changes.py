@@ -18,7 +18,7 @@ from explorer.testing.rules import Node, lines_of, listed
 
 
 def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
-    """Yield what a trace compiled otherwise than these facts say; what is better has `is_gain`."""
+    """Yield each difference between a trace and these facts; an improvement has `is_gain`."""
     now = facts_of(trace)
     if before.target != now.target:
         why = f"the expectations are for {before.target}, and this was compiled for {now.target}"
@@ -159,7 +159,7 @@ def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
 
 
 def _operators(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
-    """Yield the operators that kernels compute more often than before, without those of kernels that are new as a whole."""
+    """Yield the operators that kernels compute more often than before, except those of entirely new kernels."""
     back = {new: old for old, new in matched_keys(_keys(before), _keys(now)).items()}
     grown = [kernel for kernel in now.kernels if any(key in back for key in kernel.computes)]
     new = dict.fromkeys(key for kernel in grown for key in kernel.computes if key not in back)

@@ -14,7 +14,7 @@ NOT_JUDGED = "not judged"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that breaks a contract: what was expected, what is, the user's lines, why, and where to look.
+    """One break of a contract: expected and actual, the user's lines, why, and where to look.
 
     `rule` is one of `rules.RULES`, or the name of the contract. `judged` is False where the trace does not say. `is_gain` marks a
     change for the better, which only stored expectations find.
@@ -49,7 +49,7 @@ class Finding:
 
 
 def not_judged(rule: str, expected: str, why: str, look: str = "") -> Finding:
-    """Build the finding of a contract that the trace cannot answer; `why` says what it lacks, and `look` what to do."""
+    """Build the finding of a contract that the trace cannot answer; `why` says what the trace lacks, and `look` what to do."""
     return Finding(rule, expected, why, look=look, judged=False)
 
 

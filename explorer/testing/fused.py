@@ -92,7 +92,7 @@ def _names_of_line(trace: TraceData, graph: Graph, part: Part) -> tuple[str, ...
 
 
 def _of_code(graph: Graph, rows: Sequence[Node], code: str) -> Sequence[Node]:
-    """Those nodes of a line that some code of it makes: of operators that stand in the code, or all where it is all of the line.
+    """Return the nodes of a line that a part of its code makes: those of the part's operators, or all for the whole line.
 
     What a backward graph computes has other operators, and goes by its line. InputError where nothing tells the nodes apart.
     """
@@ -105,18 +105,18 @@ def _of_code(graph: Graph, rows: Sequence[Node], code: str) -> Sequence[Node]:
 
 
 def _infix(code: str) -> set[str]:
-    """The operators between two operands: a sign and "=" of a keyword are none."""
+    """Return the operators between two operands, without a sign or the "=" of a keyword."""
     signs = re.findall(r"(?<=[\w)\]])\s*(\*\*|//|[-+*/@%])\s*(?=[\w(\[])|^\s*([-+*/@%])", code)
     return {name for pair in signs for sign in pair for name in INFIX.get(sign, ())}
 
 
 def _value(line: str) -> str:
-    """A line without what it returns or assigns to."""
+    """Return a line without its `return` or its assignment target."""
     return re.sub(r"^(return\s+|[\w.,\s]+=(?!=)\s*)", "", line.strip())
 
 
 def _is_meant(row: Node, part: Part) -> bool:
-    """Whether a node is of the line; one word is no code but a name: "sum" is an operator, "h.sum" is code."""
+    """Whether a node belongs to the line. A single word is a name, not code: "sum" is an operator, "h.sum" is code."""
     if isinstance(part, int):
         return bool(row["line"] == part)
     return not part.isidentifier() and part in str(row["code"])

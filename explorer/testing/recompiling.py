@@ -32,9 +32,9 @@ def assert_no_recompile(
 ) -> Trace:
     """Compile `fn`, call it with the arguments of each call, and assert that it was compiled once; return the trace.
 
-    Each call is the tuple of its arguments; it runs on copies, and what it changes is put back. `at_most` allows so many
-    recompiles: by default PyTorch compiles a second time when a size first changes, and makes it dynamic. `backend="eager"`
-    asks Dynamo alone, which is faster. ContractError names each recompile, with the guards that failed and the call.
+    Each call is the tuple of its arguments. It runs on copies, and its changes are undone. `at_most` allows so many recompiles:
+    by default PyTorch compiles a second time when a size first changes, and makes it dynamic. `backend="eager"` asks Dynamo
+    alone, which is faster. ContractError names each recompile, with the guards that failed and the call.
     """
     __tracebackhide__ = True
     _check_calls(calls)
@@ -103,7 +103,7 @@ def _defined_at(trace: Trace) -> tuple[str, ...]:
 
 
 def _of_call(actual: str, calls: Sequence[Sequence[Any]], frames: Sequence[set[str]]) -> str:
-    """What happened, with the call in which it did: its number from 1, and the sizes of its tensors."""
+    """Say what happened in which call: its number from 1, and the sizes of its tensors."""
     for number, (arguments, compiled) in enumerate(zip(calls, frames, strict=True), 1):
         if any(f"frame {frame} " in actual for frame in compiled):
             given = ", ".join(_described(argument) for argument in arguments)

@@ -22,7 +22,7 @@ OF_THE_RUN = ("compile seconds",)
 
 @dataclass(frozen=True)
 class Difference:
-    """Two traces: the figures of both, and what is otherwise, the worse first."""
+    """Two traces: the figures of both, and their differences, the worst first."""
 
     figures: tuple[tuple[str, str, str], ...]
     findings: tuple[Finding, ...]
@@ -52,7 +52,7 @@ class Difference:
 
 
 def difference(before: TraceData, after: TraceData) -> Difference:
-    """Compare two traces; of one that does not say what became of the program's nodes, that is the finding, "not judged"."""
+    """Compare two traces; if one does not say what became of the program's nodes, the finding is "not judged"."""
     rows = Comparison((before, after), NAMES).figures()
     figures = ((row["figure"], shown(row["figure"], row["before"]), shown(row["figure"], row["after"])) for row in rows)
     found = _not_comparable(before, after) or sorted(changes(facts_of(before), after), key=lambda finding: finding.is_gain)
@@ -60,7 +60,7 @@ def difference(before: TraceData, after: TraceData) -> Difference:
 
 
 def _not_comparable(*traces: TraceData) -> list[Finding]:
-    """Say of each trace why it cannot be compared, or of both that they are of two targets."""
+    """Say why each trace cannot be compared, or that the two are for different targets."""
     found = [finding for name, trace in zip(NAMES, traces, strict=True) for finding in _unjudged(name, trace)]
     targets = [compiled_for(trace).name for trace in traces]
     compiled = [f"{name} is for {target or 'no target'}" for name, target in zip(NAMES, targets, strict=True)]

@@ -87,7 +87,7 @@ def why_no_record(trace: TraceData) -> str:
 
 
 def why_no_lowering(trace: TraceData) -> str:
-    """Say why a trace does not say what became of its FX nodes, or not those of all frames; "" if it does."""
+    """Say why a trace does not say what became of its FX nodes in all frames; "" if it does."""
     if nothing := why_nothing(trace):
         return nothing
     if not trace.find("lowering"):
@@ -161,7 +161,7 @@ def recompiles(trace: TraceData) -> Iterator[Finding]:
 def unfused(trace: TraceData) -> Iterator[Finding]:
     """Yield each fusion that would save bytes, and that the scheduler refused by a rule which a request can overrule.
 
-    They are those of `advise`, whatever they cost. What two traces fuse differently, `changes` says.
+    They are the verdicts of `advise`, at any cost. What two traces fuse differently, `changes` says.
     """
     expected = "no fusion refused that would save bytes"
     if nothing := why_no_lowering(trace):
@@ -204,7 +204,7 @@ def _no_machine_code(trace: TraceData, kernel: KernelData) -> str:
 
 
 def fallbacks(trace: TraceData, allowed: Iterable[str] = (), *, library: bool = False) -> Iterator[Finding]:
-    """Yield each operator for which Inductor calls the operator itself, and with `library` those of which it calls a library's.
+    """Yield each operator that Inductor calls itself; with `library`, also those for which it calls a library.
 
     An operator is allowed by its name ("aten.mm.default"), or without its overload ("aten.mm").
     """

@@ -84,7 +84,7 @@ def _number(entry: tuple[str, Any]) -> tuple[int, ...]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """The entries of a file by version of torch; FileError for a file that is none of explorer's, or of a newer format."""
+    """The entries of a file by version of torch; FileError for a file that is not explorer's, or has a newer format."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

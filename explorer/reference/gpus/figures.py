@@ -36,10 +36,10 @@ ARCHES = {
 class Target:
     """A GPU as the compiler sees it; make your own with `explorer.Target(name=…, …)`.
 
-    `arch` is what triton takes: 90 for compute capability 9.0, "gfx942" for AMD; for Intel the IP version, "20.1.4" for
-    bmg-g21. Of a GPU with several dies that the driver shows as several devices (MI250X, Max 1550), one target is one
-    device. An Intel multiprocessor is an Xe-core (torch's gpu_subslice_count), its warp the sub-group that Inductor
-    assumes, its shared memory the SLM.
+    `arch` is what triton takes: 90 for compute capability 9.0, "gfx942" for AMD; for Intel the IP version, "20.1.4" for bmg-g21.
+    If the driver shows a GPU with several dies as several devices (MI250X, Max 1550), a target is one device. An Intel
+    multiprocessor is an Xe-core (torch's gpu_subslice_count), its warp the sub-group that Inductor assumes, its shared memory the
+    SLM.
 
     Sizes are in bytes: `memory`, `l2` (as the driver reports it), `shared_per_block` (the most that a block may ask
     for, "opt-in"), `shared_per_multiprocessor`, `shared_static` (without opting in). `bandwidth` is of the memory, in
@@ -102,7 +102,7 @@ class Target:
 
     @property
     def triple(self) -> tuple[str, Any, int]:
-        """Backend, arch and warp size, as triton's GPUTarget takes them; of an Intel GPU the arch is what torch reports."""
+        """Backend, arch and warp size, as triton's GPUTarget takes them; for an Intel GPU, torch's own name of the arch."""
         return self.backend, self.xpu if self.vendor == "intel" else self.arch, self.warp
 
     @property

@@ -25,8 +25,8 @@ FORMULA = "https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md (
 class Interconnect:
     """What a GPU sends to the others of its host: bytes/s in one direction, over all of its links.
 
-    `peers` are the others of a mesh, to each of which a part of the links leads; 0 where a switch gives each pair all of them.
-    `gpus` is how many GPUs it connects, 0 where that is not stated.
+    `peers` is the number of other GPUs in a mesh, which share the links; 0 where a switch gives each pair all links. `gpus` is
+    how many GPUs it connects, 0 where that is not stated.
     """
 
     title: str
@@ -36,7 +36,7 @@ class Interconnect:
     gpus: int = 0
 
     def connects(self, size: int) -> bool:
-        """Whether a group of `size` ranks fits on what it connects."""
+        """Whether it can connect a group of `size` ranks."""
         return not self.gpus or size <= self.gpus
 
     def rate(self, size: int) -> float:
@@ -61,7 +61,7 @@ INTERCONNECTS: Mapping[str, Interconnect] = MappingProxyType(
 def sent_by_each(operator: str, size: int, bytes: int) -> float | None:
     """Count the bytes that each of `size` ranks sends of a collective on `bytes`; None for an operator without a formula.
 
-    `operator` is its short name, `bytes` those of the whole tensor, as nccl-tests counts them.
+    `operator` is its short name, `bytes` the size of the whole tensor, as nccl-tests counts it.
     """
     if operator.startswith("all_reduce"):
         return 2 * (size - 1) / size * bytes

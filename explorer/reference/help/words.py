@@ -103,7 +103,7 @@ def explain(word: str, language: str = "") -> Rows:
 
     `word` is as a text has it: an instruction of PTX, SASS, AMDGCN or x86 with or without its suffixes, an operation of TTIR or
     TTGIR, an operator of ATen, ONNX or TVM's Relax, a term of Inductor's scheduler or of a template. `language` is that of a
-    text, such as "ptx", or the name of a table, such as "aten". InputError, with the nearest words, if there is none.
+    text, such as "ptx", or the name of a table, such as "aten". InputError, with the nearest words, if the word is unknown.
     """
     languages = [key for key, tables in TABLES.items() if language in ("", key, *tables)]
     if not languages:

@@ -62,7 +62,7 @@ def aliases_of(text: str) -> dict[str, str]:
 
 
 def parse_attribute(text: str, aliases: Mapping[str, str]) -> Attribute:
-    """Read an attribute; AttributeTextError for a text that is none."""
+    """Read an attribute; AttributeTextError if the text is not an attribute."""
     reader = _Reader(text, aliases)
     value = reader.value()
     if not isinstance(value, Attribute):

@@ -45,9 +45,9 @@ class Layout:
     """Which thread, warp and register holds which element of a value of TTGIR, or which byte of shared memory.
 
     `name` is the value or the alias that was asked for, `type` its type in the text, `kind` the name of the layout, such as
-    "blocked". `memory` is "registers" or "shared". `bases` has of each bit of register, lane, warp and block, or of the offset,
-    the coordinates that it adds; the coordinates of an element are the exclusive or of those of its bits. `table()` lists all
-    elements. In a notebook it shows itself as a picture.
+    "blocked". `memory` is "registers" or "shared". `bases` has the coordinates that each bit of register, lane, warp and block,
+    or of the offset, adds. The coordinates of an element are the exclusive or over its bits. `table()` lists all elements. In a
+    notebook it shows itself as a picture.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Layout:
 
     @property
     def bases(self) -> Mapping[str, tuple[Element, ...]]:
-        """Of each input its bases, one a bit, the lowest bit first."""
+        """Return each input's bases, one per bit, the lowest bit first."""
         return MappingProxyType(dict(self.linear.bases))
 
     @property
@@ -89,7 +89,7 @@ class Layout:
     def banks(self) -> Rows:
         """One row per lane and access to shared memory: line, reads, lane, offset and width (bytes), bank, rounds, conflicts.
 
-        They are those of the first warp's first request. `rounds` is how often shared memory is asked for it, `conflicts` how
+        They describe the first request of the first warp. `rounds` is how often shared memory is asked for it, `conflicts` how
         many of these are because lanes need different words of one bank. Only for GPUs of NVIDIA, whose banks are documented.
         """
         return Rows(
@@ -259,7 +259,7 @@ def _placement(encoding: str, aliases: frozenset[tuple[str, str]], whole: tuple[
 
 
 def _shape(attribute: Attribute, whole: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that a layout is of: of several buffers one after the other, that of one."""
+    """Return the shape that a layout describes: for several buffers in a row, the shape of one."""
     rank = {
         "nvmma_shared": attribute.number("rank", 2),
         "swizzled_shared": len(attribute.numbers("order")),

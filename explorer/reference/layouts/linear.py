@@ -76,7 +76,7 @@ class LinearLayout:
         return 1 << len(self.bases.get(name, ()))
 
     def held(self) -> Iterator[tuple[dict[str, int], Basis]]:
-        """Every combination of inputs with its coordinates, that of the first input changing fastest."""
+        """Yield every combination of inputs with its coordinates; the first input changes fastest."""
         names = tuple(self.bases)[::-1]
         tables = [list(enumerate(self.along(name))) for name in names]
         for row in product(*tables):

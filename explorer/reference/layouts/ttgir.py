@@ -46,14 +46,14 @@ class ValueType:
 
     @property
     def pointee(self) -> str:
-        """What a pointer points to; the element itself where it is none."""
+        """Return the type that a pointer points to; the element itself if it is not a pointer."""
         pointer = re.search(r"ptr<(.*?)[,>]", self.element)
         return pointer[1] if pointer else self.element
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value by its name, the line on which it is named, and its type; the name is that of an operand where nothing results."""
+    """A value by its name, the line that names it, and its type; an operation without a result has an operand's name."""
 
     name: str
     line: int
@@ -161,7 +161,7 @@ def _results(line: str, types: list[tuple[ValueType, int, int]], count: int) -> 
 
 
 def _unwritten(line: str, types: list[ValueType], count: int) -> list[ValueType | None]:
-    """The types of results that MLIR leaves out because those of the operands say them: the last ones, with three exceptions."""
+    """Return the result types that MLIR omits because the operands' types imply them: the last ones, with three exceptions."""
     if not types or not count:
         return []
     if "= tt.addptr " in line:

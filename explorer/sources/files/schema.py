@@ -22,8 +22,8 @@ def schema() -> Schema:
     """The JSON Schema (2020-12) of the files that explorer writes, as a dict; they are gzipped JSON.
 
     It describes the present format: an object with "explorer" ("trace" or "events"), "format", the checksum "sha256", and the
-    trace or recording by that name. What an artifact holds in `data` is described by its stage, an event's by its kind; those of
-    a stage or probe of your own may hold anything. `explorer schema` prints it.
+    trace or recording by that name. The `data` of an artifact is described by its stage, the `data` of an event by its kind; a
+    stage or probe of your own may put anything there. `explorer schema` prints it.
     """
     definitions = Definitions()
     trace = _object(

@@ -325,7 +325,10 @@ def _stub(artifact: Artifact, size: int) -> list[Any]:
 
 
 def _format_of_parts(data: bytes, name: str) -> int | None:
-    """Return the format of a file in parts; None where it is read as a whole to say what is wrong. FileError for a higher one."""
+    """Return the format of a file in parts; None if the file must be read as a whole to say what is wrong.
+
+    FileError for a newer format.
+    """
     match = _FORMAT.match(parts.first_text(data, 64))
     if match is None:
         return None
@@ -415,7 +418,7 @@ class _Unread:
 
 
 def content(artifact: Artifact) -> bytes | None:
-    """The whole artifact as it stands in its file, where it was not read yet: equal bytes are equal artifacts. None otherwise."""
+    """The bytes of the whole artifact in its file, if it was not read yet: equal bytes are equal artifacts. None otherwise."""
     unread = maker_of(artifact, "text")
     return unread.reader.content(*unread.place) if isinstance(unread, _Unread) else None
 

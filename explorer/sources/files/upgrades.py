@@ -89,7 +89,10 @@ _STEPS_OF_FORMAT_2 = ("gather", "render", "link", "do_bench", "compile", "launch
 
 
 def upgraded_failure(data: Data, number: int) -> Data:
-    """A Failure from a file of format `number`: in format 2 those of stages "kernel" and "launch" had a kernel's name as step."""
+    """Return a Failure from a file of format `number`.
+
+    In format 2, failures of the stages "kernel" and "launch" had a kernel's name as step.
+    """
     if number > 2 or data["stage"] not in ("kernel", "launch") or data["step"] in _STEPS_OF_FORMAT_2:
         return data
     return {**data, "step": "ladder" if data["stage"] == "kernel" else "launch", "kernel": data["step"]}
@@ -123,7 +126,7 @@ def upgraded(of: str, kind: str, data: Data, number: int) -> Data:
 
 
 def with_sections(events: Sequence[Event]) -> list[Event]:
-    """The events of a recording of format 1, in which a pattern says which round of passes it fired in.
+    """Return the events of a recording of format 1, with the round of passes in which each pattern fired.
 
     A post-grad round begins with the graph that is handed to Inductor; what fires before, in a graph that has a name, is of the
     joint round.

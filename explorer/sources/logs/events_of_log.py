@@ -83,7 +83,10 @@ class EventsOfLog:
             self.failures.append(Failure("log", "read", where))
 
     def _as_it_is(self, record: LogRecord, name: str) -> None:
-        """Emit a record that no other stage shows: its payload; those of a line alone follow together, torch writes many."""
+        """Emit the payload of a record that no other stage shows.
+
+        Records without a payload are collected into one text, since torch writes many.
+        """
         if record.payload:
             self._emit(record, "log_record", LogRecordText(text=record.payload.strip("\n"), name=name))
         else:
@@ -105,7 +108,7 @@ class EventsOfLog:
         self.events.append(Event(kind, record.time, where, graph, data))
 
     def _frame(self, record: LogRecord) -> str:
-        """The record's frame; of a graph that Inductor compiles without Dynamo one of its own."""
+        """Return the record's frame; a graph that Inductor compiles without Dynamo has its own."""
         return record.frame or f"{WITHOUT_DYNAMO} {max(self._without_dynamo - 1, 0)}/0"
 
     # Dynamo
@@ -250,7 +253,7 @@ class EventsOfLog:
         self._emit(record, "output_code", OutputCodeText(text=text, file=name), graph=graph, frame=frame)
 
     def kernel_nodes(self, record: LogRecord) -> None:
-        """The nodes that each kernel computes, as Inductor's provenance tracking has them; behind a colon is a call's handle."""
+        """Return the nodes that each kernel computes, from Inductor's provenance tracking; after a colon stands a handle."""
         given = json.loads(record.payload)
         table = given.get("cppCodeToPost", given) if isinstance(given, dict) else {}
         nodes_by_kernel: dict[str, dict[str, None]] = {}

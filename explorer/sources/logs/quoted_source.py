@@ -39,7 +39,7 @@ class _Function(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A text, its first line in the file, and whether it is the function's own text, or what is quoted of it."""
+    """A text, its first line in the file, and whether it is the function's whole text or quoted lines."""
 
     text: str
     first: int

@@ -10,7 +10,7 @@ from explorer.model.values import Event, Failure, Plain
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A log as a recording: its events, what of it is lost, and the facts of the trace."""
+    """A log as a recording: its events, its losses, and the facts of the trace."""
 
     events: tuple[Event, ...]
     failures: tuple[Failure, ...]

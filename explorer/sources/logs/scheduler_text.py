@@ -42,7 +42,7 @@ def _fused(name: str, part: str) -> Sequence[str]:
 
 
 def _node(parts: Sequence[tuple[re.Match[str], str]]) -> SchedulerNode:
-    """A node of its own text and those of the nodes inside it."""
+    """Make a node from its own text and the texts of the nodes inside it."""
     header, own = parts[0]
     name, whole = header["name"], "\n".join(part for _, part in parts)
     ranges = next((found[1] for _, part in parts if (found := _RANGES.search(part))), "")

@@ -34,8 +34,8 @@ _DAYS = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
 class LogRecord:
     """One record: its name, what it says beside its payload, and where it stands.
 
-    `name` is that of the record, and of an artifact the artifact's own. `frame` is the compile id, such as "0/1", or "".
-    `time` is in seconds since the first record; `line` is the record's line in the log, counted from 1.
+    `name` is the record's name; for an artifact, the artifact's own. `frame` is the compile id, such as "0/1", or "". `time` is
+    in seconds since the first record; `line` is the record's line in the log, counted from 1.
     """
 
     name: str
@@ -48,7 +48,7 @@ class LogRecord:
 
 
 class Damage(NamedTuple):
-    """What of a log could not be read: the line, and why."""
+    """A part of a log that could not be read: the line, and why."""
 
     line: int
     why: str
@@ -181,7 +181,7 @@ def _shared_out(checksums: Sequence[str], lines: Sequence[str]) -> tuple[list[st
 
 
 def _run(lines: Sequence[str], is_wanted: Callable[[str], bool]) -> int:
-    """The number of first lines whose checksum is wanted; 0 where there are none."""
+    """Return the number of first lines whose checksum is wanted; 0 if none is."""
     so_far = hashlib.md5(usedforsecurity=False)
     for number, line in enumerate(lines):
         so_far.update((("\n" if number else "") + line).encode(errors="surrogateescape"))

@@ -28,7 +28,7 @@ FACTS = (*CONFIG, "shared", "tmem_size", "global_scratch_size", "enable_fp_fusio
 
 
 def read(lines: Iterable[str], name: str) -> Recorded:
-    """Read a log; what of it is not shown, or cannot be read, is named."""
+    """Read a log; its failures name the parts that are not shown or cannot be read."""
     kernels = _Kernels()
     for number, line in enumerate(lines, 1):
         if line.strip():

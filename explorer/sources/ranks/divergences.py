@@ -22,12 +22,12 @@ PlaceOf = Callable[[int, Item], Place]
 
 
 class DivergenceRow(TypedDict):
-    """A divergence: what `ranks` compute otherwise than `others`, which are more, or as many and have the lowest rank.
+    """A divergence: `ranks` compute something differently than `others`, the larger group, or the one with the lowest rank.
 
-    `kind` is "function", "number of compiles", "failed compile", "graph", "guards", "kernels", "collective order",
-    "collective size", "number of collectives" or "order of graphs"; `stage` and `graph` say in which text, `frame` in which
-    compile; of collectives `graph` is their process group. `here` is what `ranks` have and `there` what `others` have, "" for
-    nothing. `file`, `line` and `code` are the user's.
+    `kind` is "function", "number of compiles", "failed compile", "graph", "guards", "kernels", "collective order", "collective
+    size", "number of collectives" or "order of graphs"; `frame` names the compile, `stage` and `graph` the text. For collectives,
+    `graph` is their process group. `here` is what `ranks` have and `there` what `others` have, "" for nothing. `file`, `line` and
+    `code` are the user's.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class DivergenceRow(TypedDict):
 
 
 class MissingRow(TypedDict):
-    """What of a rank was not compared, because its trace lacks what those of `others` have.
+    """A part of a rank that was not compared, because its trace lacks it and the traces of `others` have it.
 
     `stage` is "" for a rank that has no graph at all, also where none of the others has one.
     """
@@ -142,7 +142,7 @@ def _groups(ranks: Sequence[int], rows: Sequence[DivergenceRow], missing: Sequen
 
 
 def _majority(keys: Mapping[int, object]) -> Ranks:
-    """The ranks of the commonest key; of equally common ones that of the lowest rank."""
+    """Return the ranks with the most common key; among equally common keys, the one of the lowest rank."""
     if not keys:
         return ()
     counts = Counter(keys.values())
@@ -191,7 +191,7 @@ def _functions(having: Mapping[int, Compile], first: Ranks) -> Iterator[Divergen
 
 
 def _failed(alike: Mapping[int, Compile]) -> Iterator[DivergenceRow]:
-    """The ranks on which a compile failed otherwise than on most."""
+    """Yield a row for the ranks on which a compile failed differently than on most."""
     most = _majority({rank: compile.failed for rank, compile in alike.items()})
     for why in dict.fromkeys(compile.failed for compile in alike.values()):
         ranks = tuple(rank for rank, compile in alike.items() if compile.failed == why)
@@ -202,7 +202,7 @@ def _failed(alike: Mapping[int, Compile]) -> Iterator[DivergenceRow]:
 
 
 def _stopped(failed: Mapping[int, str]) -> Iterator[DivergenceRow]:
-    """The ranks whose compiles an error stopped otherwise than those of most."""
+    """Yield a row for the ranks whose compiles an error stopped differently than on most."""
     most = _majority(failed)
     for why in dict.fromkeys(failed.values()):
         ranks = tuple(rank for rank in failed if failed[rank] == why)
@@ -276,8 +276,9 @@ def without_rank_numbers(
 ) -> tuple[dict[int, tuple[object, ...]], list[Mapping[str, Plain]]]:
     """The keys of each rank's items, with numbers that are n × rank on every rank replaced, and what was replaced.
 
-    Sizes are never replaced: a rank that is given another shape computes something else. Of fewer than three ranks n is one of
-    `lengths`, those of dimensions that all of them have, and not 1: any two numbers of which the first is 0 are n × rank.
+    Sizes are never replaced: a rank that is given another shape computes something else. For fewer than three ranks, n must be
+    one of `lengths`, the lengths of dimensions that all ranks have, and not 1: any two numbers, the first of them 0, are n × rank
+    for some n.
     """
     keys: dict[int, list[object]] = {rank: [(item.key, item.size) for item in own] for rank, own in items.items()}
     replaced: list[Mapping[str, Plain]] = []
@@ -300,7 +301,7 @@ def without_rank_numbers(
 
 
 def _common_key(keys: Mapping[int, str], steps: Set[int]) -> str | None:
-    """The key that ranks have in common when numbers that follow the rank are replaced; None where there is none, or no need.
+    """Return the key that ranks have in common once numbers that follow the rank are replaced; None if there is none, or no need.
 
     Such a number is n × rank, or n × (rank + 1), the end of a rank's part, for one of the `steps` n by which parts begin.
     """
@@ -356,7 +357,7 @@ def _of_collectives(parts: Mapping[int, RankParts]) -> Iterator[DivergenceRow]:
 
 
 def _of_group(members: Mapping[int, Sequence[Item]], group: str, stage: str = "collectives") -> Iterator[DivergenceRow]:
-    """A row for each set of members whose collectives differ from those of most."""
+    """Yield a row for each set of members whose collectives differ from most members'."""
     keys = {rank: tuple((item.key, item.size) for item in items) for rank, items in members.items()}
     most = _majority(keys)
     for own in dict.fromkeys(keys.values()):

@@ -54,10 +54,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Item:
-    """What is compared: `key` decides, `size` too, `label` is what people read.
+    """A part that is compared: by `key` and `size`; `label` is for people.
 
-    `text` is the id of the graph or kernel that it stands in, and `node` its name there, where its place is read only at need, by
-    `place_in`: nobody asks for the places of what all ranks have, and they are most of the work.
+    `text` is the id of its graph or kernel, and `node` its name there. `place_in` reads its place only when it is needed: nobody
+    asks for the places of items that all ranks have, and reading them would be most of the work.
     """
 
     key: str
@@ -120,7 +120,7 @@ class RankParts:
 
 @dataclass(frozen=True)
 class _Made:
-    """What was made of a graph or a kernel: its items, the lengths of its tensors' dimensions, whether it has a collective."""
+    """The parts of a graph or a kernel: its items, the lengths of its tensors' dimensions, and whether it has a collective."""
 
     items: tuple[Item, ...]
     lengths: frozenset[int]
@@ -128,7 +128,7 @@ class _Made:
 
 
 class Seen:
-    """What was made of the texts of ranks, by their content: most ranks compute the same, and then it is made once."""
+    """The parts of texts that were read already, by content: most ranks compute the same, so each text is read once."""
 
     def __init__(self) -> None:
         self._made: dict[object, _Made] = {}
@@ -152,7 +152,7 @@ def _made_of(trace: TraceData, artifact: Artifact) -> _Made:
 
 
 def parts_of(trace: TraceData, seen: Seen | None = None) -> RankParts:
-    """What is compared of a rank; `seen` has what was made of the ranks before it."""
+    """What is compared of a rank; `seen` has the parts of the ranks before it."""
     schedule, executed = map(partial(_logged, trace), LOGGED)
     compiles, failed = compiles_of(trace, seen or Seen()), _failures(trace)
     stopped = "" if any(compile.failed for compile in compiles) else failed
@@ -232,7 +232,7 @@ def neutral(text: str) -> str:
 def _nodes(trace: TraceData, artifact: Artifact) -> Iterator[Item]:
     """The nodes of a graph and of those inside it: operator, arguments with the nodes by number, shape, stride, dtype.
 
-    A node is %n7, so that its number is not taken for one of the program.
+    A node is written %n7, so its number is not taken for one of the program's.
     """
     nodes = all_fx_nodes(artifact)
     number = {node.name: f"%n{n}" for n, node in enumerate(nodes)}

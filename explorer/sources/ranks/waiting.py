@@ -20,10 +20,10 @@ from explorer.stages.torch_compile.run_times import CallTime, ExchangeTime, RunT
 class WaitRow(TypedDict):
     """A collective that ranks ran: in `runs` runs, `late` is the rank that came last in most of them, `late_runs` in how many.
 
-    There is a row only where all ranks of the group were profiled: one that was not may be the last.
-    `group` has the ranks of its group. `waited` are the seconds that other ranks waited for that rank in those runs, each the
-    most of them, and `seconds` has those that each rank was in it, by rank. `frame`, `graph` and `node` are those of the lowest
-    rank; `file`, `line` and `code` are the user's.
+    There is a row only where all ranks of the group were profiled: one that was not may be the last. `group` has the ranks of its
+    group. `waited` are the seconds that other ranks waited for that rank in those runs, each the most of them, and `seconds` has
+    those that each rank was in it, by rank. `frame`, `graph` and `node` are from the lowest rank; `file`, `line` and `code` are
+    the user's.
     """
 
     operator: str
@@ -44,12 +44,12 @@ class WaitRow(TypedDict):
 class TimeRow(TypedDict):
     """The times of a rank, in seconds; None for what its trace does not say.
 
-    `compile_seconds` are those of the compiler's outermost phases, `estimated_seconds` Inductor's own estimate of a run, which a
-    log may state. The others are of a profile, and of a frame that is called several times without the first call, which
-    compiles: `calls` counts those of compiled frames, `run_seconds` is what they took, of which the rank was
-    `collective_seconds` in collectives. It waited `waited` for ranks that came later to them, and `late` is what others waited
-    for it, both in the groups of which all ranks were profiled. `overlapped` are the seconds of its collectives in which a GPU
-    ran other kernels.
+    `compile_seconds` is the time of the compiler's outermost phases, `estimated_seconds` Inductor's own estimate of a run, if a
+    log states it. The other fields come from a profile, without the first call of a frame that is called several times, since
+    that call compiles. `calls` counts the calls of compiled frames, `run_seconds` is their time, and `collective_seconds` the
+    part of it in collectives. `waited` is how long the rank waited for later ranks, `late` how long others waited for it, both in
+    groups whose ranks were all profiled. `overlapped` is the part of its collectives during which a GPU ran other kernels, in
+    seconds.
     """
 
     rank: int
@@ -100,7 +100,7 @@ class Wait:
 
 
 def runs_of_rank(trace: TraceData) -> RankRuns | None:
-    """What a profile has of a rank's calls; None where the trace has none."""
+    """What a profile has of a rank's calls; None if the trace has no profile."""
     artifacts = trace.find("run_times")
     if not artifacts:
         return None
@@ -141,10 +141,10 @@ def _frame(row: CollectiveRow | None) -> tuple[str, bool] | None:
 
 
 def waits_of(runs: Mapping[int, RankRuns]) -> tuple[Wait, ...]:
-    """Every run of a collective that all ranks of its group have, without those of the first call of a frame that has more.
+    """Return every run of a collective that all ranks of its group have, without the first call of a frame that has several.
 
-    Of a group the n-th collective of one rank is that of the others, as long as the operators are the same. `incomplete_groups`
-    has the groups of which nothing is said.
+    Within a group, the n-th collective of one rank is the n-th of the others, as long as the operators are the same.
+    `incomplete_groups` has the groups that are left out.
     """
     lacking = incomplete_groups(runs)
     return tuple(
@@ -201,7 +201,7 @@ def _key(one: Exchange) -> tuple[str, str]:
 
 
 def wait_rows(waits: Sequence[Wait]) -> list[WaitRow]:
-    """A row a collective, the one in which ranks waited longest first."""
+    """Return one row per collective, the one with the longest wait first."""
     found: dict[tuple[object, ...], list[Wait]] = {}
     for wait in waits:
         row = wait.rows[min(wait.rows)]
