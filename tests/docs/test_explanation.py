@@ -44,7 +44,6 @@ def test_a_stage_without_a_section_is_listed(tmp_path: Path, monkeypatch: pytest
         (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
     missing = [stage.name for stage in explorer.STAGES if stage.name == "guards" or stage.backend == "tvm"]
     assert [stage.name for stage in site_pages.without_section(tmp_path)] == missing
-    assert site_pages.without_section(site_pages.EXPLANATION) == []
 
 
 def test_the_modules_that_are_named_exist() -> None:
