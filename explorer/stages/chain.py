@@ -109,7 +109,7 @@ def section_of(artifact: Artifact) -> str:
 
 
 def _base(section: str, artifact: Artifact, trace: TraceData) -> Artifact | None:
-    """The graph with which a round of passes began."""
+    """Return the graph with which a round of passes began."""
     inference = artifact.graph == "inference"
     if section == "pre_grad":
         graphs = trace.find("dynamo", artifact.frame)
@@ -247,7 +247,7 @@ def _made_for(users: Mapping[str, Sequence[str]], replaced: Mapping[str, Sequenc
 
 
 def _link_traced(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """AOTAutograd's nodes to Dynamo's that they were traced for; those of the backward to the operator they differentiate."""
+    """Link AOTAutograd's nodes to the Dynamo nodes they were traced for; backward nodes to the operator they differentiate."""
     if artifact.stage != "joint" and (artifact.stage, artifact.graph) != ("forward", "inference"):
         return
     before = [a for a in trace.find("pre_grad", artifact.frame) if not _path(a)] or trace.find("dynamo", artifact.frame)
@@ -294,7 +294,7 @@ class _Origins:
                 self._by_name.setdefault(node.name.rpartition(".")[2], []).append(node)
 
     def line(self, node: FxNode) -> int:
-        """The line of the node that another one was traced for; of several of that name the one with the same stack, or 0."""
+        """Return the line of the node that another was traced for, or 0; of several of that name, the one with the same stack."""
         candidates = self._by_name.get(node.from_[0], []) if node.from_ else []
         if len(candidates) > 1:
             stack = stack_of(self._traced, node.stack)

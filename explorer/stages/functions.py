@@ -36,7 +36,7 @@ class MachineFunctionText(MachineFunction):
 class ExecutableText(Record):
     """The LLVM IR or the assembly of an executable, with the names of the kernels' functions in it.
 
-    `groups` has FX nodes by their numbers: a location's line behind those of all nodes stands for one of these groups.
+    `groups` has groups of FX nodes by their numbers: a location line beyond the number of nodes stands for one of these groups.
     """
 
     text: str

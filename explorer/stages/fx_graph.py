@@ -21,7 +21,7 @@ class FxGraph(Record):
     """An FX graph: its nodes, the nodes of the graphs inside it, and the distinct Python stacks of its nodes.
 
     `graph_text` is the graph as `print(gm.graph)` writes it. `of` is the path of a graph inside another one, "" for the
-    outermost. What a log or a cache has is the text alone; `cached` for what a cache had.
+    outermost. Logs and caches have only the text, from which `graph_of_text` reads the nodes; `cached` says that it is a cache's.
     """
 
     nodes: tuple[FxNode, ...] | None = None
@@ -91,13 +91,13 @@ def _placed(node: FxNode, places: Sequence[StackPlace | None]) -> FxNode:
 
 
 def of_graph(path: str | None) -> str:
-    """What a title says of the graph at this path inside another one; "" for the outermost."""
+    """Word the path of a graph inside another one for a title; "" for the outermost."""
     return f" of {path}" if path else ""
 
 
 @once
 def outer_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
-    """The nodes of an FX graph, without those of the graphs inside it."""
+    """Return the nodes of an FX graph, without the nodes of graphs inside it."""
     return tuple(typed(FxNode, node) for node in artifact.nodes)
 
 
@@ -230,7 +230,7 @@ def node_lines(artifact: Artifact) -> Mapping[str, int]:
 
 
 def readable_nodes(artifact: Artifact) -> tuple[FxNode, ...]:
-    """`all_fx_nodes`; none of a text whose nodes have another form, as that of a stage of the user's own."""
+    """Return `all_fx_nodes`; none if the nodes have another form, as in a stage of the user's own."""
     try:
         return all_fx_nodes(artifact)
     except FieldError:
@@ -280,7 +280,7 @@ def names_of_inputs(
 
 
 def _of_input(expression: str, sources: Sequence[str]) -> str:
-    """The program's name in AOTAutograd's name for an input; "" where it has none."""
+    """Return the program's name inside AOTAutograd's name for an input; "" if there is none."""
     if of_module := _OF_A_MODULE.match(expression):
         return of_module[1]
     if tangent := _TANGENT.match(expression):

@@ -30,7 +30,7 @@ def graph_of(artifact: Artifact, trace: TraceData) -> Artifact | None:
 def links_to_nodes(places: Callable[[Artifact], Places], how: str) -> Callable[[Artifact, TraceData], Iterator[Link]]:
     """Make the link function of a stage whose text states FX nodes as `places` reads them.
 
-    The artifact's `fx_nodes` are the nodes of the graph, in the order in which locations count them.
+    The artifact's `fx_nodes` name the nodes of the graph in the order in which locations count them.
     """
 
     def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
@@ -51,5 +51,5 @@ def links_to_nodes(places: Callable[[Artifact], Places], how: str) -> Callable[[
 
 
 def of_whole_graph(places: Places) -> set[int]:
-    """The lines that belong to the graph's inputs and results alone: their only location is that of the graph as a whole."""
+    """Return the lines that belong only to the graph's inputs and results: their only location is the graph's own."""
     return {number for number, chain in places if chain and all(place == (FX_GRAPH, WHOLE_GRAPH) for place in chain)}

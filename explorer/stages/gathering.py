@@ -24,7 +24,7 @@ class Table(Protocol[RowOfTable]):
 
 
 def by_frame(events: Sequence[Event]) -> dict[str, list[Event]]:
-    """The events of each frame, frames in the order in which they first come."""
+    """Return the events of each frame, in the order of the frames' first events."""
     groups: dict[str, list[Event]] = {}
     for event in events:
         groups.setdefault(event.frame, []).append(event)

@@ -140,7 +140,7 @@ def kernel_kinds(artifact: Artifact) -> Kinds:
 
 
 def _triton(lines: Sequence[str]) -> Kinds:
-    """Of a Triton kernel the bodies of its functions compute, what stands before them is set-up."""
+    """In a Triton kernel the bodies of functions compute; the lines before them are set-up."""
     kinds = by_rules(lines, TRITON)
     inside = signature = False
     for number, line in enumerate(lines):
@@ -170,12 +170,12 @@ def _cpp(lines: Sequence[str]) -> Kinds:
 
 
 def mlir_kinds(artifact: Artifact) -> Kinds:
-    """Operations compute, but those of loops and braces."""
+    """Operations compute, except for loops and braces."""
     return by_rules(artifact.lines, MLIR)
 
 
 def instruction_kinds(artifact: Artifact) -> Kinds:
-    """PTX and AMDGCN: instructions compute, but the return; directives, labels and comments are none."""
+    """PTX and AMDGCN: instructions compute, except for the return. Directives, labels and comments are not instructions."""
     return [_instruction(line) if is_instruction(line) else "directives" for line in artifact.lines]
 
 

@@ -47,7 +47,7 @@ def split_name(name: str) -> Path:
 
 
 def is_inside(name: str, outer: str) -> bool:
-    """Whether a module is another one, a list or a dict of modules, or inside of it."""
+    """Whether a module is another one, a list or dict of modules, or is inside one of them."""
     parts = split_name(outer)
     return split_name(name)[: len(parts)] == parts
 

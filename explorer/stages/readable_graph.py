@@ -55,7 +55,7 @@ _OPERATORS: Mapping[type, str] = {
 
 
 def graph_of_text(text: str, *, cached: bool | None = None) -> FxGraphText:
-    """The record of a graph's text, with its nodes, those of the graphs inside it, and the place of each in the program."""
+    """Return the record of a graph's text, with its nodes, the nodes of graphs inside it, and each one's place in the program."""
     return _Reader(text).record(cached)
 
 
@@ -163,7 +163,7 @@ class _Reader:
         self._names, self._stack = set(), None
 
     def _close(self) -> None:
-        """A graph ends: its inputs that no line renames stand before its nodes."""
+        """End a graph: inputs that no line renames come before its nodes."""
         nodes = self._graphs[self._path]
         nodes[:0] = [replace(node, name=self._qualified_name(node.name)) for node in self._inputs.values()]
         self._inputs = {}
@@ -341,7 +341,7 @@ def _root(value: ast.expr) -> str | None:
 
 
 def _names(value: ast.AST) -> Iterator[str]:
-    """The names in an expression, in the order in which they stand."""
+    """Return the names in an expression, in their order."""
     if isinstance(value, ast.Name):
         yield value.id
     for child in ast.iter_child_nodes(value):

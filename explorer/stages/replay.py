@@ -130,7 +130,7 @@ def new_id(event: Event, artifacts: Iterable[Artifact], *, per_kernel: bool = Fa
 def names_of(events: Sequence[Event]) -> dict[str, str]:
     """The trace's compile id for each of the compiler's: frames count from 0 in the order they began, their compiles likewise.
 
-    The compiler counts over the whole process; a trace counts for itself, so that equal programs give equal traces.
+    The compiler counts over the whole process. A trace counts on its own, and equal programs give equal traces.
     """
     names: dict[str, str] = {}
     compiles: dict[str, int] = {}
@@ -174,7 +174,7 @@ def rendered(trace: TraceData, events: Sequence[Event]) -> Iterator[Artifact]:
 def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -> T:
     """Add artifacts to a trace, with their links and a Failure for each reason why lines of one are not linked.
 
-    They stand in the order of the stages; with `at_end` behind all others, for a view that has these already.
+    They are placed in the order of the stages; with `at_end` after all others, for a view that has the others already.
     """
     place = len(trace.artifacts) if at_end or not artifacts else _place(trace, artifacts[0])
     whole = replace(trace, artifacts=(*trace.artifacts[:place], *artifacts, *trace.artifacts[place:]))
@@ -185,7 +185,7 @@ def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -
 
 
 def _place(trace: TraceData, later: Artifact) -> int:
-    """Count the artifacts that stand before one that is made later: all of its stage and of the stages before it."""
+    """Count the artifacts before one that is made later: all artifacts of its stage and of earlier stages."""
     order = [stage.name for stage in trace.stages or STAGES]
     before = order[: order.index(later.stage) + 1]
     return max((n for n, a in enumerate(trace.artifacts, 1) if a.stage in before), default=len(trace.artifacts))

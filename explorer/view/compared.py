@@ -104,7 +104,7 @@ def _frame(name: str, frame: str) -> str:
 
 
 def _starts(lengths: Iterable[int]) -> list[int]:
-    """The index at which each list begins where they follow each other."""
+    """Return the index at which each list begins when they are joined."""
     starts, total = [], 0
     for length in lengths:
         starts.append(total)
@@ -124,7 +124,7 @@ def _meta(comparison: Comparison) -> dict[str, Any]:
 
 
 def _worded(value: Plain) -> str:
-    """A fact of one trace beside another one of another: None is torch's default, "" or none where a trace does not say."""
+    """Word a fact of one trace beside another's: None is torch's default, "" or a missing fact is not said."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "default" if value is None else str(value) or "not stated"
@@ -141,7 +141,7 @@ def _stages(parts: Sequence[wire.Payload]) -> list[wire.StageInfo]:
 
 
 def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> None:
-    """Add a trace's payload to that of all, whose texts it follows from index `start` on."""
+    """Add a trace's payload to the joint payload; its texts begin at index `start`."""
     strings = len(whole["strings"])
     whole["strings"] += part["strings"]
     whole["artifacts"] += [_artifact(a, name, start, strings) for a in part["artifacts"]]
@@ -201,7 +201,7 @@ def _moved(columns: Any, names: Iterable[str], by: int) -> Any:
 
 
 def _append_advice(whole: wire.AdviceInfo, part: wire.AdviceInfo, name: str, start: int) -> None:
-    """Add a trace's verdicts to those of all; shares are those of its own call."""
+    """Add a trace's verdicts to the joint ones; a share is of the trace's own call."""
     whole["about"] = f"{whole['about']} {name}: {part['about']}".strip()
     whole["headline"] = "; ".join(filter(None, (whole["headline"], f"{name}: {part['headline']}")))
     whole["verdicts"] += [
@@ -272,14 +272,14 @@ def _figures(comparison: Comparison) -> Iterator[wire.FigureInfo]:
 
 
 class _Places:
-    """Where the kernels of several traces stand in the texts of the payload."""
+    """The places of several traces' kernels in the texts of the payload."""
 
     def __init__(self, comparison: Comparison, starts: Sequence[int]) -> None:
         self._traces = comparison.traces
         self._index = [{a.id: n + at for n, a in enumerate(t.artifacts)} for t, at in zip(self._traces, starts, strict=True)]
 
     def match(self, match: KernelMatch) -> wire.MatchInfo:
-        """Return the kernels that compute the same, with what those of each trace cost together."""
+        """Return the kernels that compute the same, with the total cost of each trace's."""
         return {
             "graph": match.graph,
             "what": match.what,
@@ -320,7 +320,7 @@ class _Places:
 
 
 def _total(kernels: Sequence[MatchedKernel], what: str) -> Any:
-    """Add up a cost of some kernels; None for no kernel, and where that of one is not known."""
+    """Add up a cost of some kernels; None without kernels, or if the figure of one is unknown."""
     costs = [getattr(kernel, what) for kernel in kernels]
     return sum(costs) if costs and None not in costs else None
 

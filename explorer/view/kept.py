@@ -46,7 +46,7 @@ _LOADER = """(async (output) => {
 
 
 def output(shown: TraceData | Comparison, packed: bytes, key: str) -> str:
-    """Return the HTML of an output: summary, packed trace and front end. `key` is that of the widget that makes it live."""
+    """Return the HTML of an output: summary, packed trace and front end. `key` is the key of the widget that makes it live."""
     fits = len(packed) <= MAX_BYTES
     data = f'<script type="application/octet-stream" class="explorer-trace">{base64.b64encode(packed).decode()}</script>\n'
     return _OUTPUT.format(

@@ -115,7 +115,7 @@ _CODE = ' style="max-height:32em;overflow:auto;margin:4px 0 8px;padding:6px 8px;
 def static_summary(shown: TraceData | Comparison) -> str:
     """Return a short HTML summary without script: what was compiled, failures, stages, sources and kernels.
 
-    Of a comparison these are its figures and the summary of each trace.
+    For a comparison: its figures and the summary of each trace.
     """
     if isinstance(shown, Comparison):
         return f"{shown._repr_html_()}{''.join(map(static_summary, shown.traces))}"

@@ -115,7 +115,7 @@ def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], files
 
 
 def _user_line(trace: TraceData, line: UserLine, index: Mapping[str, int], files: Mapping[str, str]) -> tuple[int, int, str, str]:
-    """Return the index of the source that has a user line, and the line in it, -1 and 0 where there is none; place and code."""
+    """Return the index of the source with a user line and the line's number in it, -1 and 0 for none; place and code."""
     found = trace.source_line(files.get(line.file, line.file), line.number)
     return (*((index[found[0]], found[1]) if found else (-1, 0)), place({}, line.file, line.number), line.code)
 
@@ -210,7 +210,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
 
 
 def _is_behind_a_pass(trace: TraceData, name: str) -> bool:
-    """Whether a stage has the whole texts of another one's passes."""
+    """Whether a stage has the whole texts after another stage's passes."""
     return any(stage.passes is not None and stage.passes.whole == name for stage in (*trace.stages, *STAGES))
 
 
@@ -489,7 +489,7 @@ def _memory(trace: TraceData, cells: Mapping[str, str]) -> wire.MemoryInfo:
 
 
 def _collectives(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.CollectivesInfo:
-    """Return what ranks exchange, with the texts in which that starts, and how it overlaps; {} without a collective."""
+    """Return the collectives, the texts in which they start, and their overlap; {} without a collective."""
     rows = priced_rows(trace)
     if not rows:
         return {}

@@ -248,7 +248,7 @@ class CallInfo(TypedDict):
 
 
 class VerdictInfo(PairVerdict):
-    """A verdict on two nodes, a row of `Fusion.table`, with the numbers of the two and of what they were part of by then."""
+    """A verdict on two nodes, a row of `Fusion.table`, with their numbers and those of the fused groups they were in."""
 
     score: Facts
     rounds: list[int]
@@ -298,7 +298,7 @@ class ChoiceInfo(TypedDict):
     """One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was not timed.
 
     "settings" is "config" by name. "forms" are the stages that it can have a text in, from its source down; where there are none
-    "no_source" says why. The texts that the trace has are those of the stage "choice".
+    "no_source" says why. The trace has its texts as artifacts of the stage "choice".
     """
 
     frame: str

@@ -29,7 +29,7 @@ class GraphInput(Record):
 
 @record
 class GraphOutput(Record):
-    """An output of the program: torch's `OutputType` by name, and the number of what it is a view of, None for one of its own."""
+    """An output of the program: torch's `OutputType` by name, and the number of the value that it views, or None."""
 
     kind: str
     base: int | None

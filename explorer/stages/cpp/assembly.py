@@ -28,8 +28,8 @@ class Assembly(Record):
 class AssemblyText(Record):
     """The assembly of a C++ kernel as the compiler writes it.
 
-    `nested` are the lines of the kernel's source in functions of their own; `inlined` has for an instruction's line of the
-    text the calls (file, line) it was inlined by, innermost first; `unlinked` says why it has none.
+    `nested` are the lines of the kernel's source in functions of their own; `inlined` has for an instruction's line of the text
+    the calls (file, line) it was inlined by, innermost first; `unlinked` says why it has no links.
     """
 
     name: str
@@ -112,9 +112,9 @@ def own_places(
 ) -> dict[int, tuple[int, str]]:
     """For each instruction that has one, its line of the kernel and how that is known.
 
-    `inlined` has for an instruction the calls that it was inlined by; `nested` are the kernel's lines in functions of their
-    own. In an inlined function only a .loc of such a line counts: where the compiler gives an instruction no .loc, the one
-    before still stands there, and that may be of the function around.
+    `inlined` has for an instruction the calls that it was inlined by; `nested` are the kernel's lines in functions of their own.
+    In an inlined function only a .loc of such a line counts. An instruction without a .loc keeps the one before it, which may
+    belong to the surrounding function.
     """
     ours, own_functions = _numbers(lines, file), set(nested)
     calls = dict(inlined)

@@ -141,7 +141,7 @@ def _guard(kind: str, source: str, rest: str) -> Guard:
 def with_origins(rows: Iterable[Guard], made_at: Iterable[GuardPlace] = ()) -> list[Guard]:
     """Each guard once, with its `origin`: the user's line, torch's own place, or the guards that it follows from.
 
-    `made_at` are the places in torch, by kind and source, of guards whose text has none.
+    `made_at` has the place in torch, by kind and source, of guards whose text states none.
     """
     places = {(row.kind, row.source): row.place for row in made_at}
     last_first = {(row.kind, row.expression or row.source): row for row in reversed(list(rows))}
@@ -170,7 +170,7 @@ def _with_origin(row: Guard, places: Mapping[tuple[str, str], str], with_code: S
 
 
 def _place_of(row: Guard, places: Mapping[tuple[str, str], str]) -> str:
-    """The place in torch that made a guard; "" where none is known, or where several are and none is of its kind."""
+    """Return the place in torch that made a guard; "" if none is known, or several are and none has its kind."""
     asked = (row.kind, *ASKED_AS.get(row.kind, ()))
     known = [places[kind, row.source] for kind in asked if (kind, row.source) in places]
     return known[0] if known else ""

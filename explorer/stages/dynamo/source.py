@@ -49,7 +49,7 @@ def render(event: Event, id: str) -> Artifact:
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Link each line to the same line in the enclosing function's text, in each compile of that.
 
-    Graphs link to the innermost text that has the line, so that this leads on to the function that the user wrote.
+    Graphs link to the innermost text that has the line; these links lead on to the function that the user wrote.
     """
     first = typed(Source, artifact.data).first_line
     for around in enclosing(artifact, trace):

@@ -14,7 +14,7 @@ from explorer.stages.gathering import by_frame, table_event
 class Symbol(Record):
     """What became known of a symbolic size: it was "created", or "guarded" by an expression, at a line of the user's.
 
-    Of a created one `symbol`, `val` (the value at this call), `vr` (its range) and `source`; of a guarded one `expr`.
+    A created symbol has `symbol`, `val` (the value at this call), `vr` (its range) and `source`; a guarded one has `expr`.
     `framework` is a place in torch, where no line of the user's is known.
     """
 

@@ -44,9 +44,9 @@ class SymbolicStep(Record):
 
 @record
 class SymbolicSteps(Record):
-    """Each step of Dynamo's symbolic execution of one frame, those of attempts that it gave up included, in order.
+    """All steps of Dynamo's symbolic execution of one frame in order, also of the attempts that it gave up.
 
-    `same_graph` says that the graph which they added is the trace's, so that their nodes are its nodes.
+    `same_graph` says that the steps added the trace's own graph: their nodes are its nodes.
     """
 
     steps: tuple[SymbolicStep, ...]

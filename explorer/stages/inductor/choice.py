@@ -18,8 +18,8 @@ from explorer.stages.triton import amdgcn, llir, origins, ptx, sass, ttgir, ttir
 class ChoiceForm(Record):
     """One text of a choice: `choice` as its row names it, `form` "kernel" for its source, else a form of a Triton kernel.
 
-    `name` is what the text is called, such as "triton_mm_7.ttgir". `language` is that of the source. `file` and `first_line`
-    say where its source's lines are in the locations of its other forms; "" and 1 in the source itself.
+    `name` is what the text is called, such as "triton_mm_7.ttgir". `language` is the source's. `file` and `first_line` say where
+    its source's lines are in the locations of its other forms; "" and 1 in the source itself.
     """
 
     name: str

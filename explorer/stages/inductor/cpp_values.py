@@ -188,13 +188,13 @@ class _Reader:
             self._move(number, line)
 
     def _declare(self, name: str) -> None:
-        """A block has a variable of its own; what has its name outside is back behind the block."""
+        """A block has its own variable; after the block the outer one of that name is back."""
         if self._hidden:
             self._hidden[-1].setdefault(name, self._variables.get(name))
         self._variables[name] = None
 
     def _define(self, number: int, name: str, text: str, *, is_new: bool) -> None:
-        """A variable gets a value; those of one accumulator, for vectors, threads and the rest, are one variable."""
+        """A variable gets a value; the variables of one accumulator, for vectors, threads and the rest, count as one."""
         variable = _variable(name)
         gathered = variable if name.startswith("tmp_acc") else ""
         value = self._evaluated(number, text, gathered)
@@ -347,7 +347,7 @@ class _Reader:
     # What is found
 
     def found(self, calls: Walk) -> tuple[tuple[tuple[int, str], ...], tuple[str, ...]]:
-        """The nodes of each line, and those of the kernel; a library's call has its own."""
+        """Return the nodes of each line and of the kernel; a library's call has its own."""
         in_libraries = {call.node for call in calls.libraries}
         possible = self._possible()
         lines: dict[int, tuple[str, ...]] = {}
@@ -366,8 +366,8 @@ class _Reader:
     def _possible(self) -> dict[Value, tuple[str, ...]]:
         """The nodes that each value's line may be for.
 
-        They lie behind the nodes that the value is made of, and before those made of it. A value that is a part of what one node
-        computes, such as a sum for a variance, is a border too: what it is made of is that node's or comes before it.
+        They come after the nodes that the value is made of, and before the nodes made of it. A value that is a part of what one
+        node computes, such as a sum for a variance, is a border too: what it is made of is that node's or comes before it.
         """
         above: dict[Value, frozenset[str]] = {}
         for value in self._made:
@@ -385,7 +385,7 @@ class _Reader:
         return possible
 
     def _before(self, user: Value, possible: Sequence[str]) -> set[str]:
-        """What is known of what a value is made of: it is a node, or a part of one; nothing where several nodes are possible."""
+        """Return the known inputs of a value: nodes, or parts of nodes; nothing where several nodes are possible."""
         if user.node is not None or len(possible) != 1:
             return {user.node} if user.node else set()
         is_argument = user.same is None and user.step and _operator_in(self._graph, possible[0]) in OF_THEIR_ARGUMENT

@@ -36,13 +36,13 @@ def is_cpp(text: str) -> bool:
 
 
 def definitions(text: str) -> tuple[Definition, ...]:
-    """The kernels of a wrapper in C++, Triton's first, each name once: what is tuned while compiling stands there twice."""
+    """Return the kernels of a wrapper in C++, Triton's first, each name once: a kernel tuned while compiling is there twice."""
     by_name = {d.name: d for d in _triton(text)}
     return tuple((by_name | {d.name: d for d in _cpp(text.split("\n"))}).values())
 
 
 def _triton(text: str) -> Iterator[Definition]:
-    """Kernels that stand in a C++ string or comment as the Python that compiles them."""
+    """Return the kernels that a C++ string or comment has as the Python that compiles them."""
     for match in _TRITON.finditer(text):
         source = match["text"]
         start = match.start("text") + len(source) - len(source.lstrip("\n"))

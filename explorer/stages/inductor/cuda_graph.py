@@ -16,7 +16,7 @@ from explorer.stages.gathering import one_table
 
 @record
 class CudaGraph(Record):
-    """A decision on a CUDA graph: what was decided of what and why, and the user's line, "" and 0 where none is known."""
+    """A decision on a CUDA graph: the decision, on which graph, why, and the user's line, "" and 0 if none is known."""
 
     graph: str
     decision: str
@@ -89,7 +89,7 @@ def _names(events: Sequence[Event]) -> Mapping[tuple[str, str], Mapping[str, str
 
 
 def with_names(event: Event, names: Mapping[str, str]) -> CudaGraphDecision:
-    """The decision with each input under the program's own name, and in parentheses that of its node: "x (arg0_1)"."""
+    """Return the decision with each input under the program's own name, followed by its node's: "x (arg0_1)"."""
     data = typed(CudaGraphDecision, event.data)
 
     def with_name(found: re.Match[str]) -> str:

@@ -38,7 +38,7 @@ def _in_python(wrapper: str) -> Iterator[KernelText]:
 
 
 def _head(wrapper: str) -> ast.Module:
-    """The tree of a wrapper up to where it waits for its kernels, which are defined before; of all of it where they are not.
+    """Return the tree of a wrapper up to where it waits for its kernels, which are defined before; else the whole tree.
 
     To parse the calls behind takes most of the time, and this is done while the program compiles.
     """
@@ -80,7 +80,7 @@ def _in_cpp(wrapper: str) -> Iterator[KernelText]:
 
 
 def _comment_at_call(text: str, kernel: str) -> str:
-    """Inductor's note above the first call of a kernel; it stands there before the stream that is asked for."""
+    """Return Inductor's note above the first call of a kernel, where it comes before the request for the stream."""
     lines = text.split("\n")
     first = next((number for number, name in _cpp_wrapper.calls(text) if name == kernel), 0)
     above = [line.strip() for line in lines[max(0, first - 4) : max(0, first - 1)]]

@@ -46,7 +46,7 @@ Key = tuple[frozenset[str], str]
 def nodes_of_calls(
     calls: Iterable[tuple[int, str]], wrapper: Artifact, graph: Artifact, in_kernels: Collection[str]
 ) -> Iterator[tuple[int, str]]:
-    """(line of the wrapper, FX node) for each call that can mean one node alone; `in_kernels` are those of the kernels."""
+    """(line of the wrapper, FX node) for each call that can mean one node alone; `in_kernels` has the nodes of the kernels."""
     read_by_node = _inputs_of_nodes(graph)
     candidates: dict[str, list[FxNode]] = {}
     for node in outer_nodes(graph):

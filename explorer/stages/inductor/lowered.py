@@ -11,7 +11,7 @@ from explorer.model.shared import Names
 
 @record
 class LoweredResult(Record):
-    """A result of lowering an FX node: the boxes and views on the way, what they lead to by class, and its buffer, "" for none.
+    """A result of lowering an FX node: the boxes and views on the way, the class inside, and its buffer, "" for none.
 
     `classes` has the class of the IR node and after it those that it is derived from in Inductor.
     """
@@ -25,7 +25,7 @@ class LoweredResult(Record):
 class LoweredNode(Record):
     """An FX node as Inductor lowered it: the function that is registered for its target, and what came out.
 
-    `function`, `file` and `line` are "", "" and 0 for what has none, such as a constant or an entry of a tuple.
+    `function`, `file` and `line` are "", "" and 0 for a node without a lowering, such as a constant or an entry of a tuple.
     """
 
     node: str
@@ -93,7 +93,7 @@ class LoweredOperation(Record):
 
 @record
 class ReductionSplit(Record):
-    """In how many parts Inductor does a reduction: "1" for all at once, "-1" for those of its input.
+    """The number of parts in which Inductor does a reduction: "1" for all at once, "-1" for the parts of its input.
 
     `rows` are the sizes that stay, `reduced` how many elements each result is made of, `hint` Inductor's ReductionHint.
     """

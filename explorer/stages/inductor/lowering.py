@@ -36,7 +36,7 @@ def readable(data: Lowering) -> Iterator[Line]:
 
 
 def operations_by_node(data: Lowering) -> dict[str, list[LoweredOperation]]:
-    """The operations that are of each FX node, in the order in which they were made."""
+    """Return the operations of each FX node, in the order in which they were made."""
     operations: dict[str, list[LoweredOperation]] = {}
     for operation in data.operations:
         operations.setdefault(operation.node, []).append(operation)

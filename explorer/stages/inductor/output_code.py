@@ -164,7 +164,7 @@ def _link_without_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Li
 def _link_calls(artifact: Artifact, trace: TraceData, linked_lines: set[int]) -> Iterator[Link]:
     """Link calls that make no buffer, such as an in-place operator's, by the operator and their order.
 
-    The wrapper calls in the order of the scheduler nodes; where there are not as many of both, nothing is said.
+    Link the wrapper's calls to the scheduler nodes in their order, if there are as many calls as nodes.
     """
     graph, lines = post_grad_lines(artifact, trace)
     graphs = trace.find("post_grad", artifact.frame, artifact.graph)

@@ -31,10 +31,10 @@ class BufferLayout(Record):
 class SchedulerNode(Record):
     """A node of Inductor's scheduler.
 
-    `kind` is the class of the node. `reads` and `writes` name buffers, `inputs` the nodes that write what it reads, `fused`
-    the nodes in it and `origins` the FX nodes it computes; `node` is the one whose result it writes. `sizes` are the ranges of
-    its loops, parallel then reduced. `layouts` has those of the buffers that it makes, by name. `bodies` has the FX node of each
-    operation, by node in it, block and operation. `line_count` is the number of its lines in the text.
+    `kind` is the class of the node. `reads` and `writes` name buffers, `inputs` the nodes that write what it reads, `fused` the
+    nodes in it and `origins` the FX nodes it computes; `node` is the one whose result it writes. `sizes` are the ranges of its
+    loops, parallel then reduced. `layouts` has the layouts of the buffers that it makes, by name. `bodies` has the FX node of
+    each operation, by node in it, block and operation. `line_count` is the number of its lines in the text.
     """
 
     name: str

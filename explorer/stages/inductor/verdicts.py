@@ -15,7 +15,7 @@ from explorer.stages.inductor.reasons import MadeBuffer, Rule, asked_by, sentenc
 
 @record
 class Group(Record):
-    """Two nodes, by number, that were fused, and in which round, counted from 0; -1 for nodes that are several from the start."""
+    """Two fused nodes, by number, and in which round, counted from 0; -1 for nodes that were grouped from the start."""
 
     kind: str
     of: tuple[int, ...]
@@ -90,7 +90,7 @@ def spans(text: str) -> Spans:
 
 
 def whole(text: str) -> int:
-    """The whole number of a text; FieldError for another one, and for more digits than any number of a node has."""
+    """The whole number of a text; FieldError for any other name, and for more digits than a node's number has."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise FieldError(f"the number of a node expected, not {text[:20]!r}")
     return int(text)
@@ -105,7 +105,7 @@ def _check_places(numbers: Iterable[int], count: int, field: str) -> None:
 
 @record
 class Fusion(Record):
-    """What the scheduler considered in one graph, what it fused, and why it refused; see `capture/observe/scheduler_log.py`.
+    """The pairs that the scheduler considered in one graph, its fusions and refusals: see `capture/observe/scheduler_log.py`.
 
     Scheduler nodes are numbers: places in `names`, and after these in `groups`. `scores` has round, both nodes and the parts
     named in `score_parts`; `kernels` each kernel's name and nodes; `paths` calls in Inductor, innermost first. `about` has the
@@ -278,7 +278,7 @@ class Verdicts:
         return CYCLE if verdict.rule.said == CYCLE else words(verdict.rule, verdict.args)
 
     def earlier(self, verdict: Verdict) -> tuple[int, ...]:
-        """The earlier fusions that made this one impossible: those in the way, or those that the two nodes had become."""
+        """Return the earlier fusions that made this one impossible: the ones in between, or the ones that took the two nodes."""
         if verdict.rule.said == CYCLE and verdict.args:
             return tuple(int(n) for n in verdict.args[0].split())
         return tuple(n for n in (verdict.first, verdict.second) if n >= len(self.names))

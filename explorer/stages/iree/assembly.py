@@ -34,8 +34,8 @@ def bounds(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
 def chains(text: str) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
     """For each instruction the file and line of the last .loc.
 
-    The assembly is made with a .loc of line 0 wherever an instruction has no location, so that none is taken for the one
-    before it.
+    The assembly is made with a .loc of line 0 wherever an instruction has no location: no instruction then inherits the one
+    before.
     """
     lines = text_lines(text)
     files = {m["number"]: m["name"] for line in lines if (m := _FILE.match(line))}

@@ -31,7 +31,7 @@ class IreePass(Record):
 
 @record
 class IreeAfterPass(Record):
-    """The whole module of IREE's behind a pass, `number` among those that changed something; `before` is its text before it."""
+    """IREE's whole module after a pass, `number` among the passes that changed something; `before` is its text before it."""
 
     number: int
     name: str
@@ -48,7 +48,7 @@ class IreePassText(IreePass):
 
 @record
 class IreeAfterPassText(IreeAfterPass):
-    """The whole module of IREE's behind a pass, with its locations."""
+    """IREE's whole module after a pass, with its locations."""
 
     text: str
 
@@ -66,7 +66,7 @@ def places(artifact: Artifact) -> Places:
 
 
 def render_after(event: Event, id: str) -> Artifact:
-    """The module behind the pass."""
+    """The module after the pass."""
     return text_artifact(event, id, f"After {event.data['name']} · IREE", "mlir")
 
 

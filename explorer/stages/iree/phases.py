@@ -82,7 +82,7 @@ def places(artifact: Artifact) -> Places:
 
 
 def kinds(artifact: Artifact) -> Kinds:
-    """Operations compute, but those of the graph's inputs and results, of constants and of control flow."""
+    """Operations compute, except for the graph's inputs and results, constants and control flow."""
     of_inputs = of_whole_graph(places(artifact))
     found = by_rules(artifact.lines, MLIR)
     return [kind or ("inputs" if number in of_inputs else "") for number, kind in enumerate(found, 1)]

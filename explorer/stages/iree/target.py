@@ -40,7 +40,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def places(artifact: Artifact) -> Places:
-    """The locations that the text states; none for Metal, which has none."""
+    """The locations that the text states; Metal's has none."""
     if artifact.language == "mlir":
         return phases.places(artifact)
     return assembly.chains(artifact.text) if artifact.language in WITH_LOC else ()

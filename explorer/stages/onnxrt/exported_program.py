@@ -22,7 +22,7 @@ def kinds(artifact: Artifact) -> Kinds:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each node to the node of the graph that torch.onnx was handed, for which it was traced."""
+    """Link each node to the node, in the graph that torch.onnx was handed, for which it was traced."""
     stage = "backward" if artifact.graph == "backward" else "forward"
     graph = next(iter(reversed(trace.find(stage, artifact.frame, artifact.graph))), None)
     if graph is None:

@@ -54,7 +54,7 @@ def nodes_of(artifact: Artifact) -> tuple[OnnxNode, ...]:
 
 @once
 def lines_of(artifact: Artifact) -> dict[str, tuple[int, ...]]:
-    """The lines of each node by its name, those of the graphs that it holds among them; {} where the text is not as expected."""
+    """Return the lines of each node by its name, including the graphs that it holds; {} if the text is not as expected."""
     opened = next((n for n, line in enumerate(artifact.lines, 1) if _OPENING.search(line)), 0)
     first = [n for n, line in enumerate(artifact.lines, 1) if opened and n > opened and re.match(r" {3}[^\s}]", line)]
     nodes = nodes_of(artifact)
@@ -113,7 +113,7 @@ def link_exported(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each node to those of the graph before that it was made of."""
+    """Link each node to the nodes of the previous graph that it was made of."""
     earlier = graph_before(artifact, trace)
     if earlier is None:
         return
@@ -126,7 +126,7 @@ def link_before(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def graph_before(artifact: Artifact, trace: TraceData) -> Artifact | None:
-    """The graph that this one was made of: that of the level below, or where there is none the one that was exported."""
+    """Return the graph that this one was made of: the one of the level below, or the exported one."""
     below = ONNX_GRAPHS[: ONNX_GRAPHS.index(artifact.stage)]
     graphs = (trace.find(stage, artifact.frame, artifact.graph) for stage in reversed(below))
     return next((found[-1] for found in graphs if found), None)

@@ -17,7 +17,7 @@ from explorer.model.shared import Names
 class OnnxNode(Record):
     """An input ("placeholder") or a node of an ONNX graph.
 
-    `name` is ONNX's, or where a node has none of its own the value that it computes; `target` the operator, behind the name of
+    `name` is ONNX's, or the value that the node computes if ONNX gives it no name; `target` is the operator, after the name of
     its domain: "Gemm", "com.microsoft.FusedGemm". `inputs` names the nodes whose values it uses, `reads` and `writes` the values.
     `fx_node` is the node of the exported program that the exporter says it is of.
     """
@@ -83,7 +83,7 @@ class Earlier:
     def between(self, inputs: set[str], results: set[str], kept: set[str]) -> tuple[str, ...]:
         """The nodes that compute the results of the inputs, without those that are nodes of the next graph too.
 
-        A node that is needed and computes nothing of these inputs is not among them: its value came to be equal to another one.
+        A needed node that computes nothing from these inputs is left out: its value became equal to another one.
         """
         reached = set(inputs)
         for node in self._needed(inputs, results):

@@ -53,7 +53,7 @@ class Layer:
 
 @once
 def layers(artifact: Artifact) -> tuple[Layer, ...]:
-    """The layers of a model, those inside another layer behind it."""
+    """Yield the layers of a model, each followed by the layers inside it."""
     begun: list[tuple[str, str, int]] = []
     found = []
     for number, line in enumerate(artifact.lines, 1):
@@ -84,7 +84,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def kinds(artifact: Artifact) -> Kinds:
-    """A layer's first line computes, but that of an input, a constant or a result; all else describes layers."""
+    """A layer's first line computes, except for an input, a constant or a result. All other lines describe layers."""
     found = {layer.first: NOT_COMPUTING.get(layer.type, "") for layer in layers(artifact)}
     return [found.get(number, XML) for number in range(1, len(artifact.lines) + 1)]
 

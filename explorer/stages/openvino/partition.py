@@ -16,7 +16,7 @@ from explorer.stages.kinds import fx_kinds
 
 @record
 class OpenVinoPart(Record):
-    """Operators of a graph by what is to run them: a part that OpenVINO is handed, or those left to PyTorch, and why."""
+    """Operators of a graph that run together: a part for OpenVINO, or operators left to PyTorch, and why."""
 
     part: str
     engine: str
@@ -34,7 +34,7 @@ class OpenVinoOrigin(Record):
 
 @record
 class OpenVinoPartition(Record):
-    """A graph as OpenVINO's backend partitioned it: what is to run which operators, and the FX nodes that a line stands for."""
+    """A graph as OpenVINO's backend partitioned it: its parts, and the FX nodes of each line."""
 
     rows: tuple[OpenVinoPart, ...]
     origins: tuple[OpenVinoOrigin, ...]

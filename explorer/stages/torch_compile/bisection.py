@@ -16,9 +16,9 @@ from explorer.stages.fx_graph import node_lines
 class JudgedValue(Record):
     """A value that a launch wrote, and how a bisection judged it: `equal` is None where it was not compared, `note` says why.
 
-    `launch` is the number of the launch in the call, from 1, and `line` that of the output code. `parameter` is the kernel's name
-    of the value, `node` its FX node, `nodes` those inside the launch that lead to it, and `operations` the scheduler's nodes that
-    write it.
+    `launch` is the number of the launch in the call, from 1, and `line` the line of the output code. `parameter` is the kernel's
+    name of the value, `node` its FX node, `nodes` those inside the launch that lead to it, and `operations` the scheduler's nodes
+    that write it.
     """
 
     launch: int

@@ -92,7 +92,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def readable(row: CacheLookup) -> str:
-    """A lookup as text: cache, what it is of, what came of it, the key, why, and what the nearest earlier key has otherwise."""
+    """Write a lookup as text: cache, graph or kernel, outcome, key, why, and how the nearest earlier key differs."""
     what = row.kernel or row.graph or ("whole frame" if row.cache == "AOTAutograd" else row.cache)
     saved = f", saved {row.seconds_saved:.2f} s" if row.seconds_saved else ""
     why = f"  # {row.reason}" if row.reason else ""

@@ -37,7 +37,7 @@ def changed_parts(parts: KeyParts, base: KeyParts) -> dict[str, str]:
 
 
 def whole_parts(changed: KeyParts, base: KeyParts) -> dict[str, str]:
-    """All parts of a key, from those in which it differs from `base`."""
+    """Return all parts of a key, given the parts in which it differs from `base`."""
     return {name: part for name, part in {**base, **changed}.items() if part}
 
 
@@ -103,7 +103,7 @@ def _changed_fields(old: str, new: str) -> tuple[str, str]:
 
 
 def _fields(text: str) -> Iterator[str]:
-    """The parts between the commas that stand in no bracket."""
+    """Return the parts between the commas that are not inside brackets."""
     depth, start = 0, 0
     for at, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")

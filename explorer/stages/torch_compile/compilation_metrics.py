@@ -34,7 +34,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def readable(row: CompilationMetrics) -> Iterator[str]:
-    """The figures of a forward or backward compile, a line each; of a reason of several lines the first."""
+    """Write the figures of a forward or backward compile, one per line; a reason of several lines is cut to its first."""
     yield f"{row.of}:"
     for name, value in row.figures.items():
         shown = "; ".join(str(v).partition("\n")[0] for v in value) if isinstance(value, tuple) else value

@@ -57,7 +57,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
-    """One table per frame; of a graph that PyTorch ran because no CUDA graph was captured the reason too."""
+    """Make one table per frame, with the reason if PyTorch ran a graph because no CUDA graph was captured."""
     skipped = {(event.frame, event.graph): typed(CudaGraphDecision, event.data) for event in events if event.kind == CUDA_GRAPH}
     executed = [event for event in events if event.kind == STAGE.name]
     yield from one_table(data_as(ExecutedPart), Execution)([_with_reason(event, skipped) for event in executed], frames)

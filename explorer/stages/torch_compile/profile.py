@@ -79,7 +79,7 @@ def readable(row: ProfiledPart) -> str:
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Link each row to the lines of its kernel, and that of a library call to its FX nodes."""
+    """Link each row to the lines of its kernel, and the row of a library call to its FX nodes."""
     for number, row in enumerate(typed(Profile, artifact.data).rows, HEAD + 1):
         if row.kind == KERNEL:
             for kernel in trace.find("kernel", row.frame, row.graph):
@@ -99,7 +99,7 @@ def kinds(artifact: Artifact) -> Sequence[str]:
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:
-    """How much of the time is that of kernels and library calls."""
+    """Say how much of the time kernels and library calls took."""
     data = typed(Profile, artifacts[0].data)
     joined = sum(row.seconds for row in data.rows if row.kind != UNJOINED)
     return f"{joined / data.seconds:.0%} of {data.seconds * 1e6:.4g} us joined" if data.seconds else "no time"

@@ -14,8 +14,9 @@ from explorer.model.values import Artifact, Event
 class CallTime(Record):
     """A call of a compiled frame in a profile, or its backward: `seconds` from its begin to its end, as the CPU sees it.
 
-    `frame` is "" where it is not clear which one it is. `outer` is False for a call inside another one, whose seconds are part
-    of that one's. `device` are the seconds in which a GPU did what the call launched; None where the profile is of the CPU.
+    `frame` is "" where it is not clear which one it is. `outer` is False for a call inside another one; its seconds are part of
+    the outer call's. `device` is the time, in seconds, that a GPU worked on the call's launches; None where the profile is of the
+    CPU.
     """
 
     frame: str
@@ -27,11 +28,11 @@ class CallTime(Record):
 
 @record
 class ExchangeTime(Record):
-    """A collective that a compiled frame ran, once: `node` is that of the graph `artifact`, "" where it is not clear.
+    """One run of a collective in a compiled frame: `node` is its node in the graph `artifact`, "" if that is unclear.
 
-    `run` counts the calls of its frame. `seconds` are those of its kernel on a GPU, which waits there for the other ranks; on
-    the CPU those in which the call waited for it. None where it is not known. `overlapped` are those of a GPU's in which
-    another kernel ran; None on the CPU.
+    `run` counts the calls of its frame. `seconds` is the time of its kernel on a GPU, which waits there for the other ranks; on
+    the CPU, the time that the call waited for it. None where it is not known. `overlapped` is the part during which a GPU ran
+    another kernel; None on the CPU.
     """
 
     artifact: str

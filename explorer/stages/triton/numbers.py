@@ -53,7 +53,7 @@ class Reads(NamedTuple):
 def used_at(
     constants: Iterable[int], reads: Mapping[int, Reads], lines: Mapping[int, Collection[int]]
 ) -> dict[int, frozenset[int]]:
-    """Find the lines of the kernel that use each constant: those of the operations that read it.
+    """Find the lines of the kernel that use each constant: the lines of operations that read it.
 
     `constants` are lines of the text, `reads` has all operations of one function by their line, and `lines` the lines of the
     kernel that are known for them. An operation without a line passes the constant on to what reads its result.

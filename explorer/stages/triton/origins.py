@@ -37,7 +37,7 @@ from explorer.stages.triton.packed import misplaced
 class Launch(Record):
     """One launch of a Triton kernel: by the wrapper, or `times` times by the program itself, from `place`.
 
-    `line` is that of the wrapper, 0 without one. Parts of the grid are numbers where they are known, else their expressions.
+    `line` is the wrapper's line, 0 if there is none. Parts of the grid are numbers where they are known, else their expressions.
     """
 
     line: int
@@ -144,7 +144,7 @@ class Located(Protocol):
 
     @property
     def first_line(self) -> int:
-        """The line of that file at which the source begins."""
+        """Return the line of that file at which the source begins."""
 
 
 def kernel_artifact(
@@ -177,7 +177,7 @@ def links(chains: Callable[[str], Chains], how: str) -> Callable[[Artifact, Trac
 def own_lines(
     chains: Callable[[str], Chains], artifact: Artifact, source: Artifact, form: Located | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Each line of a text that leads to one of its own source, and that; `form` says where that is, if it is no kernel's."""
+    """Yield each line of a text that leads to its own source, with that line; `form` locates it, if it is not a kernel's."""
     form, length = form or typed(KernelForm, artifact.data), len(source.lines)
     found: dict[Chain, int] = {}  # a few places of the source have all of the lines
     for number, chain in llvm_origins(artifact) if chains is llvm_chains else chains(artifact.text):
@@ -221,7 +221,7 @@ def link_mlir(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 class Literals:
-    """The numbers that stand in one line of a kernel only.
+    """The numbers that only one line of a kernel has.
 
     Compilers merge the operations of two lines, such as two selections, and name one of the lines. The other's number remains.
     """
@@ -359,7 +359,7 @@ def _of_products(artifact: Artifact, llir: Artifact, kernel: Artifact, lines: Ma
 
 
 class Named(NamedTuple):
-    """The lines of the kernel for a number: those of all operations of LLVM IR that have it."""
+    """The lines of the kernel for a number: the lines of all LLVM IR operations that have it."""
 
     lines: frozenset[int]
     incomplete: bool  # whether one of these operations has no line
@@ -508,7 +508,7 @@ def _opens(line: str) -> bool:
 
 
 def _last_loc(line: str) -> str:
-    """From the last ` loc(` of a line on: an operation's own location, not that of its block arguments."""
+    """Return a line's text from its last ` loc(` on: the operation's own location, not its block arguments'."""
     at = line.rfind(" loc(")
     return line[at:] if at >= 0 else line
 
@@ -546,7 +546,7 @@ def llvm_chains(text: str) -> Chains:
 
 @once
 def llvm_origins(artifact: Artifact) -> tuple[tuple[int, Chain], ...]:
-    """The origins of an LLVM IR's lines: its own links, those of the assembly and its products are all made of them."""
+    """Return the origins of an LLVM IR's lines. Its own links, the assembly's and the products' are all made of them."""
     return tuple(llvm_chains(artifact.text))
 
 
@@ -562,8 +562,8 @@ def loc_chains(text: str) -> Chains:
 def loc_candidates(text: str) -> Iterator[tuple[int, frozenset[Chain]]]:
     """Each instruction's possible origins: several where a function was inlined more than once.
 
-    LLVM says what a .loc was inlined into in its comment. That of triton 3.9 says it in PTX by `inlined_at`, which names
-    only the place of the call; the call's own .loc stands before it, once for each call, with what that was inlined into.
+    LLVM says what a .loc was inlined into in its comment. triton 3.9 says so in PTX by `inlined_at`, which names only the place
+    of the call. The call's own .loc comes before it, once per call, with the place that the call was inlined into.
     """
     lines = text_lines(text)
     files = {m[1]: "/".join(filter(None, (m[2], m[3]))) for line in lines if (m := _FILE.match(line))}

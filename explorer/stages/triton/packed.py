@@ -23,10 +23,10 @@ _MEMORY = re.compile(r"\b(?:load|store)\b")
 
 @once
 def misplaced(llir: Artifact) -> frozenset[int]:
-    """The lines of an LLVM IR whose debug location is that of one lane, or of a neighbouring instruction.
+    """Return the lines of an LLVM IR whose debug location belongs to only one lane, or to a neighbouring instruction.
 
-    Those are vector operations of floating point that have the location of a load or store, that have different numbers in
-    their lanes, or whose lanes were put together of values of several locations, and what is computed of such.
+    These are vector operations of floating point with the location of a load or store, with different numbers in their lanes, or
+    with lanes gathered from values of several locations; and all that is computed from them.
     """
     operations = {n: matched for n, line in enumerate(llir.lines, 1) if (matched := _OPERATION.match(line))}
     places = {n: location[1] for n in operations if (location := _DEBUG.search(llir.lines[n - 1]))}

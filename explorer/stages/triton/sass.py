@@ -54,9 +54,9 @@ def chains(text: str) -> Iterator[tuple[int, origins.Chain]]:
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link each instruction to its line of the PTX, and to the kernel's lines that this line states.
 
-    Where the lines of the PTX are not known, to the kernel's line that nvdisasm names. Where that is a line of triton's own
-    library, the PTX says what it was inlined into; the link is made where it was inlined into one line of the kernel only, or
-    into lines that all compute the same FX node.
+    Where the lines of the PTX are not known, to the kernel's line that nvdisasm names. If that is a line of triton's own library,
+    the PTX says where it was inlined. The link is made if that is one line of the kernel, or lines that all compute the same FX
+    node.
     """
     kernel = origins.kernel_of(artifact, trace)
     ptx = next((a for a in trace.find("ptx", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
@@ -79,7 +79,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
 
 def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each instruction by ptxas's line table of the PTX, in which each instruction has a line of its own, and by its numbers."""
+    """Link each instruction by its numbers and by ptxas's line table of the PTX, where each instruction is on its own line."""
     kernel_lines: dict[int, list[int]] = {}
     for link in origins.assembly_links("")(ptx, trace):
         for number in link.source_lines:
@@ -113,7 +113,7 @@ def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str
 
 
 def kinds(artifact: Artifact) -> list[str]:
-    """Instructions up to the jump to itself behind the end, and the empty ones that fill the rest up."""
+    """Instructions compute, up to the jump to itself after the end and the NOPs that fill the rest."""
     kinds_of_lines: list[str] = []
     label = ""
     for line in artifact.lines:

@@ -13,7 +13,7 @@ from explorer.stages.tvm.notes import link_notes
 
 @record
 class TvmPass(Record):
-    """A pass of TVM's that changed functions: of Relax, of TIR, or of both, which is its `level`.
+    """A pass of TVM that changed functions; its `level` says whether of Relax, of TIR, or of both.
 
     `number` counts all passes from 0. `before` and `after` are the lines of the functions that it changed.
     """
@@ -29,7 +29,7 @@ class TvmPass(Record):
 
 @record
 class TvmAfterPass(Record):
-    """All functions of TVM's module behind a pass, `number` among all; `before` is their text before it."""
+    """All functions of TVM's module after a pass, `number` among all passes; `before` is their text before it."""
 
     number: int
     name: str
@@ -45,7 +45,7 @@ class TvmPassText(TvmPass):
 
 @record
 class TvmAfterPassText(TvmAfterPass):
-    """All functions of TVM's module behind a pass, as TVMScript."""
+    """All functions of TVM's module after a pass, as TVMScript."""
 
     text: str
 
@@ -58,7 +58,7 @@ def render(event: Event, id: str) -> Artifact:
 
 
 def render_after(event: Event, id: str) -> Artifact:
-    """All functions behind the pass."""
+    """All functions after the pass."""
     return text_artifact(event, id, f"After {event.data['name']} · TVM", "python")
 
 

@@ -56,7 +56,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 
 def kinds(artifact: Artifact) -> Kinds:
-    """Calls compute, but those of the machine's own functions."""
+    """Calls compute, except for the machine's own functions."""
     return [kind.replace("checks  buffers", "checks, buffers") for kind in by_rules(artifact.lines, LINES)]
 
 

@@ -91,7 +91,7 @@ class Module:
         return sorted(line for each in reached.values() for line in range(each.first, each.last + 1))
 
     def lines_of(self, name: str) -> list[int]:
-        """The lines that a kernel of this name computes: those of an instruction and of what it calls, or of a computation.
+        """Return the lines that a kernel of this name computes: an instruction with what it calls, or a computation.
 
         XLA names a kernel of a single instruction `NAME_kernel`.
         """
@@ -120,14 +120,14 @@ def kernels(lines: Sequence[str]) -> Iterator[tuple[Instruction, list[int]]]:
 
 
 def op_names(lines: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The number of each line that states an `op_name`, and the names in it; XLA joins those of several instructions."""
+    """The number of each line that states an `op_name`, and the names in it; XLA joins the names of several instructions."""
     for number, line in enumerate(lines, 1):
         if found := _OP_NAME.search(line):
             yield number, tuple(filter(None, re.split(r"[;/]", found[1])))
 
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
-    """Each instruction to the FX nodes that its `op_name` names, and each that calls computations to what is in them."""
+    """Link each instruction to the FX nodes in its `op_name`, and each call of computations to the instructions inside them."""
     graph = graph_of(artifact, trace)
     if graph is not None:
         places = node_lines(graph)

@@ -15,7 +15,7 @@ from explorer.stages.triton.origins import mlir_chains
 
 @record
 class XlaModule(Record):
-    """A graph in MLIR on its way to XLA; `fx_nodes` are its FX nodes, in the order in which locations count them."""
+    """A graph in MLIR on its way to XLA; `fx_nodes` names its FX nodes in the order in which locations count them."""
 
     fx_nodes: Names
 
@@ -44,7 +44,7 @@ def places(artifact: Artifact) -> Places:
 
 
 def kinds(artifact: Artifact) -> Kinds:
-    """Operations compute, but those of the graph's inputs and results, and of constants."""
+    """Operations compute, except for the graph's inputs and results, and constants."""
     of_inputs = of_whole_graph(places(artifact))
     found = by_rules(artifact.lines, MLIR)
     return [kind or ("inputs" if number in of_inputs else "") for number, kind in enumerate(found, 1)]

@@ -17,7 +17,7 @@ def render(event: Event, id: str, *, title: str) -> Artifact:
 
 
 def kernels(artifact: Artifact) -> Iterator[KernelPlace]:
-    """Each instruction of the entry that runs a kernel: its own line, and those of the computation that was fused into it."""
+    """Return each instruction of the entry that runs a kernel: its own line, and the lines of the computation fused into it."""
     for instruction, inside in hlo.kernels(artifact.lines):
         yield KernelPlace(instruction.name, (*inside, instruction.line))
 

@@ -70,7 +70,7 @@ def _limit_failure(event: Event, what: str, swallowed: bool, events: Sequence[Ev
 
 
 def guard_without_source(text: str) -> str:
-    """Cut off the code and the stack that Dynamo writes behind a failed guard."""
+    """Cut off the code and the stack that Dynamo writes after a failed guard."""
     return text.partition("\n")[0].partition("  # ")[0].strip()
 
 

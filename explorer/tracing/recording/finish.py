@@ -65,7 +65,7 @@ def _failed_compiles(events: Sequence[Event]) -> list[Mapping[str, Plain]]:
 
 
 def _failed_compile(event: Event, frame: str) -> Mapping[str, Plain]:
-    """One of them: torch writes the program's line behind its message, else it is that of the function."""
+    """Return the facts of one failed compile; if torch's message has no line of the program, the line is the function's."""
     data = event.data
     message = str(data["message"])
     places = places_of(message.partition("from user code:")[2])

@@ -48,17 +48,16 @@ def trace_kernel(
 ) -> Trace:
     """Compile `kernel[grid](*args, **constants)` for a GPU that need not be here, and return every stage as a Trace.
 
-    `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and
-    numbers; `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run here.
-    `Trace.run` and `Trace.check(expected=…)` run the kernel on copies of the arguments, interpreted if these are on the CPU.
-    `Kernel.edit` and `Kernel.tune` run it in a function that launches it, which torch.compile compiles for that.
-    `Kernels.table` has the bytes of the launch, by its TTIR, and an estimated time.
-    `grid` is as in a launch; only running needs it. `target` is a GPU by name or a Target, "auto" the attached one. For an
-    autotuned kernel `config` chooses a candidate by index or values; None is the first, for the attached GPU the one that
-    triton has measured the fastest where the program has launched the kernel so. `Kernel.candidates` has all, and triton's
-    times. For the attached GPU every form is that of the kernel which a launch so runs, as triton has it of an earlier launch
-    or compiles it for the next one, with the registers that the driver counts; a Failure says so where that GPU cannot run
-    it. SASS costs 0.3 s; with sass=False it is made when asked for.
+    `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and numbers;
+    `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run here. `Trace.run` and
+    `Trace.check(expected=…)` run the kernel on copies of the arguments, interpreted if these are on the CPU. `Kernel.edit` and
+    `Kernel.tune` run it in a function that launches it, which torch.compile compiles for that. `Kernels.table` has the bytes of
+    the launch, by its TTIR, and an estimated time. `grid` is as in a launch; only running needs it. `target` is a GPU by name or
+    a Target, "auto" the attached one. For an autotuned kernel `config` chooses a candidate by index or values; None is the first,
+    for the attached GPU the one that triton has measured the fastest where the program has launched the kernel so.
+    `Kernel.candidates` has all, and triton's times. For the attached GPU, every form is the one that such a launch runs: triton
+    has it from an earlier launch, or compiles it for the next one. Registers are the driver's count. If that GPU cannot run the
+    kernel, a Failure says so. SASS costs 0.3 s; with sass=False it is made when asked for.
 
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
     Failure with what the compiler said. Where the installed triton has no backend for the GPU, as for Intel's, the Trace has the

@@ -23,8 +23,8 @@ NO_CALL = (
 def profiling() -> Iterator[Callable[[Trace], Trace]]:
     """Profile the block with torch.profiler; gives a function that, after it, returns a trace with the profile's times.
 
-    The calls are the program's own: none is added, so that ranks stay in step. Where there is no profile, the trace has a
-    Failure that says why.
+    The calls are the program's own. None is added, so ranks stay in step. Where there is no profile, the trace has a Failure that
+    says why.
     """
     guard = Guard(losses={}, stage="run_times")
     with shielded(_profiler, guard, "start the profiler", "stop the profiler") as profiler:

@@ -247,16 +247,15 @@ def recording(
 ) -> Iterator[Recorder]:
     """Record every compile of this thread inside the block; after it every hook and setting is as before.
 
-    What is observed is the same whatever `stages` are asked for; a stage of the user's own may bring its own probe.
-    With `cold`, as for a trace, what earlier compiles left is set aside; with `fresh` caches are written but not read; else
-    they are the program's own affair.
-    With `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is
-    then called whenever a graph has been, and `launches` notes the Triton kernels that are launched outside of the graphs.
-    With `changes` it compiles otherwise than it would.
+    The same is observed for any `stages`; a stage of the user's own may bring its own probe. With `cold`, as for a trace, what
+    earlier compiles left is set aside; with `fresh` caches are written but not read; else they are the program's own affair. With
+    `absent` Inductor compiles for that GPU, which need not be there, and the program runs on the CPU; `compiled` is then called
+    whenever a graph has been, and `launches` notes the Triton kernels that are launched outside of the graphs. `changes` change
+    the compile.
 
-    Any number of recordings may be under way that only observe, in any threads, and end in any order. Of those that are `cold`,
-    `fresh`, for an `absent` GPU or have `changes`, one waits for another thread's. BusyError where it would wait for its own
-    thread, or did for `MAX_SECONDS_TO_WAIT`.
+    Any number of recordings may be under way that only observe, in any threads, and end in any order. A recording that is `cold`,
+    `fresh`, for an `absent` GPU or has `changes` waits for another thread's. BusyError where it would wait for its own thread, or
+    did for `MAX_SECONDS_TO_WAIT`.
     """
     only_observes = not (cold or fresh or absent or changes)
     try:

@@ -83,7 +83,7 @@ def trace(
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
     Raises InputError for arguments that cannot be, and NotInstalledError without torch.
 
-    Only one trace is made at a time, and none during a recording that is `fresh` or for a GPU you don't have. A second one
+    Only one trace can be made at a time, and none during a recording that is `fresh` or for a GPU you don't have. A second one
     waits if another thread makes the first. If waiting cannot help, as in the same thread, torch alone compiles `fn`, and a
     Failure says why nothing was traced.
     """
@@ -122,7 +122,7 @@ def _joined(request: TraceRequest) -> AbstractContextManager[None]:
 class Plan:
     """One call to trace: where it runs, what it is compiled for, and how the compile is changed.
 
-    `device` is that of the kernels, `absent` the same where it is an absent GPU; the call then runs on the CPU.
+    `device` is the kernels' device. `absent` is the same if it is an absent GPU; the call then runs on the CPU.
     """
 
     request: TraceRequest

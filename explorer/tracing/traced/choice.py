@@ -32,9 +32,9 @@ NO_LADDER = {
 class Choice:
     """One implementation of an operator that Inductor chose among: a template with its settings, or a call into a library.
 
-    Its texts are those of the template as Inductor times it, with nothing fused into it yet. The kernel of the choice that was
-    taken, with what was fused into it, is in `Trace.kernels`. The texts are made when asked for and need the process that made
-    the trace: LiveError for a trace that was loaded. `row` is its row of `Trace.choices`.
+    Its texts show the template as Inductor times it, with nothing fused into it yet. The kernel of the choice that was taken,
+    with what was fused into it, is in `Trace.kernels`. The texts are made when asked for and need the process that made the
+    trace: LiveError for a trace that was loaded. `row` is its row of `Trace.choices`.
     """
 
     trace: Trace = field(repr=False)

@@ -17,8 +17,8 @@ class Variants(tuple[Variant, ...]):
     def table(self) -> Rows:
         """One row per edit: its number, form, status, line and message, error, times and what the compiled kernel takes.
 
-        `seconds` are those of a launch, `ratio` is to the original's; `registers` and `spills` (bytes) are of a thread, `shared`
-        (bytes) of a block, `warps` those that an SM runs at once. What is not known is None.
+        `seconds` is the time of a launch, `ratio` its ratio to the original's; `registers` and `spills` (bytes) are of a thread,
+        `shared` (bytes) of a block, `warps` those that an SM runs at once. What is not known is None.
         """
         return Rows(variant.row() for variant in self)
 

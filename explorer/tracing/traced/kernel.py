@@ -225,10 +225,10 @@ class Kernels(tuple[Kernel, ...]):
     def table(self) -> Rows:
         """One row per kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
 
-        `registers` and `spills` (bytes) are per thread, `shared` (bytes) and `grid` per launch; `read` and `written` (bytes)
-        and `seconds` are those of all `launches` in one run of the code. `operations` are those of the matrix products and
-        attention in it. `timed` is "measured" or "estimated". Unknown figures are None; `bytes_known` and `seconds_known` say
-        how a figure is known, or why there is none. `outside` says what makes an estimate unlike those that were compared with
-        measured times (benchmarks/estimates.py), "" if nothing does.
+        `registers` and `spills` (bytes) are per thread, `shared` (bytes) and `grid` per launch; `read` and `written` (bytes) and
+        `seconds` are totals of all `launches` in one run of the code. `operations` counts the matrix products and attention in
+        it. `timed` is "measured" or "estimated". Unknown figures are None; `bytes_known` and `seconds_known` say how a figure is
+        known, or why there is none. `outside` says what makes an estimate unlike those that were compared with measured times
+        (benchmarks/estimates.py), "" if nothing does.
         """
         return kernel_table(self[0].trace) if self else Rows((), KernelRow.__annotations__)

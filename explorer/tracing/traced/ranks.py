@@ -47,7 +47,7 @@ class _Rank:
 
 
 class Ranks(Mapping[int, Trace]):
-    """The traces of a job's ranks by rank: `ranks[0]` is that of rank 0, a Trace.
+    """The traces of a job's ranks by rank: `ranks[0]` is the Trace of rank 0.
 
     `groups` has the ranks that compute the same, `divergences` where others differ, `first` the first of these, and `missing`
     what could not be compared; `times()` and `waits()` have what they took. `absent` are ranks of the job without a file,
@@ -100,7 +100,7 @@ class Ranks(Mapping[int, Trace]):
         return rank in self._ranks
 
     def get(self, rank: int, default: Any = None) -> Any:
-        """The trace of a rank, or `default` where there is none that can be read."""
+        """The trace of a rank, or `default` if it is missing or cannot be read."""
         if rank not in self:
             return default
         return self[rank]
@@ -113,7 +113,7 @@ class Ranks(Mapping[int, Trace]):
 
     @property
     def world(self) -> int:
-        """The number of ranks of the job, as the traces say, or as far as files go."""
+        """The number of ranks in the job, which the traces state; else one more than the highest rank with a file."""
         return max((*self._worlds, *(rank + 1 for rank in self._readers)))
 
     @property
@@ -377,13 +377,13 @@ def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: 
 
 
 def _lacks_others(path: str | PathLike[str], limit: float) -> bool:
-    """Whether a folder's only trace is that of one rank of several: `Ranks` names those without a file."""
+    """Whether a folder's only trace is from one of several ranks: `Ranks` names the ranks without a file."""
     only = folder.trace_in(path)
     return only is not None and bool(folder.ranks_at(path)) and (trace_file.load(only, limit=limit).meta.get("world") or 1) > 1
 
 
 def load_ranks(path: str | PathLike[str], *, limit: float = trace_file.LIMIT) -> Ranks:
-    """Read the ranks of a folder or a file of ranks; FileError where it has none in its names."""
+    """Read the ranks of a folder or a file of ranks; FileError if no name in it has a rank."""
     readers = folder.ranks_at(trace_file.checked(path))
     if not readers:
         raise FileError(f"{path} has no file of a rank, such as trace.rank0.json.gz or dedicated_log_torch_trace_rank_0.log")

@@ -307,8 +307,8 @@ class Trace(TraceData):
     def compile_calls(self) -> Rows:
         """One row per frame: file, line and code of the torch.compile call that compiled it, its backend and options.
 
-        `called_file`, `called_line` and `called_code` are those of the program's line that called the compiled function. A
-        torch.compile call from before the recording has no file. A file that is a cell of a notebook has its name, "In[5]".
+        `called_file`, `called_line` and `called_code` name the program's line that called the compiled function. A torch.compile
+        call from before the recording has no file. A file that is a cell of a notebook has its name, "In[5]".
         """
         return tables.table(self, "compile_call")
 
@@ -411,7 +411,7 @@ class Trace(TraceData):
         return provenance.follow(self, artifact.id, line)
 
     def with_sass(self) -> Trace:
-        """Return this trace with the SASS of every NVIDIA kernel, so that `follow` leads there too (0.6 s a kernel).
+        """Return this trace with the SASS of every NVIDIA kernel, which `follow` then includes (0.6 s per kernel).
 
         InputError if no kernel has PTX. LiveError if the trace does not hold the SASS and this process cannot make it.
         """
@@ -421,7 +421,7 @@ class Trace(TraceData):
         return self._with_forms("SASS", "sass", [a for a in self.find("kernel") if (a.frame, a.graph, a.kernel) in have_ptx])
 
     def with_assembly(self) -> Trace:
-        """Return this trace with every C++ kernel's assembly, to which `follow` and `coverage` then lead (2 to 10 s a kernel).
+        """Return this trace with every C++ kernel's assembly, which `follow` and `coverage` then include (2 to 10 s per kernel).
 
         InputError if no kernel is C++. LiveError if the trace does not hold the assembly and this process cannot make it.
         """
@@ -441,7 +441,7 @@ class Trace(TraceData):
             return replay.extended(self, forms_of(self, live, lacking, stage))
 
     def with_choice(self, which: int | str, *stages: str) -> Trace:
-        """Return this trace with the texts of one of `choices`, so that it is saved with them and the view has them.
+        """Return this trace with the texts of one of `choices`, which are then saved and shown with it.
 
         `which` is as in `choice`. `stages` are those that `Choice.text` takes, such as "ttgir"; without any it is the source
         alone. The source is always among them. InputError for a choice or a stage that has no such text, CompileError where the
@@ -558,7 +558,7 @@ class Trace(TraceData):
             )
 
     def advise(self, prove: bool = False, *, limit: float | None = None) -> Advice:
-        """Say why the program is slow: one verdict per cause, the costliest first, and none where nothing is wrong.
+        """Say why the program is slow: one verdict per cause, the costliest first; no verdict if nothing is wrong.
 
         Each verdict has its user lines, its cost per call in seconds, whether the cost was measured or is estimated, the recorded
         evidence, what to do, and the `what_if` that proves it or why there is none. Causes that cost less than a twentieth of a
@@ -600,9 +600,10 @@ class Trace(TraceData):
     def roofline(self) -> Roofline:
         """Place each kernel and library call by operations a byte and operations a second, below the peaks of its device.
 
-        Times are those of `with_profile`, else estimates, and say which. The peaks are measured now on the attached GPU or on
-        this CPU (about 2 s): a copy for the memory, a product for each dtype. They stand beside the GPU's figures, which are the
-        only ones for an absent GPU or a loaded trace. A notebook shows the picture; `.table()` and `.peaks()` have the numbers.
+        Times come from `with_profile`, or are estimates; each row says which. The peaks are measured now on the attached GPU or
+        on this CPU (about 2 s): a copy for the memory, a product for each dtype. They stand beside the GPU's figures, which are
+        the only ones for an absent GPU or a loaded trace. A notebook shows the picture; `.table()` and `.peaks()` have the
+        numbers.
         """
         from explorer.analysis.timing.roofline import roofline_of
         from explorer.lab.live.peaks import attained_peaks, device_title
@@ -694,17 +695,16 @@ class Trace(TraceData):
     def check(self, limit: float | None = None, *, expected: Any = None) -> Rows:
         """Compare eager and compiled on the trace's inputs: one row per output, gradient, or tensor that either changed.
 
-        Floats are judged element by element. An element may be as far from eager's, or from that of the same function in
-        float64, as rounding in the function's own operators moves it; `bound` says how far in words. Everything else must be the
-        same: whole numbers, type, shape, strides, and what an output is a view of. `compared` says what was compared, `note` what
-        was not the same. The sign of zero is not judged; `note` counts the zeros whose signs differ. `equal` is None if nothing
-        could be compared: a function that returns nothing and changes nothing has one such row, and so has one that was not
-        compiled. `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest distances
-        of both from float64, None if that was not needed or cannot be computed. A gradient is that of the outputs' sum under
-        fixed weights. A value that depends on random numbers is `random`: it is unequal if the values of several calls are
-        distributed differently from eager's; else `equal` is None, and `note` says which difference would have been found. The
-        arguments are those of the traced call, as they were before it. They, the module and the random numbers are left as they
-        are.
+        Floats are judged element by element. An element may be as far from eager's, or from that of the same function in float64,
+        as rounding in the function's own operators moves it; `bound` says how far in words. Everything else must be the same:
+        whole numbers, type, shape, strides, and what an output is a view of. `compared` says what was compared, `note` what was
+        not the same. The sign of zero is not judged; `note` counts the zeros whose signs differ. `equal` is None if nothing could
+        be compared: a function that returns nothing and changes nothing has one such row, and so has one that was not compiled.
+        `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest distances of both
+        from float64, None if that was not needed or cannot be computed. Gradients are of the outputs' sum under fixed weights. A
+        value that depends on random numbers is `random`: it is unequal if the values of several calls are distributed differently
+        from eager's; else `equal` is None, and `note` says which difference would have been found. The arguments are the traced
+        call's, as they were before it. They, the module and the random numbers are left as they are.
 
         For a GPU you don't have, the generated wrappers run, and their kernels are interpreted on the CPU ("interpreted").
         InputError, before anything runs, if interpreting is estimated to take more than `limit` seconds, 120 by default.
@@ -827,8 +827,8 @@ class Trace(TraceData):
         `stage` is "graph" (Dynamo's), "dynamo_bytecode", "decompiled" (what depyf writes, where it does the same), "forward",
         "inductor_input", "backward", "post_grad", or "wrapper" (Inductor's output code). Open a file of `.files` in VS Code, or
         in JupyterLab's debugger under "Kernel Sources" as "explorer_steps.…", set a breakpoint, and call `.run()`; or import pdb
-        and `break FILE:LINE`. Lines are those of the text in the view.
-        LiveError for a loaded trace, InputError for a stage without code, CompileError where it cannot run from a file.
+        and `break FILE:LINE`. The files have the same lines as the text in the view. LiveError for a loaded trace, InputError for
+        a stage without code, CompileError where it cannot run from a file.
         """
         from explorer.lab.stepping import session
 
@@ -854,12 +854,12 @@ class Trace(TraceData):
             return files.debug(breakpoint, commands)
 
     def values(self, stage: str = "graph", *, frame: str | None = None, graph: str | None = None) -> Rows:
-        """Run the graphs of a stage node by node, and give one row per node: its line, what it gave, and a small picture.
+        """Run the graphs of a stage node by node, and return one row per node: its line, its result, and a small picture.
 
         `stage` is "graph" (Dynamo's), "forward", "inductor_input", "backward" or "post_grad". Of a tensor there are shape, dtype
-        and strides; `min`, `max` and `mean` are those of its finite elements, `nan` and `inf` count the others. The picture has
-        the last two dimensions: red above zero, blue below. `call` counts the calls of a graph that is called several times.
-        The call is compiled once more. LiveError for a loaded trace, InputError for a stage that the trace has no graph of.
+        and strides; `min`, `max` and `mean` are over its finite elements; `nan` and `inf` count the others. The picture has the
+        last two dimensions: red above zero, blue below. `call` counts the calls of a graph that is called several times. The call
+        is compiled once more. LiveError for a loaded trace, InputError for a stage that the trace has no graph of.
         """
         from explorer.lab.stepping import session
 
@@ -871,11 +871,11 @@ class Trace(TraceData):
         """Run what was compiled, and give the arguments of each launch of a kernel and each library call, in order.
 
         There is one row for each argument as it was `before` the launch, and one for each that was written as it was "after":
-        shape, dtype, strides, `min`, `max` and `mean` of its finite elements, and how many are NaN or infinite. `argument` is
-        the kernel's name for it, `variable` what the wrapper gives on `line`; `value` is a number's. `launch` counts all from 1,
-        as `bisect` does, and `run` those of a kernel from 0, as its `to_script(launch=…)` takes it. `most` is the most launches
-        of each kernel. The kernels run on copies of the traced arguments; for a GPU you don't have they are interpreted, and
-        `limit` is as in `check`. LiveError for a loaded trace; NoVerbError for a hand-written kernel, and where no launch is
+        shape, dtype, strides, `min`, `max` and `mean` of its finite elements, and how many are NaN or infinite. `argument` is the
+        kernel's name for it, `variable` what the wrapper gives on `line`; `value` is a number's. `launch` counts all launches
+        from 1, as `bisect` does. `run` counts one kernel's launches from 0, as `to_script(launch=…)` does. `most` is the most
+        launches of each kernel. The kernels run on copies of the traced arguments; for a GPU you don't have they are interpreted,
+        and `limit` is as in `check`. LiveError for a loaded trace; NoVerbError for a hand-written kernel, and where no launch is
         made from Python, as in a CUDA graph.
         """
         from explorer.lab.stepping.launch_values import launch_values
@@ -889,9 +889,9 @@ class Trace(TraceData):
 
         A step is an instruction of the user's bytecode: `offset`, `opname` and `argument`, with the user's `file` and `line`, and
         the symbolic `stack` and `locals` after it; `changed` names the locals that it changed. `nodes` and `guards` are those
-        that it added itself; `depth` counts inlined calls, whose steps follow the step of the call. Where Dynamo starts again, as
-        for a graph break, `attempt` counts on; the graph is that of the `last_attempt`. `raised` is what ended a step.
-        LiveError for a loaded trace, CompileError where the call cannot be compiled again.
+        that it added itself; `depth` counts inlined calls, whose steps follow the step of the call. If Dynamo starts again, as
+        for a graph break, `attempt` counts on; the graph comes from the `last_attempt`. `raised` is what ended a step. LiveError
+        for a loaded trace, CompileError where the call cannot be compiled again.
         """
         from explorer.lab.stepping import symbolic
 
@@ -900,7 +900,7 @@ class Trace(TraceData):
             return symbolic.symbolic_steps(live)
 
     def with_symbolic_steps(self) -> Trace:
-        """Return this trace with each step of Dynamo's symbolic execution as a stage, so that it is shown, linked and saved.
+        """Return this trace with Dynamo's symbolic execution, step by step, as a stage that is shown, linked and saved.
 
         The stage "symbolic_steps" has one text per frame, see `symbolic_steps`: each step is linked to its line of the source and
         of the bytecode, and to the nodes of Dynamo's graph and the guards that it added. The call is traced once more.

@@ -50,7 +50,7 @@ class WhatIf:
     same_code: bool = False
 
     def figure(self, name: str) -> Mapping[str, Plain]:
-        """One figure by name: before, after, change; InputError for a name that is none."""
+        """One figure by name: before, after, change; InputError for an unknown name."""
         for row in self.rows:
             if row["figure"] == name:
                 return row

@@ -62,8 +62,8 @@ PROGRAM = "program"
 class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     """The view of a trace as an ipywidget; several displays of it share one selection.
 
-    Of several traces `comparison` has what they differ in, and `trace` all of their texts, as `compared.joined` makes it. Of a
-    trace of very many compiles it opens the first: see `Trace.only`.
+    For several traces, `comparison` has their differences, and `trace` all of their texts, as `compared.joined` makes it. A trace
+    of very many compiles is opened with the first ones: see `Trace.only`.
     """
 
     #: The front end. As a path anywidget would watch it, and keep every view for as long as the process lives.
@@ -139,7 +139,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     def select(self, artifact: str, line: int) -> None:
         """Select a line of the text of that id or stage, as a click does; lines count from 1.
 
-        Of several traces a stage without the name of one, such as "h100 ptx", is that of the first that has it.
+        With several traces, name one, as in "h100 ptx"; without a name it is the first trace that has the stage.
 
         InputError if the trace has no such text or line; it names the valid ones.
         """
@@ -239,7 +239,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
             raise InputError(f"{text.id!r} has lines 1 to {max(1, len(text.lines))}, not {line!r}")
 
     def _next(self) -> int:
-        """Number the next command, so that the same command twice is two changes of the trait."""
+        """Number the next command: the same command twice is then two changes of the trait."""
         return int(self.command.get("number", 0)) + 1
 
     def _text(self, name: str, kernel: int | str | None = None) -> Artifact:
@@ -288,7 +288,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     # Display --------------------------------------------------------------------------------------------------------------
 
     def shown(self, execution: object) -> Explorer:
-        """Remember the cell that displayed this view, so that its last line does not display it again."""
+        """Remember the cell that displayed this view: its last line then does not display it again."""
         self._shown_in = execution
         return self
 
