@@ -196,7 +196,7 @@ def mutated(whole: Whole, launch: Launch) -> set[str]:
 
 @once
 def texts_of_nodes(artifact: Artifact) -> Mapping[str, str]:
-    """Cut the text of the scheduler's nodes into those of each."""
+    """Cut the text of the scheduler's nodes into one text per node."""
     parts: dict[str, list[str]] = {}
     name = ""
     for line in artifact.lines:
@@ -305,7 +305,7 @@ def _step(index: str, zero: Mapping[str, int], name: str) -> int | None:
 
 
 def _length(layout: re.Match[str], step: int) -> int:
-    """Return the length of the dimension of a stride; 0 where a layout has none of that stride."""
+    """Return the length of the dimension with a stride; 0 if the layout has no such dimension."""
     lengths, strides = (re.findall(r"\d+", layout[part]) for part in ("size", "stride"))
     return max((int(n) for n, stride in zip(lengths, strides, strict=False) if int(stride) == step), default=0)
 

@@ -62,7 +62,7 @@ def advise(trace: TraceData) -> Advice:
 
 
 def _asked(check: Callable[[Whole], Iterator[Verdict]], whole: Whole) -> tuple[list[Verdict], str]:
-    """Ask for verdicts of one kind; where explorer itself fails there are none, and what failed is said."""
+    """Ask for verdicts of one kind; if explorer itself fails there are none, and a Failure says so."""
     try:
         return list(check(whole)), ""
     except Exception as error:  # noqa: BLE001 a trace that one check cannot read still has the others, and its view

@@ -105,7 +105,7 @@ def _why_copied(whole: Whole, launch: Launch) -> str:
 
 
 def _is_changed(whole: Whole, launch: Launch) -> bool:
-    """Tell whether what a launch copies is then written in place, so that the program needs the copy."""
+    """Tell whether the copy that a launch makes is then written in place: the program needs such a copy."""
     changed = {name for one in whole.launches if one.graph is launch.graph for name in mutated(whole, one)}
     return bool(changed.intersection(launch.row["buffers"]))
 

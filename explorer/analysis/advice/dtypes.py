@@ -55,7 +55,7 @@ def _casts(graph: FxGraph) -> Iterator[Cast]:
 
 
 def float64(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict where a graph mixes float64 with narrower inputs, so that all that they meet becomes float64."""
+    """Yield a verdict where a graph mixes float64 with narrower inputs, which makes every result float64."""
     for graph in whole.graphs:
         inputs = [node for node in graph.graph_nodes if node.get("op") == "placeholder" and "float" in str(node.get("dtype"))]
         wide = [node for node in graph.graph_nodes if "float64" in str(node.get("dtype"))]
@@ -87,7 +87,7 @@ def float64(whole: Whole) -> Iterator[Verdict]:
 
 
 def _narrowed(whole: Whole, launches: Iterable[Launch]) -> Cost:
-    """What float64 costs: half of its bytes, and the slower of both rates."""
+    """Return the cost of float64: half of its bytes, and the slower of both rates."""
     moved, seconds = 0, 0.0
     for launch in launches:
         names = {*launch.row["fx_nodes"], *reads_of(launch)}

@@ -88,7 +88,7 @@ def recompiles(whole: Whole) -> Iterator[Verdict]:
 
 
 def _recompiled(whole: Whole, number: str, frames: list[str], rows: list[Mapping[str, Plain]]) -> Verdict:
-    """Say what compiling a function again took, and by which guards."""
+    """Say how long compiling a function again took, and which guards caused it."""
     trace = whole.trace
     once = sum(float(row["seconds"] or 0) for row in table(trace, "phase") if row["frame"] in frames and row["depth"] == 0)
     source = next(iter(trace.find("source", f"{number}/0")), None)

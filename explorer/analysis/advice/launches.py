@@ -14,7 +14,7 @@ MIN_LAUNCHES = 10
 
 
 def cuda_graphs(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict for each reason for which a CUDA graph was asked for and not made."""
+    """Yield a verdict for each reason why a requested CUDA graph was not made."""
     rows = [row for row in table(whole.trace, "cuda_graph") if str(row["decision"]).startswith("skipped")]
     reasons = dict.fromkeys(str(row["reason"]) for row in rows)
     for reason in reasons:

@@ -38,7 +38,7 @@ SOFTMAX = re.compile(r"softmax|\bamax\b.*\bexp\b|\bexp\b.*\bamax\b")
 
 
 def fusions(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict for each setting, or pair of kernels, for which the scheduler refused a fusion that it could have done."""
+    """Yield a verdict for each setting, or pair of kernels, because of which the scheduler refused a possible fusion."""
     by_setting: dict[str, list[tuple[Graph, Pair]]] = {}
     for graph, pair in _refused(whole):
         setting = AVOIDABLE[pair.rule.said]
@@ -171,7 +171,7 @@ def _realized(whole: Whole, setting: str, rows: Sequence[tuple[Graph, str, str, 
 
 
 def _is_read_by_a_kernel(whole: Whole, graph: Graph, buffer: str) -> bool:
-    """Tell whether another generated kernel reads a buffer, so that it need not be in memory for a call or an output."""
+    """Tell whether a generated kernel reads a buffer of another one; a call or an output does not count."""
     home = [one for one in whole.launches if one.graph is graph and buffer in one.row["buffers"]]
     readers = [
         one

@@ -43,7 +43,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of the `what_if` of a verdict: what was compared, before and after, and whether the verdict is gone.
+    """The outcome of a verdict's `what_if`: the figure, before and after, and whether the verdict is gone.
 
     `figure` is "measured_seconds" or "estimated_seconds"; both values are None where neither is known. `note` says whether
     the result is the same, or why there is no proof.
@@ -69,9 +69,9 @@ class Proof:
 class Verdict:
     """One thing that makes the program slow.
 
-    `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines`
-    are the user lines, `places` lines of artifacts, as (id, line). `what_if` are the arguments of the `Trace.what_if` that proves
-    it, `why_unproved` says why there is none. `share` is that of a whole call, from 0 to 1; 0 for what is paid once.
+    `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines` are
+    the user lines, `places` lines of artifacts, as (id, line). `what_if` has the arguments of the `Trace.what_if` that proves it;
+    `why_unproved` says why there is no proof. `share` is that of a whole call, from 0 to 1; 0 for what is paid once.
     """
 
     kind: str
@@ -93,7 +93,7 @@ class Verdict:
 
     @property
     def call(self) -> str:
-        """The call that proves it, to paste; "" where there is none."""
+        """The call that proves the verdict, to paste; "" if there is none."""
         arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.what_if.items())
         return f"t.what_if({arguments})" if arguments else ""
 

@@ -145,7 +145,7 @@ class Whole:
 
     @cached_property
     def exchanging(self) -> float:
-        """Seconds of the collectives where nothing hides them; all of one for which it is not known what runs meanwhile."""
+        """Sum the seconds of collectives that nothing hides; a collective counts in full if it is unknown what runs meanwhile."""
         if not any(exchanges(launch.row) for launch in self.launches):
             return 0.0
         rows = [row for row in priced_collectives(self.trace) if row["frame"] in self.frames]
@@ -236,7 +236,7 @@ class Whole:
         return [node for node in launch.graph.graph_nodes if node["name"] in names]
 
     def lines_of(self, launches: Iterable[Launch]) -> tuple[UserLine, ...]:
-        """List the user lines of some launches, those of the longest first."""
+        """List the user lines of some launches, the longest launch first."""
         longest = sorted(launches, key=lambda launch: -launch.seconds)
         return tuple(dict.fromkeys(line for launch in longest for line in self.user_lines(self.nodes_of(launch))))
 

@@ -36,7 +36,7 @@ def call_lines(trace: TraceData) -> Mapping[Place, tuple[str, int]]:
 def _lines_by_name(trace: TraceData) -> dict[Place, list[tuple[str, int]]]:
     """Where the output code calls each function of a library, as (artifact, line), in order.
 
-    Of a graph that was compiled again the last text counts.
+    If a graph was compiled again, the last text counts.
     """
     last = {(a.frame, a.graph): a for a in trace.find("output_code")}
     found: dict[Place, list[tuple[str, int]]] = {}

@@ -47,7 +47,7 @@ def renamed(value: Any, cells: Mapping[str, str]) -> Any:
 
 
 def _any_of(files: Iterable[str]) -> re.Pattern[str]:
-    """What matches one of these files; one without its folder also behind a part of a folder, to which torch cuts long paths."""
+    """Make the pattern of these files; one without a folder also matches after part of a folder, since torch cuts long paths."""
     longest_first = sorted(files, key=len, reverse=True)
     named = (f"(?:{_FOLDER})?({re.escape(file)})" if file == short(file) else f"({re.escape(file)})" for file in longest_first)
     return re.compile("|".join(named))

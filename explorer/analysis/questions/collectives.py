@@ -42,12 +42,11 @@ class CollectiveRow(TypedDict):
     """A collective of a graph, a row of `collectives`.
 
     `node` is its FX node in `artifact`, `true_graph_0.all_reduce` for one in a branch of a cond. `operator` is the short name,
-    such as "all_reduce", `call` the operator of torch in full.
-    `ranks` are those of the group, () where not recorded, and `size` their number, None where not known. `bytes` are those of
-    the whole tensor: what an all_gather gives, what all others are given; None where a size is known only in the run.
-    `file`, `line` and `code` are the user's. `started` and `waited` are lines of `wrapper`, or of `artifact` where that is "";
-    None for what is not waited for in this graph; of several tensors the first wait counts. `between` names the kernels and
-    library calls from the one to the other.
+    such as "all_reduce", `call` the operator of torch in full. `ranks` are the ranks of the group, () if not recorded, and `size`
+    their number, None if unknown. `bytes` is the size of the whole tensor: the output of an all_gather, the input of all others;
+    None where a size is known only in the run. `file`, `line` and `code` are the user's. `started` and `waited` are lines of
+    `wrapper`, or of `artifact` where that is ""; None if this graph does not wait for it; with several tensors the first wait
+    counts. `between` names the kernels and library calls from the one to the other.
     """
 
     frame: str
@@ -105,8 +104,8 @@ def is_wait(target: str) -> bool:
 def _graphs(trace: TraceData) -> Iterator[Artifact]:
     """The graphs of each frame and name: Inductor's after its passes, or AOTAutograd's.
 
-    They are several of one name where DDPOptimizer makes one for each bucket. One without nodes, as from Inductor's cache, is
-    that of AOTAutograd.
+    They are several of one name where DDPOptimizer makes one for each bucket. For a graph without nodes, as from Inductor's
+    cache, AOTAutograd's is taken.
     """
     graphs: dict[tuple[str, str], list[Artifact]] = {}
     for stage in ("forward", "backward", "post_grad"):
@@ -140,7 +139,7 @@ def _rows(trace: TraceData, artifact: Artifact) -> list[CollectiveRow]:
 
 
 def in_order(rows: Sequence[CollectiveRow]) -> list[CollectiveRow]:
-    """Sort the rows of a graph by their start; one without stays behind the one that the graph has before it."""
+    """Sort the rows of a graph by their start; a row without a start stays after its predecessor in the graph."""
     lines = list(accumulate((row["started"] for row in rows), lambda last, line: last if line is None else line, initial=0))
     return [row for _, row in sorted(zip(lines[1:], rows, strict=True), key=lambda pair: pair[0] or 0)]
 
@@ -260,7 +259,7 @@ def _spans_in_graphs(artifact: Artifact, nodes: Sequence[FxNode]) -> dict[str, S
 
 
 def _spans_in_graph(artifact: Artifact, nodes: Sequence[FxNode]) -> dict[str, Span]:
-    """The lines of a graph at which its collectives start and are waited for."""
+    """Return the lines of a graph that start its collectives and wait for them."""
     lines = node_lines(artifact)
     waits: dict[str, int] = {}
     started_by: dict[str, str] = {}  # each value that is not complete yet, and the collective that makes it
@@ -298,7 +297,7 @@ def _wrapper(trace: TraceData, artifact: Artifact) -> Artifact | None:
 
 
 def _spans_in_wrapper(trace: TraceData, graph: Artifact, found: Sequence[FxNode], wrapper: Artifact) -> dict[str, Span]:
-    """The lines of the wrapper at which the graph's collectives start and are waited for; {} where it does not say."""
+    """Return the lines of the wrapper that start the graph's collectives and wait for them; {} if it does not say."""
     calls = sites(wrapper)
     started = [site for site in calls if is_collective(site.name)]
     nodes = _nodes_of_sites(trace, graph, found, wrapper, started)
@@ -346,7 +345,7 @@ def _waits(calls: Sequence[Site]) -> dict[int, int]:
 
 
 def starts_of_waits(wrapper: Artifact) -> tuple[int, ...]:
-    """For each wait of a wrapper, in order, the line that starts what it waits for; 0 where that is not in the wrapper."""
+    """For each wait of a wrapper, in order, return the line that starts its collective; 0 if that is not in the wrapper."""
     return tuple(start for start, _ in _pairs(sites(wrapper)))
 
 
@@ -363,7 +362,7 @@ def _pairs(calls: Sequence[Site]) -> Iterator[tuple[int, int]]:
 
 
 def _filled(site: Site) -> tuple[str, ...]:
-    """The variables that a collective fills: its result, the tensors in place of which it writes, or those of `out`."""
+    """Return the variables that a collective fills: its result, the tensors that it overwrites, or `out`."""
     if site.result:
         return (site.result,)
     given = site.keywords.get("out") or (site.arguments[0] if site.arguments else "")

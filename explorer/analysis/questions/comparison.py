@@ -150,9 +150,9 @@ class Comparison:
     def lines(self) -> Rows:
         """One row per line of the program and graph: the kernels, dispatches and library calls that each compiler made of it.
 
-        A kernel that computes other lines too, as several that were fused, is in the row of each: see `kernels`. () stands
-        where no kernel of that compiler is known to compute the line. The number and the code are those of the first trace that
-        has the line.
+        A kernel that computes other lines too, as several that were fused, is in the row of each: see `kernels`. () stands where
+        no kernel of that compiler is known to compute the line. The number and the code come from the first trace that has the
+        line.
         """
         return Rows(
             {
@@ -447,10 +447,10 @@ def reason(trace: TraceData, first: Op, second: Op) -> str:
 def figures(trace: TraceData) -> dict[str, Plain]:
     """Return the figures of one trace for `Comparison.figures`; bytes as integers, times in seconds.
 
-    An unknown figure is None. Of another compiler than Inductor the kernels and the FX nodes that it was handed are known.
-    Memory is unknown if only the run knows the size of a buffer. Registers and spills are unknown for kernels without machine
-    code: the CPU's, and Intel's if triton lacks that backend. Estimated seconds (see `figures.figures`) are unknown for a
-    device that explorer has no figures of. Bytes between kernels are those of `kernel_bytes`.
+    An unknown figure is None. Of another compiler than Inductor the kernels and the FX nodes that it was handed are known. Memory
+    is unknown if only the run knows the size of a buffer. Registers and spills are unknown for kernels without machine code: the
+    CPU's, and Intel's if triton lacks that backend. Estimated seconds (see `figures.figures`) are unknown for a device that
+    explorer has no figures of. Bytes between kernels come from `kernel_bytes`.
     """
     return {
         "frames compiled": len({a.frame for a in trace.find("dynamo")}),
@@ -488,7 +488,7 @@ def _of_inductor(trace: TraceData) -> dict[str, Plain]:
 
 
 def _of_another(trace: TraceData) -> dict[str, Plain]:
-    """Return what is known of a compiler that has no scheduler of Inductor's: None for all that only that says."""
+    """Return the figures of a compiler without Inductor's scheduler: None for every figure that only the scheduler gives."""
     unknown: dict[str, Plain] = dict.fromkeys(OF_INDUCTOR)
     handed = [a for stage in ("forward", "backward") for a in trace.find(stage)]
     return {**unknown, "FX nodes": sum(len(a.nodes) for a in handed) or None, "kernels": len(compiled_kernels(trace)) or None}

@@ -104,7 +104,7 @@ def _kinds(trace: TraceData, artifact: Artifact) -> list[str] | None:
 
 
 def _inherited(trace: TraceData, artifact: Artifact, kinds: list[str], kernels: dict[str, list[str]]) -> list[str]:
-    """Return the kinds of a text below a kernel: its own, else those of the linked kernel lines."""
+    """Return the kinds of a text below a kernel: its own, else the kinds of the linked kernel lines."""
     down = [(kernels[id], ends) for (id, _), ends in index(trace).down.get(artifact.id, {}).items() if id in kernels]
     inherited = []
     for number, kind in enumerate(kinds, 1):

@@ -582,8 +582,8 @@ def kind_of(group: FinalNode, members: tuple[int, ...]) -> str:
 def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Sequence[Veto | Force]) -> list[Failure]:
     """List a Failure for each Veto or Force that the scheduler did not fulfil, with the reason.
 
-    `events` are those of kind "fusion_wish". InputError, with the nearest names, for nodes that no graph has or no graph has
-    both of, and for a Veto on what is one scheduler node.
+    `events` have the kind "fusion_wish". InputError, with the nearest names, if no graph has the nodes or none has both, and for
+    a Veto on a single scheduler node.
     """
     outcomes = [typed(FusionWish, event.data) for event in events]
     failures = []

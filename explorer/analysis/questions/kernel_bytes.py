@@ -36,9 +36,9 @@ _BY_ONE = re.compile(r"^\(\w+, 1(\.0)?\)$")
 class Traffic:
     """The bytes that a kernel reads and writes; None where they are not known.
 
-    They are not known where a size is not a number, where a node of the graph has no kernel, and where a node of this kernel is
-    in another one too: what passes between two halves of a node is no tensor of the graph. Nor are they known of a kernel that
-    is called several times, since nothing states which of its nodes one call computes.
+    They are unknown if a size is not a number, if a node of the graph has no kernel, and if a node of this kernel is in another
+    kernel too: the values between two halves of a node are not tensors of the graph. Nor are they known of a kernel that is
+    called several times, since nothing states which of its nodes one call computes.
     """
 
     read: int | None
@@ -63,7 +63,7 @@ def traffic(trace: TraceData) -> list[tuple[CompiledKernel, Traffic]]:
 
 
 def bytes_moved(trace: TraceData) -> int | None:
-    """Add up what all kernels read and write; None where that of one is not known, and where there are none.
+    """Add up what all kernels read and write; None if one is unknown, or if there are none.
 
     It stops at the first kernel with unknown bytes, because each kernel takes a walk along the links.
     """

@@ -60,7 +60,7 @@ class KernelData:
     def launches(self) -> Rows:
         """One row per launch in the wrapper: its line there, its arguments by the kernel's names, and its grid.
 
-        `inputs` says of those that come from the program what it calls them: "h.0.attn.weight" for a parameter.
+        `inputs` has the program's names for the arguments that come from it: "h.0.attn.weight" for a parameter.
         """
         form = first_form(self.trace, self.artifact)
         names = input_names(self.trace, self.artifact.frame, self.artifact.graph)
@@ -73,8 +73,8 @@ class KernelData:
     def candidates(self) -> Rows:
         """One row per config that Inductor or triton would try on the device; `taken` marks the compiled one.
 
-        On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs
-        that came up only while measuring are there too. `text("ttgir")` … are those of the taken one, `resources` too.
+        On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs that came
+        up only while measuring are there too. `text("ttgir")`, `resources` and so on belong to the candidate that was taken.
         """
         form = first_form(self.trace, self.artifact)
         if form is None:

@@ -13,7 +13,7 @@ from explorer.model.trace_data import TraceData
 
 @dataclass(frozen=True)
 class KernelText:
-    """What one kernel computes of a line: those lines of its text, by number, and the `others` that the kernel computes too."""
+    """The part of a kernel that comes from a line: its lines, by number, and the `others` that the kernel computes too."""
 
     name: str
     graph: str
@@ -31,7 +31,7 @@ class KernelText:
 
 @dataclass(frozen=True)
 class LineTexts:
-    """One line of the program, and what each compiler made of it, side by side: the lines of its kernels that come from it."""
+    """One line of the program, and the lines that come from it in each compiler's kernels, side by side."""
 
     line: UserLine
     texts: Mapping[str, tuple[KernelText, ...]]

@@ -168,7 +168,7 @@ class _Graph:
         }
 
     def _ended_in(self, node: str, operations: Iterable[str], kinds: tuple[str, ...]) -> list[GroupRow]:
-        """The groups of the scheduler that compute a node: those of its operations, or where it is inlined those that read it."""
+        """Return the scheduler's groups that compute a node: the groups of its operations, or of its readers if it is inlined."""
         own = tuple(operations)
         if own:
             places = sorted({place for name in own for place in self._groups_of_operation.get(name, ())})

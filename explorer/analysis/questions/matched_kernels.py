@@ -42,8 +42,8 @@ class MatchedKernel:
 class KernelMatch:
     """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
 
-    `what` is "not known" where no record says what one of them computes. It is too where no record says that of another kernel of
-    their graph, which could belong to them.
+    `what` is "not known" where no record says what one of them computes. This also holds if another kernel of their graph has no
+    such record, since it could belong to them.
     """
 
     graph: str

@@ -102,13 +102,13 @@ class Memory:
     def table(self, frame: str | None = None, graph: str | None = None) -> Rows:
         """One row per piece of memory of a graph.
 
-        `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output",
-        "saved for backward", "constant", or "scratch" for what a library call takes inside, as the same call took when it was
-        measured; `born`, `last_use` and `freed` are lines of the output code, `freed` None for what is returned; `bytes` is None
-        where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the FX nodes of the post-grad
-        graph it holds, `lines` the user's lines these come from, "file:line"; of a frame that is all a library's, the line that
-        called it. `inputs` are those of `names` that come from the program, as it calls them: "h.0.attn.weight" for a
-        parameter, "x" for an argument.
+        `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output", "saved for backward",
+        "constant", or "scratch" for what a library call takes inside, as the same call took when it was measured; `born`,
+        `last_use` and `freed` are lines of the output code, `freed` None for what is returned; `bytes` is None where a size is
+        not known. `made_by` is the kernel or call that first fills it, `nodes` the FX nodes of the post-grad graph it holds,
+        `lines` the user's lines these come from, "file:line"; of a frame that is all a library's, the line that called it.
+        `inputs` are the `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an
+        argument.
         """
         rows = (dict(row) for artifact, storages in self._of(frame, graph) for row in self._rows(artifact, storages))
         return Rows(rows, StorageRow.__annotations__)
@@ -151,9 +151,9 @@ class Memory:
         return MemoryFigures(max(live.values(), default=0), kept_bytes)
 
     def lifetimes(self, frame: str, graph: str) -> list[tuple[StorageRow, int, int | None]]:
-        """Each row of one graph's table with the statements at which it begins and ends, None for what outlives the graph.
+        """Return each row of one graph's table with the statements at which it begins and ends, None if it outlives the graph.
 
-        They are numbered in the order in which they run, which is not that of lines where the wrapper has partitions.
+        Statements are numbered in the order in which they run; with partitions that is not the order of lines.
         """
         return [
             (row, *storage.steps)
@@ -423,7 +423,7 @@ def symbol_values(trace: TraceData, frame: str) -> Mapping[str, int]:
 
 @once
 def _symbol_values(trace: TraceData) -> Mapping[str, Mapping[str, int]]:
-    """`symbol_values` of every frame: each graph of a trace asks for those of its own."""
+    """Return `symbol_values` of every frame: each graph of a trace asks for its own frame's."""
     values: dict[str, dict[str, int]] = {}
     for row in symbols(trace):
         if str(row["val"]).lstrip("-").isdigit():
@@ -442,7 +442,7 @@ class _Ends(NamedTuple):
 
 
 class _Code(NamedTuple):
-    """What is read of the output code: its functions ("call" runs the graph, "partition_0" a part of it), the inputs' layouts."""
+    """The output code as read: its functions ("call" runs the graph, "partition_0" a part of it) and the inputs' layouts."""
 
     functions: Mapping[str, ast.FunctionDef]
     declared: Mapping[str, Layout]
@@ -450,7 +450,7 @@ class _Code(NamedTuple):
 
     @staticmethod
     def of(artifact: Artifact) -> _Code:
-        """Parse the output code; nothing of C++. Its trees are not kept: those of a thousand graphs take gigabytes."""
+        """Parse the output code; nothing of C++. Its trees are not kept: the trees of a thousand graphs take gigabytes."""
         try:
             tree = parsed(artifact.text)
         except SyntaxError:

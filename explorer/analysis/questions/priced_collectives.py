@@ -42,8 +42,8 @@ class PricedRow(CollectiveRow):
 
     `sent` are the bytes that each rank sends in a ring, `seconds` their time at the rate of the interconnect, None where it is
     not known; `seconds_known` is the source, or why not. `meanwhile` are the estimated seconds of what runs between start and
-    wait, None where one of it is not known. `exposed` are the seconds for which its wait holds the kernels after it,
-    also while another collective runs before this one: what hides several counts once.
+    wait, None where one of it is not known. `exposed` is how long its wait holds the kernels after it, in seconds, also while an
+    earlier collective runs; work that hides several collectives counts once.
     """
 
     sent: float | None
@@ -156,7 +156,7 @@ def _seconds_of(site: Site, frame: str, graph: str, costs: Costs) -> float | Non
 
 
 def interconnect_of(trace: TraceData) -> Interconnect | None:
-    """Find what connects the GPUs that a trace was made for: as the cluster states it, else that of the named GPU."""
+    """Find the interconnect of the GPUs that a trace was made for: the one that the cluster states, else the named GPU's."""
     stated = trace.meta.get("interconnect")
     if stated:
         known = INTERCONNECTS.get(compiled_for(trace).name)

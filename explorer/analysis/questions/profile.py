@@ -111,7 +111,7 @@ def line_times(trace: TraceData) -> Rows:
 
 
 def _by_line(trace: TraceData, row: Mapping[str, Plain]) -> Iterator[Mapping[str, Plain]]:
-    """A node's row with its line; of a node that a pass made one row for each line that the links lead to, with its part."""
+    """Return a node's row with its line; for a node that a pass made, one row per line that its links lead to, with its part."""
     places = lines_of_node(trace, row["frame"], row["graph"], {**row, "name": row["node"]})
     for file, line, code in places:
         yield {**row, "file": file, "line": line, "code": code, "seconds": row["seconds"] / len(places)}

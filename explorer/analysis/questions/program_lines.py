@@ -28,7 +28,7 @@ class ProgramLine:
 
 
 def program_lines(traces: Sequence[TraceData]) -> list[ProgramLine]:
-    """List the lines that a kernel computes, those of the forward first."""
+    """List the lines that a kernel computes, the forward's first."""
     found: dict[tuple[str, FirstLine], list[list[tuple[UserLine, CompiledKernel]]]] = {}
     for number, (trace, numbering) in enumerate(zip(traces, first_numbering(traces), strict=True)):
         for kernel in compiled_kernels(trace):

@@ -54,7 +54,7 @@ class Reached:
                 yield artifact, route, self._index.lines[artifact].of(lines)
 
     def by_artifact(self) -> dict[str, set[int]]:
-        """The lines of each artifact, those of the start included."""
+        """Return the lines of each artifact, including the start."""
         lines_by_artifact = {artifact: set(self._index.lines[artifact].of(bits)) for artifact, bits in self.known.items()}
         for artifact, lines in self._start.items():
             lines_by_artifact.setdefault(artifact, set()).update(lines)
@@ -64,10 +64,10 @@ class Reached:
 def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
     """Every place linked to a line: what it came from, and then all that came from the same origin.
 
-    A route goes down to origins first and then only up, so that two lines are related when they share an origin,
-    not when some third line mixes two. The calls that led to an origin and the wholes that a line is part of (`WHOLES`: its
-    scheduler node, its kernel) are shown, but what else was called from there, and the whole's other parts, are not
-    related: they are only when the call or the whole is the chosen line.
+    A route goes down to origins first and then only up: two lines are related if they share an origin, not if a third line mixes
+    both. The calls that led to an origin and the wholes that a line is part of (`WHOLES`: its scheduler node, its kernel) are
+    shown, but what else was called from there, and the whole's other parts, are not related: they are only when the call or the
+    whole is the chosen line.
     """
     reached = walk(index_around(trace, artifact_id), {artifact_id: (line,)})
     return _rows(trace, (place for place in reached.rows() if place[1]))  # without the line itself

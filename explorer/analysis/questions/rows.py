@@ -177,9 +177,9 @@ class UnreadRow(TypedDict):
 
 
 class Cost(TypedDict):
-    """What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is known.
+    """The cost of one run, over all launches: bytes, seconds, "measured" or "estimated", and how each is known.
 
-    Of an estimate "launch_seconds" are what the launches alone take, and "limit" is what decides it: "launch", "memory", "L2" or
+    In an estimate, "launch_seconds" is the time of the launches alone, and "limit" the bottleneck: "launch", "memory", "L2" or
     "operations". Where nothing is estimated they are None and "".
     """
 

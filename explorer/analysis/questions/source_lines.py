@@ -62,7 +62,7 @@ def matched_lines(traces: Sequence[TraceData]) -> list[LineMatch]:
 
 
 def unrelated(traces: Sequence[TraceData]) -> tuple[int, int] | None:
-    """Find two traces that have no line of the program in common with each other or by a third; None where there are none.
+    """Find two traces that have no line of the program in common with each other or by a third; None if there are none.
 
     A trace without a source that something was made of, as of a kernel that was handed to triton, is held to be related.
     """
@@ -113,7 +113,7 @@ def _between(one: TraceData, other: TraceData, before: int, number: int) -> Iter
 
 
 def _paired(one: Sequence[Artifact], other: Sequence[Artifact]) -> list[tuple[Artifact, Artifact]]:
-    """Pair the sources of two traces: those of the same text, then of the same name, then the functions that were compiled.
+    """Pair the sources of two traces: by the same text, then by the same name, then as the compiled functions.
 
     A function that was compiled or inlined several times is paired in this order.
     """

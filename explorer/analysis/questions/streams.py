@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 class Work:
     """A statement of a wrapper: a kernel or library call, the start of a collective, or a wait for one.
 
-    `seconds` are those of the kernel, call or collective, None where not known. `starts` or `waits` is the collective's number,
+    `seconds` is the time of the kernel, call or collective, None if unknown. `starts` or `waits` is the collective's number,
     `group` the name of its process group: NCCL has a stream for each. Groups are taken not to slow each other down.
     """
 
@@ -29,7 +29,7 @@ class Work:
 class Laid:
     """When a work begins, in seconds from the first, None where that depends on what is not known.
 
-    For a wait `stalled` are the seconds for which it holds the computing stream.
+    For a wait, `stalled` is how long it holds the computing stream, in seconds.
     """
 
     begins: float | None

@@ -46,10 +46,10 @@ NAMES = "import torch\nfrom torch import device, inf, nan\n"
 class Port:
     """A value that enters or leaves a subgraph, and where it is at a launch.
 
-    `node` is the FX node, `buffer` Inductor's name of the memory. `step` is the number of the launch among those of the subgraph,
-    `argument` the place among its arguments, and `parameter` the kernel's name for it ("in_ptr0"); of a library call `argument`
-    is None where the value is its `out` or its result. `shape` and `stride` say, as text, how the memory is the node's tensor,
-    which begins at its first element. An input that is `after` is one that the launch itself writes. `why_not` says why an output
+    `node` is the FX node, `buffer` Inductor's name of the memory. `step` numbers the launches of the subgraph, `argument` is the
+    place among the launch's arguments, and `parameter` the kernel's name for it ("in_ptr0"). For a library call, `argument` is
+    None if the value is its `out` or its result. `shape` and `stride` say, as text, how the memory is the node's tensor, which
+    begins at its first element. An input that is `after` is one that the launch itself writes. `why_not` says why an output
     cannot be compared, "" where it can.
     """
 
@@ -159,7 +159,7 @@ def _by_place(trace: TraceData) -> dict[tuple[str, str], LaunchedGraph]:
 
 @dataclass(frozen=True)
 class Value:
-    """The FX node whose value a buffer has, with the sizes and strides in which the memory is that node's tensor."""
+    """The FX node whose value a buffer holds, with the sizes and strides that make the memory that node's tensor."""
 
     node: FxNode
     shape: tuple[str, ...]
@@ -193,7 +193,7 @@ class LaunchedGraph:
         return tuple(self._operations(site) for site in self.sites)
 
     def _operations(self, site: Site) -> tuple[SchedulerNode, ...]:
-        """The nodes of a site: a library call's by what it writes, a kernel's as Inductor said when it defined the kernel."""
+        """Return the nodes of a site: of a call by the buffers it writes, of a kernel as Inductor stated where it defined it."""
         if site.is_library:
             writer = self._writers.get(site.keywords.get("out", "") or site.result)
             return (writer,) if writer is not None and writer.kind.startswith("Extern") else ()
@@ -209,7 +209,7 @@ class LaunchedGraph:
         return {name: parameters(a.text, a.language) for name, a in self._kernels.items()}
 
     def value_of(self, buffer: str) -> Value | None:
-        """The FX node whose value a buffer has, and how that is laid out; None where it has none's, or nothing says so."""
+        """The FX node whose value a buffer has, and how that is laid out; None if it has no node's value, or nothing says so."""
         writer = self._writers.get(buffer)
         if writer is None:
             node = self.nodes.get(buffer)
@@ -336,7 +336,7 @@ class LaunchedGraph:
         return frozenset(map(variable_of, returned(self.wrapper))) if self.wrapper else frozenset()
 
     def statement(self, name: str) -> str:
-        """The statement of the graph's text that computes a node, without what it deletes; "" where there is none."""
+        """Return the statement of a graph's text that computes a node, without deletions; "" if there is none."""
         assert self.fx is not None
         number = node_lines(self.fx).get(name)
         if number is None:
@@ -519,7 +519,7 @@ def _port(value: Value, buffer: str, step: int, place: tuple[int | None, str]) -
 
 
 def all_wrappers(trace: TraceData) -> Iterator[Artifact]:
-    """The wrapper of each compiled graph; of one that was compiled again the last."""
+    """Return the wrapper of each compiled graph, the last one if it was compiled again."""
     last = {(a.frame, a.graph): a for a in trace.find("output_code")}
     yield from last.values()
 

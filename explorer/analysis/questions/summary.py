@@ -54,7 +54,7 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
 
 
 def cache_notice(trace: TraceData) -> str:
-    """Say which frames came from a cache, what was not seen of them, and how to see it; "" where all were compiled."""
+    """Say which frames came from a cache, what is missing because of it, and how to see it; "" if all were compiled."""
     missing: dict[str, None] = {}
     frames: dict[str, None] = {}
     has_artifacts = False

@@ -78,8 +78,8 @@ def kernels_with_launches(trace: TraceData, artifact: Artifact) -> Iterator[tupl
 def texts_with_kernels(trace: TraceData) -> Iterator[Artifact]:
     """Yield the texts that may have kernels.
 
-    Of a graph that was compiled again these are the last ones, and of stages that show the same kernels more and more
-    optimised, as the levels of ONNX Runtime do by one function, those of the last stage.
+    If a graph was compiled again, these are its last texts. If several stages show the same kernels more and more optimised, as
+    ONNX Runtime's levels do, these are the last stage's.
     """
     kernels = {name: stage_of(trace, name).kernels for name in dict.fromkeys(a.stage for a in trace.artifacts)}
     last = {(a.frame, a.graph, a.kernel, kernels[a.stage]): a for a in trace.artifacts}

@@ -42,7 +42,7 @@ class _Sum:
 
 
 def joined(trace: TraceData, timeline: Timeline) -> Profile:
-    """Join a profile with a trace; the rows are those of `Trace.profile`, the longest first."""
+    """Join a profile with a trace into the rows of `Trace.profile`, the longest first."""
     sums: dict[tuple[int, str], _Sum] = {}
     others: dict[tuple[str, str], list[float]] = {}
     graphs = launches_of(trace)
@@ -129,7 +129,7 @@ def _gaps(run: Run, timeline: Timeline) -> list[float]:
 
 
 def _part(total: _Sum, runs: int, timeline: Timeline) -> ProfiledPart:
-    """The row of a kernel or call; without spans for the runs their number is that of its launches by those of one run."""
+    """Return the row of a kernel or call; without spans for the runs, their number is its launches by those of one run."""
     a_run = total.graph.times.get(total.name) or 1
     counts = {len(seconds) for region, seconds in total.runs.items() if region != NONE}
     whole = len(counts) == 1 and NONE not in total.runs

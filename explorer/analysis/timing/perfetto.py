@@ -58,7 +58,7 @@ def events(trace: TraceData) -> Iterator[Event]:
 
 
 def _in_nanoseconds(event: Event) -> Event:
-    """The event with its begin and its end each at a whole nanosecond, so that what touches does not overlap."""
+    """Return the event with begin and end at whole nanoseconds: events that touch then do not overlap."""
     if not all(abs(event.get(key, 0.0)) <= MAX_SECONDS * MICRO for key in ("ts", "dur")):
         raise FileError(f"{event['name']!r} has a time that no compile can have: the file of the trace was altered")
     begin = round(event["ts"] * 1e3)

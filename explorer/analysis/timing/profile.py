@@ -39,7 +39,7 @@ def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
 
 
 def _with(trace: T, profile: Profile | None, times: RunTimes | None = None) -> T:
-    """The trace with a profile's texts, in place of those of another profile."""
+    """Return the trace with a profile's texts, which replace another profile's."""
     bare = _without_profile(trace)
     events = [Event(kind="profile", time=0.0, data=profile)] if profile else []
     if times is not None and times.calls:

@@ -65,7 +65,7 @@ class Roofline:
 
         `intensity` is operations a byte, `rate` operations a second, `bandwidth` bytes a second; `timed` is "measured" or
         "estimated". `limit` is "memory" or "operations": the lower roof at this intensity. `share` is the part of the attained
-        roof that it reaches, `spec_share` that of the figures of a GPU. Unknown figures are None.
+        roof that it reaches, `spec_share` the part of the roof by the GPU's specification. Unknown figures are None.
         """
         return Rows(self.rows, COLUMNS)
 
@@ -161,7 +161,7 @@ def _placed(
 
 
 def _operations(groups: Sequence[GroupRow]) -> tuple[int | None, str]:
-    """Count the operations of some groups; the dtype is that of most of them. None where some are not known."""
+    """Count the operations of some groups; the dtype is the most common one. None where some are not known."""
     counts: dict[str, int] = {}
     for group in groups:
         for call in group["calls"] or ():

@@ -70,7 +70,7 @@ def _call(run: Run, key: Key, timeline: Timeline) -> CallTime:
 
 
 def _rows_by_key(trace: TraceData) -> Mapping[Key, list[CollectiveRow]]:
-    """The collectives of each frame's forward and backward, in the order in which they start."""
+    """Return the collectives of each frame's forward and backward, in the order of their start."""
     found: dict[Key, list[CollectiveRow]] = {}
     for row in collective_rows(trace):
         found.setdefault((row["frame"], row["graph"] == "backward"), []).append(row)
@@ -172,7 +172,7 @@ class _Kernels:
         self._ends = [end for _, end in self._others]
 
     def overlapped(self, span: Span) -> float:
-        """The seconds of a kernel in which another one ran."""
+        """Return for how many seconds of a kernel another one ran."""
         begin, end = _interval(span)
         total = 0.0
         for number in range(bisect_left(self._ends, begin), len(self._others)):

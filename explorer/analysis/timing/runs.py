@@ -20,7 +20,7 @@ REGION, BACKWARD = "Torch-Compiled Region: ", "CompiledFunctionBackward"
 
 @dataclass
 class Launched:
-    """Something that a run launched: `name` is the kernel's or operator's, `spans` what it took, `is_kernel` which of both."""
+    """A kernel or operator that a run launched: its `name`, its times in `spans`, and with `is_kernel` which of both it is."""
 
     name: str
     is_kernel: bool

@@ -53,7 +53,7 @@ def timeline_of(source: object) -> Timeline:
 
 
 def _of_events(events: Iterable[Any]) -> Timeline:
-    """The spans of torch's FunctionEvents; those of Python functions and of ranges drawn on the device are left out."""
+    """Return the spans of torch's FunctionEvents, without Python functions and ranges drawn on the device."""
     cpu: list[Span] = []
     gpu: list[Span] = []
     for event in events:

@@ -29,8 +29,8 @@ class Span:
 class Timeline:
     """The spans of one profile; `device` names where the kernels ran, "" where that is not stated.
 
-    `parents` has for each span of `cpu` the number of the one around it, and `launched_by` for each of `gpu` that of the call
-    that launched it; NONE where there is none. Without `timed` the spans have no order.
+    `parents` has the number of the span around each span of `cpu`, `launched_by` the number of the call that launched each span
+    of `gpu`; NONE if there is none. Without `timed` the spans have no order.
     """
 
     source: str
@@ -77,7 +77,7 @@ def _parents(spans: Sequence[Span]) -> Iterable[int]:
 
 
 def own_by_name(timeline: Timeline) -> Mapping[str, float]:
-    """The seconds that a profile has of each name in all: of the device's kernels, or of the CPU where it has none."""
+    """Return the total seconds of each name in a profile: the device's kernels, or the CPU's operators if it has no device."""
     pairs: Iterable[tuple[Span, float]] = ((span, span.seconds) for span in timeline.gpu)
     if not timeline.gpu:
         pairs = zip(timeline.cpu, timeline.own_seconds(), strict=True)

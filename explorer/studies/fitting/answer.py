@@ -165,7 +165,7 @@ def cache_bytes(config: Any, batch: int, sequence: int, size: int) -> int | None
 
 
 def _keeps_otherwise(text: Any, sequence: int) -> bool:
-    """Tell whether some layers keep other than all tokens' keys and values: only a window's, those of no head, or a state."""
+    """Tell whether some layers keep something other than all tokens' keys and values: a window's, none, or a state."""
     windows = [getattr(text, name, None) for name in ("sliding_window", "attention_chunk_size")]
     shorter = any(isinstance(window, int) and window < sequence for window in windows)
     attentions = {"full_attention", "sliding_attention", "chunked_attention"}

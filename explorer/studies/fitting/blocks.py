@@ -68,7 +68,7 @@ class _Called:
 def capture(model: Any, call: CallModel, inputs: Sequence[Any]) -> Capture | None:
     """Call a model of fake tensors once, and find its blocks. InputError where they need each other.
 
-    None where the model has none, or where what is outside of them takes more of them than the last one gives.
+    None if the model has no blocks, or if the code outside takes more from them than the last one's result.
     """
     import torch
 
@@ -175,7 +175,7 @@ def _first_tensor(output: Any) -> Any:
 
 
 def _chained(blocks: Sequence[Any], calls: Mapping[int, Sequence[_Called]]) -> str | int | None:
-    """The argument by which each block is given what the one before made, all of one form; None where they are no such blocks."""
+    """Return the argument that passes each block the previous one's result, all in one form; None for other blocks."""
     if any(len(calls.get(id(block), ())) != 1 for block in blocks):
         return None
     made = [calls[id(block)][0] for block in blocks]

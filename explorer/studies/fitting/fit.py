@@ -48,10 +48,11 @@ def fit(
     are fields of it; then the model is a causal language model, called with `batch` times `sequence` tokens. Or it is a
     torch.nn.Module, called with `inputs`. It is built on the meta device: no weights are in memory, and nothing is downloaded.
 
-    The model is compiled by regions, as PyTorch recommends for large ones: each repeated block alone, and the parts before
-    and after them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
-    `train` the loss is differentiated (of a module of your own, the sum of what it gives), and `optimizer` is the name of a class
-    of torch.optim, or makes one of a list of parameters. Without `train` a call is a prefill that keeps no cache.
+    The model is compiled by regions, as PyTorch recommends for large ones: each repeated block alone, and the parts before and
+    after them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
+    `train` the loss is differentiated (for a module of your own, the sum of its outputs), and `optimizer` names a class of
+    torch.optim, or is a function that makes an optimizer from a list of parameters. Without `train` a call is a prefill that
+    keeps no cache.
 
     With `world` above 1 the model is tensor-parallel, by its own plan or `plan`, such as `{"*.up_proj": "colwise"}`, seen as
     rank `rank`; `interconnect` is what a GPU sends to the others, in bytes/s. Raises InputError for what cannot be, CompileError

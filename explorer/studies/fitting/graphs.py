@@ -55,7 +55,7 @@ class Region:
 
     @property
     def saved(self) -> tuple[int | None, ...]:
-        """The pieces of the forward that are saved for the backward, in the order in which that is given them."""
+        """Return the pieces of the forward that are saved for the backward, in the order of the backward's inputs."""
         return self.forward.results[self.outputs :]
 
 
@@ -93,7 +93,7 @@ def _name_and_module(row: StorageRow, modules: Mapping[str, str]) -> tuple[str, 
 
 
 def _modules(trace: TraceData, wrapper: Artifact) -> dict[str, str]:
-    """The path of the module of each node; those of the forward for what the backward is given or computes again."""
+    """Return the path of each node's module; the forward's path for values that the backward is given or recomputes."""
     modules: dict[str, str] = {}
     for graph in ("forward", wrapper.graph):
         for artifact in trace.find("post_grad", wrapper.frame, graph):

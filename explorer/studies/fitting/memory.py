@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Moment:
-    """The most that is live while one region runs, and what is live behind it; in bytes, without the weights."""
+    """The peak of live memory while one region runs, and the live memory after it, in bytes, without the weights."""
 
     region: str
     direction: str
@@ -117,7 +117,7 @@ class Walk:
         return outputs, keeps
 
     def _backward(self, call: Call, saved: Sequence[Held | None], tangent: Held | None) -> Held | None:
-        """Run a backward: it frees what was saved for it as it goes; the gradient of what the region was given."""
+        """Run a backward, which frees its saved values as it goes, and return the gradient of the region's input."""
         assert call.region.backward is not None
         graph, forward = call.region.backward, call.region.forward
         inside = {n: held for n, held in zip(graph.inputs, saved, strict=True) if n is not None and held is not None}
@@ -145,7 +145,7 @@ class Walk:
         return before
 
     def _ends(self, graph: Graph, inside: Mapping[int, Held]) -> dict[Held, int]:
-        """The statement at which each piece is freed that the backward alone holds; views of one piece free it with the last."""
+        """Return the statement that frees each piece that only the backward holds; its views are freed with the last."""
         ends: dict[Held, int] = {}
         for number, held in inside.items():
             if held.is_parameter or held.holders != 1:

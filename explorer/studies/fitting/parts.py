@@ -33,10 +33,10 @@ class Part:
 
 
 def parts_of(regions: Regional, inputs: Sequence[Any], train: bool) -> list[Part]:
-    """List the regions in the order in which they run; of a model without blocks that is the model alone.
+    """List the regions in the order in which they run; a model without blocks is one region.
 
-    They are called with what the regions before them give. What is before the blocks is no region where it computes nothing, and
-    has no backward where nothing in it is learned. The first block is one of its own then: the hidden states need no gradient.
+    They are called with what the regions before them give. The part before the blocks is not a region if it computes nothing, and
+    has no backward if nothing in it is learned. The first block is then a separate region: its hidden states need no gradient.
     """
     import torch
 

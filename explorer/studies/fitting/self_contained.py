@@ -16,7 +16,7 @@ from explorer.capture.observe.without_data import lacks_data
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of a call: the storages that it is given, and those of its results."""
+    """An operator of a call: the storages of its inputs and of its results."""
 
     given: frozenset[int]
     results: frozenset[int]
@@ -58,8 +58,8 @@ def is_self_contained(
     """Tell whether operators outside of the blocks take nothing of them, and those behind them nothing learned before them.
 
     `spans` are each block's operators by their numbers, `output` is what the last block gives on, and `result` what the model
-    gives.
-    What needs no parameter and no floating-point input, such as a mask, may be used behind the blocks: it is computed again.
+    gives. A value that needs no parameter and no floating-point input, such as a mask, may be used after the blocks: it is
+    computed again.
     """
     floating = [tensor for _, tensor in named_tensors(tuple(inputs)) if tensor.is_floating_point()]
     sources = storages.of([*model.parameters(), *floating])

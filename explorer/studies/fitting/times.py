@@ -17,7 +17,7 @@ COLUMNS = ("region", "graph", "limit", "seconds", "number")
 def times(regions: Iterable[tuple[str, int, TraceData]]) -> Rows:
     """One row for each region, graph and limit: the seconds of all its calls, and the number of launches.
 
-    `limit` is "operations", "memory", "L2" or "launch" as `costs.LIMITS` has them, "collectives" for what of these nothing hides,
+    `limit` is "operations", "memory", "L2" or "launch" as in `costs.LIMITS`, "collectives" for the exposed part of collectives,
     and "unknown" for launches without an estimate, whose seconds are 0.
     """
     rows = []

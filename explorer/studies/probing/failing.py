@@ -26,7 +26,7 @@ _STACK = "\nUser stack trace:"
 class FailedGuard:
     """A guard that failed: the frame compiled again, the earlier compile that it belongs to, torch's words, and its row.
 
-    `guard` is its row among the guards of the earlier compile; None where it is none of them.
+    `guard` is its row among the guards of the earlier compile; None for any other guard.
     """
 
     frame: str

@@ -54,7 +54,7 @@ class Lab:
         return probed(session, observed)
 
     def in_turn(self, varied_calls: Iterable[Vary], first: Vary = UNCHANGED) -> Iterator[Probed]:
-        """Call one after the other in one session, as a program would; what one call compiles may serve the next."""
+        """Make the calls one after the other in one session, as a program would: the next call may use what one compiled."""
         session = self.session()
         yield probed(session, session.call(first))
         for vary in varied_calls:

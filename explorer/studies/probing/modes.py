@@ -46,10 +46,10 @@ class Modes(Comparison):
     """The traces of one function in several modes: `rows` has one a mode, `beside` opens two or three of them side by side.
 
     `compile_seconds` are of Dynamo, AOTAutograd and Inductor with explorer's probes on; machine code that is in Inductor's or
-    triton's cache is not compiled again. `seconds` is the median of calls made in turn, `spread_seconds` between which the
-    middle half of them is, `ratio_to_eager` what eager is timed at beside them. `peak_bytes` is the largest of the graphs'
-    peaks, as `Trace.memory` has it; `allocated_bytes` what a call takes of the allocator of an attached GPU at most, beyond what
-    was there. `differ` are the kernels that are not those of the first mode. `cuda_graphs` says what is captured, or why not.
+    triton's cache is not compiled again. `seconds` is the median of calls made in turn, `spread_seconds` between which the middle
+    half of them is, `ratio_to_eager` what eager is timed at beside them. `peak_bytes` is the largest of the graphs' peaks, as
+    `Trace.memory` has it; `allocated_bytes` is the most that a call takes from the allocator of an attached GPU, beyond what was
+    allocated before. `differ` are the kernels that the first mode does not have. `cuda_graphs` says what is captured, or why not.
     `not_timed` says why a mode has no time.
     """
 
@@ -102,9 +102,9 @@ def compare_modes(
 ) -> Modes:
     """Compile `fn(*args, **kwargs)` in each of torch.compile's modes, time the calls in turn, and say what differs.
 
-    The other arguments are those of `explorer.trace`. Each mode is compiled afresh, on copies of the arguments. One compile comes
-    before, so that what PyTorch loads only once is in no mode's seconds. For a GPU you don't have nothing is timed, and
-    `not_timed` says so; the kernels, memory and estimates are that GPU's. On an attached GPU `allocated_bytes` needs
+    The other arguments are the same as for `explorer.trace`. Each mode is compiled afresh, on copies of the arguments. One
+    compile comes before: no mode's seconds then include what PyTorch loads only once. For a GPU you don't have nothing is timed,
+    and `not_timed` says so; the kernels, memory and estimates are that GPU's. On an attached GPU `allocated_bytes` needs
     torch.cuda.reset_peak_memory_stats(): read the program's own torch.cuda.max_memory_allocated() before.
 
     A compile that fails has its failures in its row. InputError for an unknown mode or fewer than two, and as `explorer.trace`.

@@ -40,9 +40,9 @@ class Probe:
     `change` says what the call had otherwise, `outcome` is "compiled" (the first time), "served" (by code that was there),
     "recompiled", "eager" or "raises". `guard` is the guard that failed, in torch's words, of the compile `earlier`; `at` and
     `code` are the user's line that it is from, `torch` the line of torch that made it; `guards` has one for every earlier
-    compile. `kernels` counts what the new code has otherwise than that of the first call, `changed`, `added` and `removed` name
-    these. `symbols` are the sizes that became dynamic. `entries` of `limit` are in the frame's cache after the call. `compiled`
-    and `ran` are compile ids, `note` says the rest.
+    compile. `kernels` counts the kernels that differ from the first call's code; `changed`, `added` and `removed` name them.
+    `symbols` are the sizes that became dynamic. `entries` of `limit` are in the frame's cache after the call. `compiled` and
+    `ran` are compile ids, `note` says the rest.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Probe:
         return probed.session.trace_of(probed.observed)
 
     def compare(self, call: int) -> Comparison:
-        """The code of the first call beside that of another one, for the view side by side; errors as `trace`."""
+        """Put the code of the first call beside another call's, for the view side by side; errors as `trace`."""
         again, probed = self.trace(call), self._call(call)
         return compare(probed.session.first_of(probed.observed), again, names=("first call", f"call {call}"))
 
@@ -77,7 +77,7 @@ class Probe:
     def sequence(self, variations: Iterable[Vary]) -> Probe:
         """Call the function as it was given, then in each of these ways, one after the other, as a program would.
 
-        What one call compiles may serve the next, sizes become dynamic, and the recompile limit may be reached. InputError for
+        A call may use what an earlier one compiled, sizes become dynamic, and the recompile limit may be reached. InputError for
         what is no Vary, or for an argument that the call does not have.
         """
         lab = self._lab()
@@ -102,7 +102,7 @@ class Probe:
         return _probe(self.name, lab, calls)
 
     def dynamic(self, argument: str, dimension: int = 0, sizes: Sequence[int] = ()) -> Rows:
-        """Try what makes a dimension dynamic, each from a fresh compile on the same sizes, and say what each spares or breaks.
+        """Try each way to make a dimension dynamic, from a fresh compile on the same sizes, and say what it spares or breaks.
 
         One row per remedy: nothing (Dynamo makes a size dynamic when it has changed once), dynamic=False, dynamic=True,
         mark_dynamic and mark_unbacked. `compiles` is how often the calls compiled, `spares` how many fewer that is than with
@@ -130,7 +130,7 @@ class Probe:
     # Showing -------------------------------------------------------------------------------------------------------
 
     def shown(self) -> Rows:
-        """The columns that say most: those in which any call has something."""
+        """Return the columns in which any call has an entry."""
         return Rows({key: row[key] for key in SHOWN if any(r[key] for r in self.rows)} for row in self.rows)
 
     def __repr__(self) -> str:
@@ -190,12 +190,12 @@ def probe(
 
     Each variation comes right after the first call: what others compiled is not there. `variations` are `Vary` values; without
     them explorer varies the sizes, types and layouts of the tensors, the Python values, and the state of the program, as far as
-    the function itself takes it. The other arguments are those of `explorer.trace`; the call is made as the program would,
-    under its own grad mode.
+    the function itself takes it. The other arguments are the same as for `explorer.trace`. The call is made under the program's
+    own grad mode.
 
-    The function is compiled apart, with a cache of its own and with Dynamo's own limits; what was compiled for the program, its
-    settings, the arguments and random numbers are as before. InputError for arguments that cannot be. BusyError during a trace,
-    and during a recording that is fresh or for a GPU you don't have.
+    The function is compiled separately, with its own cache and Dynamo's own limits. The program's compiled code, its settings,
+    the arguments and random numbers stay as they are. InputError for arguments that cannot be. BusyError during a trace, and
+    during a recording that is fresh or for a GPU you don't have.
     """
     require_installed("torch", "explorer.probe", "full")
     check = _checked(variations) if variations is not None else None

@@ -41,7 +41,7 @@ class Observed:
     """What Dynamo did at one call: its compiles, the graphs that ran, the guards that failed, and the error that ended it.
 
     `compiled`, `ran` and the attempts' frames are compile ids of the session. `entries` is how many the fullest cache of a frame
-    has after the call. `apart` says that another torch.compile than that of the first call was called.
+    has after the call. `apart` says that a different torch.compile was called than in the first call.
     """
 
     number: int
@@ -215,7 +215,7 @@ class Session:
         return {**self.plan.meta(), **compiling.torch_versions()}
 
     def cells(self) -> dict[str, str]:
-        """The cells of a notebook in which the functions of the session stand, by the files that stand for them."""
+        """The notebook cells that define the session's functions, by the files that stand for them."""
         sources = [typed(SourceText, e.data) for call in self.calls for e in call.events if e.kind == "source"]
         return {short(source.file): source.cell for source in sources if source.cell}
 

@@ -25,7 +25,7 @@ COLUMNS = ("call", "change", "outcome", "guard", "at", "code", "kernels", "entri
 
 
 class Sliders:
-    """The widgets of one function, and a session that they call: what one call compiles may serve the next.
+    """The widgets of one function, and the session in which they call it: a call may use what an earlier one compiled.
 
     `controls` are ipywidgets by the name of what they change, `calls` what became of each call. In a notebook the widgets are
     shown with the table of calls under them, which is an output of its own: a saved notebook keeps it as it was last.

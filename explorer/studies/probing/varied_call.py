@@ -96,7 +96,7 @@ def known_name(call: Call, name: str) -> str:
 
 
 def _bound(call: Call) -> inspect.BoundArguments | None:
-    """Bind the arguments to the parameters; None where the function has no signature, or another one."""
+    """Bind the arguments to the parameters; None if the function has no signature, or one that does not fit."""
     try:
         return _signature(call).bind(*call.args, **call.kwargs)
     except (TypeError, ValueError):
@@ -125,7 +125,7 @@ def _parameter_of_keywords(call: Call) -> str:
 
 
 def _signature(call: Call) -> inspect.Signature:
-    """The signature of the function, of a module that of its forward; a decorator's is that of what it wraps."""
+    """Return the signature of the function, or of a module's forward; for a decorator, of the function that it wraps."""
     import torch
 
     return inspect.signature(call.function.forward if isinstance(call.function, torch.nn.Module) else call.function)
@@ -151,7 +151,7 @@ def _with_tensor(call: Call, change: Change) -> Call:
 
 
 def _changed(tensor: Any, change: Change) -> Any:
-    """A tensor like this one, changed; its values are those of this one as far as there are any."""
+    """Return a changed tensor like this one, with its values as far as they reach."""
     import torch
 
     if change.what.startswith("mark_"):
@@ -248,7 +248,7 @@ def _laid_out(tensor: Any, change: Change) -> Any:
 
 
 def _with_value(call: Call, change: Change, around: list[Callable[[], AbstractContextManager[Any]]]) -> Call:
-    """The call with another value of an argument; that of an attribute or a global is set while the call runs."""
+    """Return the call with another value of an argument; an attribute or a global is set while the call runs."""
     names = argument_names(call)
     if change.where in names:
         return _with_argument(call, change.where, change.value)

@@ -41,7 +41,7 @@ _UNSET: Any = object()
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is varied: what, of which argument, global or attribute ("" for none), and its value."""
+    """One change: its kind, the argument, global or attribute ("" for none), and the value."""
 
     what: str
     where: str
@@ -64,7 +64,7 @@ class Change:
 
 @dataclass(frozen=True, init=False)
 class Vary:
-    """What a call of a probe has otherwise than the probe's first call; `a & b` has both.
+    """How a call of a probe differs from the probe's first call; `a & b` has both.
 
     `argument` is the name of a parameter ("x"), a part of one ("batch['ids']", "args[1]"), an attribute ("self.eps"), or
     a global that the function reads ("scale"). It may be written as a guard writes it ("L['x']").

@@ -85,10 +85,10 @@ def sweep(
 ) -> Sweep:
     """Trace each model for each target, with each variant's settings and each Python, and give a table with a row for each.
 
-    A model is "FILE.py:NAME" or "MODULE:NAME", the name of a function that takes nothing and returns what is traced, as
-    `(model, x)`; or that function. `variants` are settings of `explorer.trace` by a name of yours:
-    `{"": {}, "tuned": {"mode": "max-autotune"}}`. `pythons` are interpreters of environments with other versions of torch, by
-    name; explorer's own code runs in them. The traces are written into `folder`, and read when they are asked for.
+    A model is a function without parameters that returns what to trace, as `(model, x)`; or its name, "FILE.py:NAME" or
+    "MODULE:NAME". `variants` are settings of `explorer.trace` by a name of yours: `{"": {}, "tuned": {"mode": "max-autotune"}}`.
+    `pythons` are interpreters of environments with other versions of torch, by name; explorer's own code runs in them. The traces
+    are written into `folder`, and read when they are asked for.
 
     The cells run on an `executor` with the interface of `concurrent.futures`, such as loky's or what Dask's
     `client.get_executor()` gives; threads take turns. Without one, `workers` new processes run them: in a script call it under
@@ -140,7 +140,7 @@ def _short(source: object) -> str:
 
 
 def _check_model(source: object, pythons: Mapping[str, str]) -> None:
-    """Raise InputError for what is no model, and for a function that another interpreter would have to import."""
+    """Raise InputError for anything but a model, and for a function that another interpreter would have to import."""
     if isinstance(source, str):
         place, _, name = source.rpartition(":")
         if not place or not name.isidentifier():

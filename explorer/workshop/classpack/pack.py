@@ -49,9 +49,9 @@ LINK = re.compile(r"(?<=\]\()[^()#\s]+")
 
 @dataclass
 class Step:
-    """One statement of a notebook: where it stands, what it put out and bound, and whether it is recorded in the copy.
+    """One statement of a notebook: its place, its output, the names it bound, and whether the copy has it recorded.
 
-    What asks a quiz is never recorded: the answers and the score of a copy are those of who has it.
+    A statement that asks a quiz is never recorded: the answers and the score in a copy are its owner's.
     """
 
     cell: int
@@ -178,7 +178,7 @@ def _read(path: Path) -> Any:
 
 
 def _steps(book: Any) -> list[Step]:
-    """The statements of all code cells; those of a cell tagged "raises-exception" may raise."""
+    """Return the statements of all code cells; in a cell tagged "raises-exception" they may raise."""
     code = [(at, cell) for at, cell in enumerate(book.cells) if cell.cell_type == "code"]
     raising = {at for at, cell in code if "raises-exception" in cell.metadata.get("tags", ())}
     return [Step(at, one, at in raising) for at, cell in code for one in statements(cell.source)]
@@ -229,7 +229,7 @@ def kernel(folder: Path) -> Iterator[Kernel]:
 
 
 def _record(path: Path, steps: Sequence[Step], records: Records) -> None:
-    """Run the notebook where it stands, statement by statement, and note of each what it puts out and binds."""
+    """Run the notebook in its folder, statement by statement, and note the output and the names of each."""
     quizzes: set[str] = set()
     with kernel(path.parent.absolute()) as live:
         live.hidden(KEEPER.format(folder=str(records.folder.absolute())))
@@ -359,7 +359,7 @@ def _write_copy(book: Any, steps: Sequence[Step], records: Records, path: Path) 
 
 
 def _with_recorded(source: str, steps: Sequence[tuple[int, Step]]) -> str:
-    """The cell's source, each run of recorded statements as comments above the call that gives what they made."""
+    """Return the cell's source, with recorded statements as comments above the call that returns their results."""
     lines, made, at = source.split("\n"), [], 0
     for recorded, group in groupby(steps, lambda numbered: numbered[1].recorded):
         run = list(group)

@@ -14,8 +14,8 @@ from explorer.workshop.quiz.quiz import Quiz
 class Recorded:
     """What the statements of one notebook made, by their numbers.
 
-    `recorded(3, 4, names="x t")` shows what the statements 3 and 4 put out and returns what they bound to `x` and `t`.
-    `recorded.judge(q)` lets a quiz find the truths of its predictions in recorded traces.
+    `recorded(3, 4, names="x t")` shows the output of the statements 3 and 4 and returns the values that they bound to `x` and
+    `t`. `recorded.judge(q)` lets a quiz find the truths of its predictions in recorded traces.
     """
 
     def __init__(self, folder: str) -> None:

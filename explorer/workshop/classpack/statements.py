@@ -14,7 +14,7 @@ from explorer.model.syntax import parsed
 class Statement:
     """Lines `first` to `last` of a cell, and the code that runs them alone, with the line numbers that they have in it.
 
-    `names` are those that it uses or binds; of a cell with magics there are none.
+    `names` are the names that it uses or binds; none for a cell with magics.
     """
 
     first: int
@@ -41,7 +41,7 @@ def statements(cell: str) -> list[Statement]:
 
 
 def names_in(code: str) -> frozenset[str]:
-    """The names of the notebook that a piece of code uses or binds, and none that is local to a function in it."""
+    """Return the notebook's names that a piece of code uses or binds, without the local names of its functions."""
     return frozenset(_names(symtable.symtable(code, "cell", "exec"), of_notebook=True))
 
 
@@ -52,7 +52,7 @@ def _names(table: symtable.SymbolTable, *, of_notebook: bool) -> Iterator[str]:
 
 
 def _alone(lines: list[str], first: int, last: int, ends_the_cell: bool, node: ast.stmt) -> str:
-    """The statement below as many comments as lines stand above it; only the last expression of a cell shows its value."""
+    """Return the statement below as many comments as lines precede it; only the last expression of a cell shows its value."""
     code = "\n".join(lines[first - 1 : last])
     if isinstance(node, ast.Expr) and not ends_the_cell:
         code = f"{ast.get_source_segment(chr(10).join(lines), node)};"

@@ -43,7 +43,7 @@ class NotRecorded:
 
 
 class Keeper:
-    """Keeps, in the process of a notebook, what each of its statements bound: traces as files, the rest as JSON."""
+    """Keeps the values that each statement of a notebook bound, in its process: traces as files, the rest as JSON."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)

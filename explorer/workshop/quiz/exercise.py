@@ -104,7 +104,7 @@ class Exercise:
         return Outcome(self.item.id, outcomes.NOT_YET, " ".join(said), self.item.hint, verdict.rows, place)
 
     def _place(self, subject: Subject) -> Place | None:
-        """The line to look at; of a task whose function raised there is none."""
+        """Return the line to look at; none if the function of a task raised."""
         return attempted(lambda: self.item.where(subject))[0] if subject is not None else None
 
     def _praise(self, before: Result, verdict: Verdict) -> str:
@@ -124,7 +124,7 @@ class Exercise:
     def trace(self) -> Subject:
         """What the truth is found in: a trace, or several by name. It is made when it is first asked for.
 
-        InputError for a task, whose trace is that of the learner's own function.
+        InputError for a task, which has the trace of the learner's own function.
         """
         if not isinstance(self.item, Question):
             raise InputError(f"{self.id} is a task: its trace is that of what you write, explorer.trace(your_function, …)")

@@ -200,7 +200,7 @@ class Lines(Field):
     takes = 'line numbers, such as [7, 8], range(7, 9) or "7-8", or w.selected, the line clicked in w = explorer.show(t)'
 
     def read(self, given: Any) -> Any:
-        """The numbers of the lines, sorted; InputError for what has none, or is selected in another stage's text."""
+        """The numbers of the lines, sorted; InputError if it has none, or is selected in another stage's text."""
         return tuple(sorted(set(self._numbers(given))))
 
     def _numbers(self, given: Any) -> Sequence[int]:

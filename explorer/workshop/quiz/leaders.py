@@ -55,9 +55,9 @@ FINAL_COLUMN = "launches"
 def board(*paths: str | os.PathLike[str]) -> Board:
     """The leader board of exported files: `explorer.quiz.board("folder")`, or the files themselves.
 
-    Of a folder every file that ends in .json is read. A file without results, or a damaged one, is named and left out. Who has
-    as many points as another and fewer tries stands before. Only the exercises of the workshop count, and none of a teacher's
-    own. InputError for a folder that is not there.
+    Of a folder every file that ends in .json is read. A file without results, or a damaged one, is named and left out. With equal
+    points, fewer tries come first. Only the workshop's exercises count, not a teacher's own. InputError for a folder that is not
+    there.
     """
     learners, left_out = [], []
     ids = {item.id for item in EXERCISES}

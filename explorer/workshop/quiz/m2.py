@@ -189,7 +189,7 @@ def _is_dynamic(t: Trace) -> tuple[bool, str]:
 
 
 def _refused(given: Any) -> Refused:
-    """Call `scale` with a tensor of 4 numbers, then with what was given, under the stance, and once more without it."""
+    """Call `scale` with a tensor of 4 numbers, then with the given tensor under the stance, and once more without it."""
     import torch
 
     with undisturbed():
@@ -207,7 +207,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _as_toy(t: Trace) -> tuple[bool, str]:
-    """Whether a trace's result is that of the toy example, for ones and for a sum below 0."""
+    """Whether a trace's result is the toy example's, for ones and for a sum below 0."""
     import torch
 
     original = TOY_EXAMPLE.load()

@@ -30,7 +30,7 @@ class Program:
         """Compile the text, and return its function: a new one each time, which Dynamo has not seen.
 
         Dynamo knows the sizes of earlier calls by the file and the line of a function. With `apart` the file has a name that
-        nothing had before. InputError where it needs triton, and there is none.
+        nothing had before. InputError if it needs triton, which is not installed.
         """
         file = f"<explorer.quiz {self.name}{f' {uuid4().hex[:8]}' * apart}>"
         linecache.cache[file] = (len(self.text), None, text_lines(self.text, ends=True), file)
@@ -41,7 +41,7 @@ class Program:
 
 
 def program(text: str, *, is_triton: bool = False) -> Program:
-    """The program of a text that begins with a newline; its name is that of the last function or class in it."""
+    """Make the program of a text that begins with a newline; it is named after its last function or class."""
     lines = [line for line in text_lines(text) if line.startswith(("def ", "class "))]
     name = lines[-1].split(" ", 1)[1].partition("(")[0].partition(":")[0]
     return Program(name, text.strip("\n") + "\n", is_triton)

@@ -50,9 +50,9 @@ def _icon(row: Any) -> str:
 class Quiz:
     """Exercises, by id: `q = explorer.Quiz("M1")`, then `q("M1.1").answer(2)`.
 
-    `parts` are parts of the workshop ("M0" to "M7"), ids of single exercises, or questions and tasks of your own; without any
-    it is the whole workshop. `resume` is a file that `export` wrote: its results are taken over, also those of other parts,
-    which the next export writes again. A file that is not there yet is taken as empty.
+    `parts` are parts of the workshop ("M0" to "M7"), ids of single exercises, or questions and tasks of your own; without any it
+    is the whole workshop. `resume` is a file that `export` wrote. Its results are taken over, also of other parts, and the next
+    export writes them again. A file that is not there yet is taken as empty.
     """
 
     def __init__(self, *parts: str | Question | Task, resume: str | os.PathLike[str] | None = None) -> None:
@@ -98,7 +98,7 @@ class Quiz:
                 self._subjects[item.make] = subject
 
     def score(self) -> Score:
-        """How it stands: 3 points for what is right at the first try, 2 at the second, 1 later; a row an exercise."""
+        """Return the score, one row per exercise: 3 points for a right first try, 2 for the second, 1 later."""
         rows = Rows(
             {
                 "id": each.id,
@@ -115,10 +115,10 @@ class Quiz:
     def export(self, path: str | os.PathLike[str], name: str = "") -> Results:
         """Write the results to a small JSON file, and return them: each exercise's tries, and `name`, which you choose.
 
-        A file of yours that is there keeps the results of exercises that this quiz does not have, or that you have not
-        answered here. Of an exercise that was answered in two notebooks the better result stands: the one with more points, and
-        the best figure. No answer is in the file. InputError without a name, and for a file of somebody else; FileError for a
-        file that has no results, which stays as it is.
+        A file of yours that is there keeps the results of exercises that this quiz does not have, or that you have not answered
+        here. If two notebooks answered an exercise, the better result counts: more points, and the best figure. No answer is in
+        the file. InputError without a name, and for a file of somebody else; FileError for a file that has no results, which
+        stays as it is.
         """
         name = name or self.name
         try:

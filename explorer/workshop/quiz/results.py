@@ -69,7 +69,7 @@ class Result:
 class Results:
     """The results of one learner by exercise, as a file has them.
 
-    `from_before` has the exercises of which an export found a better result in the file, and left it there.
+    `from_before` has the exercises whose better result an export found in the file and kept.
     """
 
     name: str
@@ -91,8 +91,8 @@ class Results:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the file, by way of another one, so that what was there stays if writing fails.
 
-        It keeps to the bounds of reading: the oldest tries and a figure that are beyond them are left out. FileError for
-        results that are too large all the same.
+        It keeps to the bounds of reading: the oldest tries and a figure that are beyond them are left out. FileError if the
+        results are still too large.
         """
         rows = {id: _row(result) for id, result in sorted(self.results.items()) if result.tries}
         text = json.dumps(
