@@ -73,7 +73,7 @@ HANDED_ON = {"aot_stage2_inference": "inference", "aot_stage2_autograd": "forwar
 
 @contextmanager
 def metadata(emit: Emit) -> Iterator[None]:
-    """Record what AOTAutograd found of a graph's inputs and outputs: what is changed in place, and what is a view of what."""
+    """Record AOTAutograd's metadata on a graph's inputs and outputs: which are changed in place, and which are views of which."""
     from torch._functorch._aot_autograd import graph_compile
 
     def begun(state: Any, *rest: Any, graph: str, **named: Any) -> Iterator[None]:

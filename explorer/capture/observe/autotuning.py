@@ -56,7 +56,7 @@ SETTLED = "with what is fused into it the fastest, as Inductor found"
 class Assumed(dict[Any, float]):
     """Stand in for the times of choices where nothing is timed: the choice that is assumed to be fastest comes first.
 
-    `shown` has the choices in the order in which they are recorded.
+    `shown` lists the choices in recorded order.
     """
 
     def __init__(self, likeliest_first: Iterable[Any], shown: Iterable[Any], why: str) -> None:
@@ -99,7 +99,8 @@ def choices_of(name: str, nodes: Any, timings: Mapping[Any, float | None], why: 
 def cpp_settings(template: Any) -> str:
     """Say how a C++ template cuts a matrix product into blocks, by the names of its source; "" for another template.
 
-    Mr, Nr and Kr are the block of registers, Mt_blocks … those of a thread and Mc_blocks … those of a cache in such blocks.
+    Mr, Nr and Kr are the sizes of a register block. Mt_blocks … count the register blocks per thread block, and
+    Mc_blocks … those per cache block.
     """
     registers = getattr(template, "register_blocking", None)
     if registers is None:

@@ -89,7 +89,7 @@ def _position(instruction: dis.Instruction) -> tuple[str, dis.Positions | None]:
 def decompiling(code: CodeType, original: CodeType) -> Callable[[], DecompiledText]:
     """Decompile a frame when the trace is first read, outside the compile: depyf takes 1 % of its time.
 
-    Dynamo frees what it compiled of a frame when that code is gone, so this holds a copy of the code.
+    Dynamo frees a frame's compiled code once the original code object is gone, so this holds a copy of the bytecode.
     """
     return partial(decompiled_text, code.replace(), code_fields(original), linecache.getlines(code.co_filename))
 
@@ -97,8 +97,8 @@ def decompiling(code: CodeType, original: CodeType) -> Callable[[], DecompiledTe
 def decompiled_text(code: CodeType, fields: CodeFields, lines: Sequence[str]) -> DecompiledText:
     """Dynamo's bytecode of a frame as Python, or the bytecode under its source lines where depyf cannot turn it into Python.
 
-    `fields` are those of the code that Dynamo compiled, `lines` those of its file. depyf would remember each code that it
-    decompiled for as long as the process lives, and is kept from it here.
+    `fields` describe the code that Dynamo compiled, and `lines` are the lines of its file. depyf would keep each decompiled
+    code object for as long as the process lives; its cache is bypassed here.
     """
     # depyf leaves a file open while it is imported, and uses ast.Num, which Python 3.12 calls deprecated
     with warnings_ignored_here():

@@ -45,7 +45,7 @@ def moved(node: Any) -> Moved:
 
 
 def _total(accesses: dict[str, dict[Any, int]]) -> int:
-    """Add up what is accessed of each buffer, at most the whole of it."""
+    """Add up the bytes accessed in each buffer, at most its whole size."""
     return sum(min(sum(sizes.values()), _whole(name)) for name, sizes in accesses.items())
 
 
@@ -158,7 +158,7 @@ def _tensor_bytes(tensor: Any) -> int:
 
 
 def _whole(name: str) -> int:
-    """The bytes of a buffer or of an input of the graph; 0 for what is no tensor."""
+    """Return the bytes of a buffer, an input or a constant of the graph; 0 for a value that is no tensor."""
     from torch._inductor.virtualized import V
 
     found = V.graph.name_to_buffer.get(name) or V.graph.graph_inputs.get(name) or V.graph.constants.get(name)

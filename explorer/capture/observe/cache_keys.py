@@ -24,7 +24,7 @@ _PART = re.compile(rb"\[[a-z2-7]{51}\] \w")
 
 @dataclass(frozen=True)
 class Compared:
-    """What is known of a key: its parts that differ from those of `relative_to`, and from the nearest key before it."""
+    """A compared key: its parts that differ from those of `relative_to`, and from the nearest earlier key."""
 
     parts: KeyParts = field(default_factory=dict)
     relative_to: str = ""
@@ -34,10 +34,10 @@ class Compared:
 
 @dataclass(frozen=True)
 class NotedKey:
-    """A key that was asked for, which is compared when the recording is read.
+    """A key that was looked up, to be compared when the recording is read.
 
-    `told()` is what is known of it; `compare(folder, at)` also finds the nearest key of those before it and of those that a
-    cache's folder had at a time, where one is given.
+    `told()` returns the key's parts that differ from the first key's. `compare(folder, at)` also finds the nearest earlier
+    key. With a folder, it also searches the keys that this cache folder had at the time `at`.
     """
 
     told: Callable[[], Compared]
@@ -45,7 +45,7 @@ class NotedKey:
 
 
 class _Log:
-    """The keys that one cache was asked for: the first one's lines, and of each what is in only one of the two."""
+    """The keys looked up in one cache: the first key's lines, and for each later key its difference from the first."""
 
     def __init__(self, key: str, lines: frozenset[str]) -> None:
         self.first, self.lines = key, lines
@@ -160,7 +160,7 @@ class AutogradKeys:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note what each key is made of inside the block."""
+        """Note the parts of each key that is computed inside the block."""
         from torch._functorch._aot_autograd import autograd_cache
 
         def made(lines: Sequence[str], pickler: Any, details: Any, key: str) -> None:

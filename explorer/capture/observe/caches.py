@@ -137,14 +137,14 @@ class CacheWatch:
 
 
 def _folder_of_graphs() -> Path:
-    """The folder of Inductor's cache of graphs, as it is now: `standalone_compile` loads from one of its own."""
+    """Return the current folder of Inductor's FX graph cache: `standalone_compile` loads from its own folder."""
     from torch._inductor.codecache import FxGraphCache
 
     return Path(FxGraphCache._get_tmp_dir())
 
 
 def graph_lookup(cache: str, state: str, graph: str, info: Mapping[str, Any], compared: Compared | None = None) -> CacheLookup:
-    """One lookup in a cache of graphs: its key, why nothing was found, what is known of the key, and what a hit saved."""
+    """Describe one lookup in a graph cache: its key, why it missed, how the key differs, and the seconds that a hit saved."""
     saved = info.get("time_saved_ns", 0) / 1e9 or info.get("time_saved_ms", 0) / 1e3
     guard = str(info.get("cache_status_guard_expr", ""))
     detail = str(info.get("cache_status_detailed", ""))

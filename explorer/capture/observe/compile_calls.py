@@ -75,7 +75,7 @@ def _innermost(converter: Any) -> Any:
 
 
 def _call_of(backend: Any, place: Line, called_from: Line) -> CompileCall:
-    """The record of a call of torch.compile: its line, what it was given, and the line that called the function."""
+    """Describe a call of torch.compile: its line, its arguments, and the line that called the compiled function."""
     options = {name: repr(value) for name, value in (getattr(backend, "config", None) or {}).items()}
     named = getattr(backend, "compiler_name", None) or getattr(backend, "__name__", None) or type(backend).__name__
     return CompileCall(

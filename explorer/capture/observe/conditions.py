@@ -22,11 +22,11 @@ WRITTEN = (bool, int, float, str, type(None))
 
 
 def decision(frame: FrameType) -> Decision:
-    """Return the line at which a frame is, and the conditions that its code tested before it.
+    """Return a frame's current line, and the conditions that its code tested before that line.
 
-    `conditions` are those of the `if` statements around the line, as the source writes them, "not (…)" for an else branch.
-    `passed` are those before it in the same blocks that would have returned, and so were false. `tested` has what the names in
-    `conditions` were.
+    `conditions` are the tests of the `if` statements around the line, as the source writes them, "not (…)" for an else branch.
+    `passed` are the tests of earlier `if` statements in the same blocks that would have returned or raised, and so were false.
+    `tested` has the values of the names in `conditions`.
     """
     code = frame.f_code
     around, before = _tests(code, frame.f_lineno)

@@ -33,9 +33,9 @@ def changed_inputs(gm: Any, changed: Collection[int]) -> Iterator[CudaGraphDecis
 
 
 def named_in(reason: str, gm: Any) -> str:
-    """Return the stack of the node that a reason names in parentheses, or of the output made of it; "" where there is none.
+    """Return the stack of the node that a reason names in parentheses, or of its output; "" if there is none.
 
-    An input has no stack of its own. Its first user's stands for it.
+    An input has no stack of its own, so its first user's stack is returned.
     """
     named = re.search(r"\((\w+)\)", reason)
     nodes = {node.name: node for node in gm.graph.nodes}
@@ -50,7 +50,7 @@ def named_in(reason: str, gm: Any) -> str:
 
 
 def _change(placeholder: Any) -> str:
-    """Return the stack of a write to an input: that of the value that is copied, or of the input's first user."""
+    """Return the stack of a write to an input: the stack of the copy, of the copied value, or of the input's first user."""
     users = list(placeholder.users)
     copies = [user for user in users if "copy_" in str(user.target) and user.args[0] is placeholder]
     writers = [*copies, *(copy.args[1] for copy in copies if hasattr(copy.args[1], "meta")), *users]

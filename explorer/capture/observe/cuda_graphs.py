@@ -111,7 +111,7 @@ class _TorchsPlace(logging.Filter):
 
 @contextmanager
 def logged_in_torch(log: logging.Logger) -> Iterator[None]:
-    """Inside the block the records of a log name torch's own file and line, although explorer stands in between."""
+    """Make the records of a log name torch's own file and line inside the block, not explorer's wrapper."""
     place = _TorchsPlace()
     log.addFilter(place)
     try:
@@ -128,7 +128,7 @@ def _lowering() -> Any:
 
 
 def left_out(scheduler: Any) -> Iterator[CudaGraphDecision]:
-    """Yield the scheduler nodes that cannot be captured, at which Inductor splits the graph, each with Inductor's reason."""
+    """Yield each scheduler node that cannot be captured, with Inductor's reason. Inductor splits the graph there."""
     from torch._inductor import config
 
     for node in scheduler.nodes if config.triton.cudagraphs else ():
@@ -147,7 +147,7 @@ def origins_of(part: Any) -> list[Any]:
 
 
 def decisions(compiled: Any, given: Mapping[str, Any], left: list[CudaGraphDecision]) -> Iterator[CudaGraphDecision]:
-    """What was decided of one compiled graph: a row for the graph, for each part that is left out and each changed input."""
+    """Yield the decisions on one compiled graph: for the graph, for each part that is left out, and for each changed input."""
     from torch._inductor import config
 
     if "cuda" not in compiled.device_types:

@@ -67,9 +67,9 @@ def captured_by_backend(emit: Emit, decided: set[str]) -> Iterator[None]:
 
 
 def _decisions(gm: Any, skip: str | None, fixed: int) -> Iterator[CudaGraphDecision]:
-    """What was decided of one graph: that it is captured, or torch's reason against it, and the inputs that it changes.
+    """Yield the decisions on one graph: that it is captured, or torch's reason against it, and the inputs that it changes.
 
-    The memory of the first `fixed` inputs, the parameters and what the forward saved, stays where it is.
+    The first `fixed` inputs are parameters and values that the forward saved. Their memory stays at one address.
     """
     from torch._dynamo.backends.cudagraphs import find_input_mutations
 

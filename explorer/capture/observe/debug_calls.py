@@ -21,9 +21,10 @@ WRITTEN = ("post_grad", "ir_pre_fusion", "ir_post_fusion", "output_code", "libra
 
 @contextmanager
 def debug_calls(emit: Emit, listeners: Mapping[str, Mapping[str, Callable[..., Facts | Unmade]]]) -> Iterator[None]:
-    """Answer `V.debug.NAME(...)`, the calls behind TORCH_COMPILE_DEBUG=1, and record what each listener returns.
+    """Answer the calls `V.debug.NAME(...)` of TORCH_COMPILE_DEBUG=1, and record what each listener returns.
 
-    `listeners` has for each NAME the kinds of its events, in order, each with what makes its facts of the call's arguments.
+    `listeners` maps each NAME to its event kinds, in order. Each kind has a function that makes its facts from the call's
+    arguments.
     """
     from torch._inductor.debug import DebugContext
 

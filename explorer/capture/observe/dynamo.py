@@ -53,7 +53,7 @@ def graph_breaks(emit: Emit) -> Iterator[None]:
 
 
 def without_own_calls(text: str) -> str:
-    """A text without the entries of Python tracebacks that stand in explorer's own files."""
+    """Remove from a text the traceback entries in explorer's own files."""
     own, kept, skipping = f'  File "{OWN_FOLDER}', list[str](), False
     for line in text_lines(text, ends=True):
         skipping = line.startswith(own) or (skipping and line.startswith("    "))

@@ -44,11 +44,11 @@ def graph(emit: Emit) -> Iterator[None]:
 
 
 class MadeAt:
-    """Keep the stack at which Dynamo made each node, for nodes without a stack trace of their own.
+    """Keep the stack at which Dynamo made each node, for nodes without their own stack trace.
 
-    Dynamo leaves torch's own modules out of its stacks, so that the user's line is the innermost. Where only a module of torch's
-    is traced, such as an nn.Sequential, no stack would be left. Dynamo writes none for switches such as autocast either. The
-    stacks are kept until the graph is handed on.
+    Dynamo leaves torch's own modules out of its stacks, so that the user's line is the innermost. A frame that traces only
+    torch's modules, for example an nn.Sequential, would have no stack left. Dynamo also writes no stack for switches like
+    autocast. The stacks are kept until the graph is handed on.
     """
 
     def __init__(self) -> None:

@@ -21,11 +21,11 @@ FRESH = "not looked up: the recording is fresh, it writes the caches but does no
 
 @contextmanager
 def cold_compile() -> Iterator[None]:
-    """Inside the block AOTAutograd and Inductor compile every graph themselves, and keep none for later.
+    """Make AOTAutograd and Inductor compile every graph anew inside the block, and cache none.
 
-    Inductor measures a kernel's configs again, so that the times can be seen. The sizes of earlier calls are set aside, since
-    another size would become dynamic. The limits on recompiles are raised where torch cannot isolate a trace: there it is
-    one more cache entry of the same code object.
+    Inductor measures a kernel's configs again, so that the times are recorded. The sizes of earlier calls are set aside:
+    Dynamo would make a size dynamic if it differed from an earlier one. The recompile limits are raised if this torch cannot
+    isolate a trace, because the trace then adds one more cache entry to the same code object.
     """
     import torch._dynamo.config
     from torch._dynamo import pgo
@@ -81,10 +81,10 @@ def no_graph_caches() -> Iterator[None]:
 
 @contextmanager
 def every_lookup_misses() -> Iterator[None]:
-    """Make every lookup of a graph miss inside the block; the compiled graphs are written to the caches as usual.
+    """Make every lookup of a graph miss inside the block. The compiled graphs are written to the caches as usual.
 
-    A program can still save what it compiled, as by `torch.compiler.save_cache_artifacts`. An artifact that it loads itself is
-    loaded: torch finds the graphs of one by lookups, and there is nothing to compile them from.
+    A program can still save its compiled graphs, for example with `torch.compiler.save_cache_artifacts`. An artifact that the
+    program loads itself is still loaded: torch finds its graphs by lookups, and could not compile them.
     """
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
     from torch._inductor.codecache import FxGraphCache
@@ -168,7 +168,7 @@ def no_package_loaded() -> Iterator[None]:
 
 @contextmanager
 def nothing_measured() -> Iterator[None]:
-    """Inside the block Inductor reads no earlier autotuning; what it measures is kept for later as usual.
+    """Keep Inductor from reading earlier autotuning results inside the block. New results are cached as usual.
 
     A setting that turns the cache off would be written into each kernel's metadata.
     """

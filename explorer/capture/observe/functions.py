@@ -109,8 +109,8 @@ def emit_sources(emit: Emit, frame: str, graph: Any) -> None:
 def emit_inlined_functions(emit: Emit, stacks: list[tuple[str, str]], codes: Collection[CodeType]) -> None:
     """Record the source of each function on the stacks, once, with the first frame it was inlined into.
 
-    `codes` are the code objects that were under way when nodes were made. Where the file of one has changed, or where it has
-    none, its function is shown by line numbers.
+    `codes` are the code objects that were running when nodes were made. If the file of a code object has changed or does not
+    exist, its function is shown by line numbers.
     """
     places: dict[tuple[str, int, str], str] = {}
     for frame, stack in stacks:
@@ -132,10 +132,10 @@ def emit_inlined_functions(emit: Emit, stacks: list[tuple[str, str]], codes: Col
 
 
 def definition_line(lines: list[str], line: int, function: str) -> int:
-    """The line, counted from 1, of the `def` of the function that a line of a traceback is in; 0 where there is none.
+    """Find the `def` line of the function around a traceback line, counted from 1; 0 if there is none.
 
-    It is found by indentation, without parsing files of thousands of lines: the last `def` of that name above the line that
-    is indented less than all code after it. Comprehensions and lambdas count to the function around them.
+    The search goes by indentation, without parsing files of thousands of lines: it takes the last `def` of that name above
+    the line that is indented less than all code after it. Comprehensions and lambdas belong to the function around them.
     """
     indent = None
     for number in range(min(line, len(lines)), 0, -1):

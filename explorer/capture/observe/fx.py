@@ -36,7 +36,7 @@ def printed(gm: Any) -> str:
 
 
 def inner_rows(path: str, graph: Any, stacks: dict[str, int], made_at: MadeAt) -> Iterator[FxNode]:
-    """The nodes of a graph inside another one, which are named `graph.node` in it."""
+    """Yield the nodes of a nested graph, with the path of the graph before each name: `graph.node`."""
     for node in graph.graph.nodes:
         row = node_row(node, stacks, made_at)
         yield replace(row, name=f"{path}.{row.name}", inputs=tuple(f"{path}.{name}" for name in row.inputs))
@@ -48,9 +48,9 @@ def readable(gm: Any) -> str:
 
 
 def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "") -> FxNode:
-    """One node: op, name, target, arguments, inputs, and what its meta says of shape and origin.
+    """Describe one node: op, name, target, arguments, inputs, and the shape and origin from its meta.
 
-    `stacks` numbers the stacks of the nodes so far, and gets that of this one.
+    `stacks` maps each stack seen so far to its number. The node's own stack is added.
     """
     meta = node.meta
     target, stack, modules = target_name(node.target), meta.get("stack_trace") or made_at(node), meta.get("nn_module_stack")

@@ -67,7 +67,7 @@ class GraphCopy:
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """The stacks of the nodes, each once, those of the graphs inside after its own."""
+        """The stacks of the graph's nodes, each once, then the stacks of nested graphs."""
         own = (stack for node in self.nodes if (stack := node.meta.get("stack_trace") or node.stack))
         return tuple(dict.fromkeys([*own, *(stack for _, graph in self.inner for stack in graph.stacks)]))
 
@@ -228,7 +228,7 @@ def _value(value: Any, kinds: _Kinds) -> Any:
 
 
 def _sizes(sizes: Any) -> tuple[Any, ...]:
-    """Sizes or strides; the symbolic ones as text, since what is later found out of them changes what torch writes."""
+    """Return sizes or strides, symbolic ones as text: later facts about a symbol would change what torch writes."""
     return tuple([size if type(size) is int else str(size) for size in sizes])
 
 
@@ -255,7 +255,7 @@ class SymbolCopy:
 
 
 class _TensorStandIn(TensorCopy):
-    """What torch's printer takes for a fake tensor. None is left behind the writing, for whoever looks for tensors."""
+    """A stand-in that torch's printer takes for a fake tensor. It lives only while the text is written, so no search finds it."""
 
     def stride(self) -> tuple[Any, ...]:
         """The strides, as a tensor gives them."""

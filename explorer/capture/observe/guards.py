@@ -84,7 +84,7 @@ def _guard_place(kind: str, source: str, place: str) -> GuardPlace:
 
 
 def _of_stack(guard: Any) -> str:
-    """The place at which torch itself says that it made a guard without a user line."""
+    """Return the place in torch that made a guard without a user line, as torch reports it."""
     summary = guard.stack.summary() if guard.stack is not None and not guard.user_stack else ()
     if not summary:
         return ""

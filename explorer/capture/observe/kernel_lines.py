@@ -107,7 +107,7 @@ class _State(threading.local):
 
 
 def _fit(block: Block, lines: Sequence[str], places: dict[str, list[int]], nodes: dict[int, str]) -> bool:
-    """Put a text's nodes where the source has exactly its lines, and none of them is spoken for; False where it has not."""
+    """Assign a text's nodes to the source lines that equal its lines and have no node yet; False if there are none."""
     rarest = min(block, key=lambda row: len(places.get(row[1], ())))
     for at in places.get(rarest[1], ()):
         start = at - rarest[0]
@@ -234,14 +234,14 @@ def remember(loops: Any, state: _State) -> None:
 
 
 def lowered_node() -> str | None:
-    """The name of the FX node that Inductor is lowering, that of a nested graph with the graph's path before it."""
+    """Return the name of the FX node that Inductor is lowering, with the graph's path before it for a nested graph."""
     from torch._inductor.virtualized import V
 
     return named(getattr(V.graph, "current_node", None), V.graph)
 
 
 def named(node: Any, graph: Any) -> str | None:
-    """An FX node's name in what is recorded."""
+    """Return an FX node's name as it is recorded: with the graph's path before it for a nested graph."""
     if node is None:
         return None
     from torch._inductor.virtualized import V
@@ -307,7 +307,7 @@ def with_views(node: Any) -> str:
 
 
 def _neighbour(node: Any) -> str | None:
-    """The FX node of what a LoopBody's node uses, or else of what uses it: a conversion that a backend put in has none."""
+    """Return the FX node of a LoopBody node's input, or else of its user: a conversion added by a backend has none itself."""
     near = [other for other in (*node.all_input_nodes, *node.users) if KEY in other.meta and other.op != "placeholder"]
     return near[0].meta[KEY] if near else None
 
@@ -315,7 +315,7 @@ def _neighbour(node: Any) -> str | None:
 def body_nodes(part: Any) -> dict[str, dict[str, str]]:
     """The FX node of each node of a scheduler node's LoopBody, by block ("body", "masked_subblock1") and name.
 
-    A load has behind it, with a space before each, the view operators that its index is of.
+    A load's FX node is followed by the view operators that changed its index, with a space before each.
     """
     body = getattr(part, "_body", None)
     if body is None:
@@ -422,7 +422,7 @@ def mark_at(lines: list[Any], number: int, node: str) -> None:
 def _defining(emit: Emit, state: _State) -> Iterator[None]:
     """Record a kernel's lines and nodes when a backend defines it, and again each time it is used for other nodes.
 
-    Of a Triton kernel that the user wrote the source is recorded: Inductor copies it into the output code.
+    For a Triton kernel that the user wrote, the source is recorded: Inductor copies it into the output code.
     """
     from torch._inductor.codegen import common, cpp, simd, triton  # noqa: F401 the backends are subclasses
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen

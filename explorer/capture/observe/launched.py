@@ -62,7 +62,7 @@ def loaded_modules() -> Iterator[Modules]:
 
 
 def launched_of(modules: Modules, file: str, name: str) -> Launched | None:
-    """What the attached GPU launches of a kernel, by the file of its output code and its name; None where it has none."""
+    """Find what the attached GPU launches for a kernel, by the kernel's name and output code file; None if nothing."""
     return launched(getattr(modules.get(file), name, None))
 
 
@@ -95,7 +95,7 @@ def launched(tuner: Any) -> Launched | None:
 
 
 def triton_cache_folder(tuner: Any, key: str) -> Path:
-    """The folder of triton's cache that has a binary and what it was made of."""
+    """Return the folder of triton's cache that has a binary and its intermediate code."""
     from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 
     return Path(triton_cache_dir(tuner.triton_meta.get("device", 0))) / key

@@ -36,7 +36,7 @@ CHECKS = ("assert_size_stride", "assert_alignment")
 
 
 class LibraryCalls:
-    """The library calls of a recording: those of equal layouts and constants run once, whichever graph they are of."""
+    """The library calls of a recording. Calls with equal layouts and constants run once, also across graphs."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int, Any]] = {}
@@ -44,14 +44,14 @@ class LibraryCalls:
         self._lock = RLock()  # a signal may have this thread read another graph meanwhile
 
     def measured(self, text: str) -> LibraryMemory:
-        """Measure the library calls of output code; none where it does not run on the CPU alone."""
+        """Measure the library calls of output code. Code that does not run on the CPU alone has no calls."""
         if is_cpp(text) or any(device in text for device in ("_cuda(", "'cuda", "_xpu(", "'xpu")):
             return LibraryMemory(calls=())
         with self._lock:
             return LibraryMemory(calls=tuple(_in_thread(lambda: _calls(text, self.measure))))
 
     def measure(self, function: Any, args: Any, kwargs: Any) -> tuple[int, int, Any]:
-        """Run a call on real tensors: the most bytes that it allocated, those of its results, and these without data."""
+        """Run a call on real tensors: return its peak bytes, the bytes of its results, and the results without data."""
         from torch.utils._pytree import tree_map
 
         key = f"{function} {tree_map(_layout, (args, kwargs))}"
@@ -76,7 +76,7 @@ class LibraryCalls:
 
 
 def _in_thread(measure: Callable[[], list[CallMemory]]) -> list[CallMemory]:
-    """Measure in a thread of its own, which has none of the caller's modes, autocast and profilers; raise its error here."""
+    """Measure in a separate thread, without the caller's modes, autocast and profilers. Its error is raised here."""
     with ThreadPoolExecutor(1) as pool:
         try:
             outcome = pool.submit(measure)
@@ -99,7 +99,7 @@ class _Nothing:
 
 
 def _calls(text: str, measure: Callable[[Any, Any, Any], tuple[int, int, Any]]) -> list[CallMemory]:
-    """Run a wrapper's statements, and return what each of its library calls allocated."""
+    """Run a wrapper's statements, and return the memory that each of its library calls allocated."""
     from torch.utils._pytree import tree_map
 
     calls: list[CallMemory] = []
@@ -226,7 +226,7 @@ def _through(statement: ast.stmt, measure: str) -> ast.stmt:
 
 
 def _run(statement: ast.stmt, space: dict[str, Any], names: dict[str, Any]) -> None:
-    """Run one statement. What it would have made is missing where it fails, and so are the calls that need that."""
+    """Run one statement. If it fails, its values are missing, and later calls that need them are not measured."""
     with suppress(Exception):
         exec(compile(ast.Module([statement], []), "<output code>", "exec"), space, names)
 
@@ -242,7 +242,7 @@ def _without_data(size: Any, stride: Any, *others: Any, dtype: Any = None, **ign
 
 
 def _like(value: Any) -> Any:
-    """Make a tensor of the same layout without data; return what is no tensor as it is."""
+    """Make a tensor of the same layout without data. A value that is no tensor is returned unchanged."""
     import torch
 
     return _without_data(value.shape, value.stride(), dtype=value.dtype) if isinstance(value, torch.Tensor) else value

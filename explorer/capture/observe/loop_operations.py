@@ -118,7 +118,7 @@ def distinct_loops(node: Any) -> Iterator[Any]:
 
 
 def _reduction(part: Any) -> str:
-    """The type of reduction that a loop body is, "" where it is none."""
+    """Return the reduction type of a loop body, "" if the loop is no reduction."""
     inner = part.node
     return str((inner.get_reduction_type() if hasattr(inner, "get_reduction_type") else "") or "")
 
@@ -150,7 +150,10 @@ def _by_dtype(
 
 
 def _loaded_before(part: Any, loaded: set[str]) -> int:
-    """Count the loads, with their conversions, of what an earlier loop body left in registers; what is read joins `loaded`."""
+    """Count loads, with their conversions, of values that an earlier loop body left in registers.
+
+    The reads of this loop body are added to `loaded`.
+    """
     from torch._inductor.virtualized import V
 
     saved = 0

@@ -90,7 +90,7 @@ class _Logs:
         return self.of(V.graph)
 
     def close(self, graph: Any) -> None:
-        """Emit what was seen of a graph that is done, or that failed."""
+        """Emit the log of a graph that is done, or that failed."""
         log = self._logs.pop(id(graph), None)
         if log is not None and log.nodes:
             self.emit("lowering", log.facts)
@@ -101,7 +101,7 @@ class _Logs:
 
 
 class _Log:
-    """What is seen of one graph; `facts` gives it as a record."""
+    """The log of one graph's lowering; `facts` returns it as a record."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph  # held, so that its identity stays its own
@@ -145,7 +145,7 @@ class _Log:
             self._asked[-1].append((question, str(answer)))
 
     def asked(self, since: int = 0) -> list[tuple[str, str]]:
-        """What was asked while the node under way is lowered."""
+        """Return the questions asked so far while lowering the current node."""
         return self._asked[-1][since:] if self._asked else []
 
     def refuses(self, place: Decision) -> None:
@@ -226,7 +226,7 @@ class _Log:
                 self.orders.append(row)
 
     def reordered(self, node: Any, order: Sequence[int], sizes: Iterable[Any], to_match: str) -> None:
-        """The scheduler changed the order of a node's loops so that it can be fused with another."""
+        """Note that the scheduler reordered a node's loops so that it can be fused with `to_match`."""
         self.orders.append(_loop_order(node.get_name(), order, sizes, to_match))
 
     def tiled(self, tiling: Tiling) -> None:
@@ -264,7 +264,7 @@ class _Operation:
     reason: FallbackReason | None
 
     def named(self) -> LoweredOperation:
-        """The operation with its name, those of its buffers, and what the wrapper calls for it."""
+        """Describe the operation: its name, its buffers' names, and the function that the wrapper calls for it."""
         operation = self.operation
         outputs = operation.get_outputs() if hasattr(operation, "get_outputs") else ()
         called = getattr(operation, "python_kernel_name", None) or getattr(operation, "op_overload", None)
@@ -301,7 +301,7 @@ def _lowered_node(node: Any, called_directly: bool, result: Any) -> LoweredNode:
 
 
 def _is_called_directly(reason: FallbackReason | None) -> bool:
-    """Whether the general steps of lowering called an operator, and passed by what is registered to lower it."""
+    """Whether the general steps of lowering called an operator directly, without its registered lowering."""
     if reason is None or not reason.decisions:
         return False
     return reason.decisions[0].file == GRAPH and not reason.registered
@@ -329,12 +329,12 @@ def _code(function: Any) -> CodeType | None:
 
 
 def _leaves(result: Any) -> list[Any]:
-    """The results of a node: one, or those of a tuple."""
+    """Flatten a node's result: one value, or the values of a list or tuple."""
     return [one for part in result for one in _leaves(part)] if isinstance(result, (list, tuple)) else [result]
 
 
 def _result(value: Any) -> LoweredResult:
-    """What stands behind a result of lowering: the views on the way, and what they lead to, by class."""
+    """Describe a result of lowering: the views around it, and the classes of what they wrap."""
     chain: list[str] = []
     while value is not None and hasattr(value, "data") and _is_box(value):
         chain.append(type(value).__name__)
@@ -384,14 +384,14 @@ def _hands_on(code: CodeType) -> bool:
 
 
 def _is_handler(node: Any) -> bool:
-    """Whether what is registered to lower a node is the call itself."""
+    """Whether the lowering registered for a node is a fallback handler, which calls the operator itself."""
     function = _lowering_function(node) if node is not None and node.op == "call_function" else None
     return bool(getattr(function, "_is_fallback_handler", False))
 
 
 @lru_cache(maxsize=256)
 def listed_at(operator: str) -> str:
-    """ "file:line" of the statement of torch that makes an operator a fallback, "" where there is none."""
+    """Find the statement in torch that makes an operator a fallback, as "file:line"; "" if there is none."""
     from torch._inductor import lowering, quantized_lowerings
 
     for module in (lowering, quantized_lowerings):
@@ -445,7 +445,7 @@ def _observed_if_any(owner: Any, name: str, observer: Callable[..., Any]) -> Obs
 
 
 def _followed_if_any(owner: Any, name: str, after: Callable[..., object]) -> Observing:
-    """Follow such a function: Inductor calls it thousands of times, and what it answers is all that is wanted."""
+    """Follow a function where this torch has it: Inductor calls it thousands of times, and only its result is needed."""
     return followed(owner, name, after) if versions.has_function(owner, name) else nullcontext()
 
 

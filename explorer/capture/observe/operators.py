@@ -56,7 +56,7 @@ def is_view_call(part: Any) -> bool:
 
 
 def _dtype(arguments: Mapping[str, Any]) -> str:
-    """The dtype of the first matrix among an operator's arguments, "" where there is none."""
+    """Return the dtype of the first matrix among an operator's arguments, "" if there is none."""
     first = next((a for a in arguments.values() if getattr(a, "ndim", 0) >= 2), None)
     return str(getattr(first, "dtype", ""))[6:]
 
@@ -114,7 +114,7 @@ def _origin(inner: Any) -> Any:
 
 
 def _is_of_collectives(target: Any) -> bool:
-    """Whether an operator exchanges data or waits for that: one in place becomes the stated origin of what it changes."""
+    """Whether an operator is a collective or its wait: one in place becomes the stated origin of the tensors it changes."""
     return str(target).startswith(COLLECTIVES)
 
 

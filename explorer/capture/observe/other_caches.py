@@ -75,7 +75,7 @@ def _standalone_artifacts(emit: Emit) -> Iterator[None]:
 
 @contextmanager
 def _sizes_of_earlier_runs(emit: Emit) -> Iterator[None]:
-    """The sizes that earlier runs saw, by which Dynamo makes a size dynamic at once (`TORCH_COMPILE_JOB_ID`)."""
+    """Record lookups of the sizes that earlier runs saw. Dynamo makes such a size dynamic at once (`TORCH_COMPILE_JOB_ID`)."""
     from torch._dynamo import pgo
 
     def looked(found: Any, key: str) -> None:

@@ -83,7 +83,7 @@ class PassWatch:
         return time.perf_counter()
 
     def left(self, gm: Any, name: str, started: float) -> None:
-        """Note that a pass ended, and record what it changed."""
+        """Note that a pass ended, and record its changes to the graph."""
         self._depth -= 1
         seconds = time.perf_counter() - started
         if self._depth == 0 and self._section:
@@ -140,9 +140,9 @@ class PassWatch:
         return True
 
     def _made_for_users(self, names: set[str], stacks: Mapping[str, str]) -> dict[str, Names]:
-        """The users of new nodes whose own stack does not say for whom they were made.
+        """Return the users of each new node whose own stack does not say for which operators it was made.
 
-        One stack cannot where there are several users: torch 2.15 gives the seeds that of the first operator that draws.
+        One stack does not say that for several users: torch 2.15 gives the seeds the stack of the first random operator.
         """
         users = _users_of(names, self._state)
         return {name: using for name, using in users.items() if name not in stacks or len(using) > 1}

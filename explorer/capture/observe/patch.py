@@ -42,13 +42,13 @@ ON_PURPOSE = (ExplorerError,)
 
 
 class Guard:
-    """For whom replacements act, and what was lost in them.
+    """The rule for a set of replacements: in which threads they act, and where their errors go.
 
-    Without `covers` they act in the thread that made the guard. With `here` they act in that thread without a question, and
-    in another where `covers` says so. `losses` has (stage, step, message) of each error in explorer's part; it is None where
-    such an error is to be raised, as in a verb that the user waits for. `essential` replacements answer in place of torch:
-    where one fails, torch's own answer would be wrong, so the error is raised as well as written down, and who asked for
-    the compile gives it up. `failed` says that there was such an error.
+    Without `covers` they act in the thread that made the guard. With `here` they always act in that thread, and in other
+    threads if `covers()` is true. `losses` has (stage, step, message) of each error in explorer's part. If `losses` is None,
+    such an error is raised, as in a verb that the user waits for. `essential` replacements answer in place of torch: if one
+    fails, torch's own answer would be wrong. Its error is raised as well as recorded, and the caller gives up the compile.
+    `failed` says that there was such an error.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Guard:
         self.losses.setdefault((self.stage, step, f"{type(error).__name__}: {error}".strip()), None)
 
     def failures(self, known: Iterable[Failure] = ()) -> list[Failure]:
-        """What was lost, without what is known already."""
+        """Return the recorded losses as Failures, without those in `known`."""
         lost = [Failure(stage or "record", step, message) for stage, step, message in self.losses or ()]
         return [failure for failure in lost if failure not in known]
 
@@ -129,7 +129,7 @@ def guarding(guard: Guard) -> Iterator[Guard]:
 
 
 def guard_here() -> Guard:
-    """The guard of what this thread replaces now; one for this thread alone, that raises, where there is none."""
+    """Return the guard of this thread's replacements; without one, a new guard for this thread that raises errors."""
     guards = [guard for held in _UNDER.held for guard in held]
     return guards[-1] if guards else Guard()
 
@@ -149,9 +149,9 @@ Attribute = tuple[Any, str, Any]
 
 
 class _Place:
-    """Attributes in whose place something stands, and all for whom it stands there, the newest last.
+    """Replaced attributes, with the holders of the replacement, the newest last.
 
-    `back` is what they are otherwise, and `stands` what is put there: both are whole before anything is replaced.
+    `back` has the original attributes, and `stands` the replacements. Both are complete before anything is replaced.
     """
 
     def __init__(self, back: Sequence[Attribute], stands: Sequence[Attribute] = ()) -> None:
@@ -159,7 +159,7 @@ class _Place:
         self.holders: tuple[Any, ...] = ()
 
     def arrange(self) -> None:
-        """Let those who hold the place act: put there what stands for all of them."""
+        """Put the replacement for all holders in place."""
         stands, self.stands = self.stands, ()
         for owner, name, value in stands:
             setattr(owner, name, value)
@@ -169,8 +169,8 @@ class _Place:
 def _held(find: Callable[[], tuple[_Place, Any]]) -> Iterator[None]:
     """Hold a place inside the block. Nothing is replaced or put back but here.
 
-    `find` gives the place and its new holder, and replaces nothing. Where the last holder leaves, no function of explorer's is
-    called before everything is put back, so that no error of explorer's can keep it from that.
+    `find` returns the place and its new holder, and replaces nothing. When the last holder leaves, everything is put back
+    before any function of explorer's is called, so that no error of explorer's can prevent it.
     """
     place: _Place | None = None
     try:
@@ -194,7 +194,7 @@ def _held(find: Callable[[], tuple[_Place, Any]]) -> Iterator[None]:
 
 
 def _own(owner: Any, name: str) -> Any:
-    """What the owner itself holds by a name: of an object with slots, what it has."""
+    """Return the owner's own attribute, without inherited ones; for an object with slots, what `getattr` finds."""
     return vars(owner).get(name, _ABSENT) if hasattr(owner, "__dict__") else getattr(owner, name, _ABSENT)
 
 
@@ -216,9 +216,10 @@ class _Call:
 
 
 class _Layer:
-    """One replacement of a function, with its guard; `below` is what it replaces: the function, or the replacement under it.
+    """One replacement of a function, with its guard. `below` is the function, or the replacement under this one.
 
-    Nothing of explorer's is around a function that torch calls. So of `guarded` a `try` is around all that may fail.
+    Torch calls the replacement directly, and nothing of explorer's is around that call. So `guarded` has a `try` around all
+    that may fail.
     """
 
     def __init__(self, slot: _Slot, step: str, guard: Guard) -> None:
@@ -228,7 +229,7 @@ class _Layer:
         self.function = self.guarded()
 
     def original(self) -> Callable[..., Any]:
-        """What the replacement takes for the original: it calls what is below, and notes what came of it."""
+        """Return the replacement's "original": a function that calls `below` and notes its result or error."""
 
         def below(*args: Any, **kwargs: Any) -> Any:
             stack = vars(self.calls).get("stack")
@@ -285,7 +286,7 @@ class _Following(_Layer):
     """What runs after each call of a function that returned; nothing of the call itself is to be kept or put right."""
 
     def guarded(self) -> Callable[..., Any]:
-        """What calls what is below, then what follows it, whose error is lost."""
+        """Return a function that calls `below`, then the observer. The observer's error is recorded as a loss."""
         guard, step = self.guard, self.step
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -305,7 +306,7 @@ class _Preceding(_Layer):
     """What runs before each call of a function; of the call itself nothing is seen."""
 
     def guarded(self) -> Callable[..., Any]:
-        """What runs what precedes, whose error is lost, then calls what is below."""
+        """Return a function that calls the observer, then `below`. The observer's error is recorded as a loss."""
         guard, step = self.guard, self.step
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -322,10 +323,10 @@ class _Preceding(_Layer):
 
 
 class _Pure(_Layer):
-    """What is called in place of a function that only computes something, and so may be called again where this fails."""
+    """A replacement of a function without side effects, which may be called again if the replacement fails."""
 
     def guarded(self) -> Callable[..., Any]:
-        """What calls the replacement; where it fails, the error is explorer's if the original has no such error."""
+        """Return a function that calls the replacement. If it fails, the error is explorer's unless the original fails alike."""
         guard, step = self.guard, self.step
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -376,7 +377,7 @@ class _Slot(_Place):
         super().arrange()
 
     def _in_place(self) -> Callable[..., Any]:
-        """What stands in the function's place; a plain function, so that it binds as a method does."""
+        """Return the function to put in place: a plain function, so that it binds as a method does."""
 
         def in_place(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -411,7 +412,7 @@ def _is_own(place: types.TracebackType) -> bool:
 
 
 def _like(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the original's name and signature, but not its attributes, by which torch knows its own functions."""
+    """Give a function the original's name and signature, but not its attributes: torch marks its own functions with them."""
     functools.update_wrapper(function, original, ("__module__", "__name__", "__qualname__", "__doc__"), ())
     return function
 
@@ -426,16 +427,17 @@ def guarded(original: Callable[..., Any], make: Callable[[Any], Any], step: str)
 
 
 def guarded_always(original: Callable[..., Any], make: Callable[[Any], Any], step: str) -> Callable[..., Any]:
-    """The same for a function that also runs after the recording, and in any thread; what is lost goes to the guard here."""
+    """Guard a replacement that also runs after the recording, and in any thread. Its losses go to this thread's guard."""
     with guarding(Guard(lambda: True, guard_here().losses)):
         return guarded(original, make, step)
 
 
 @contextmanager
 def shielded(make: Callable[[], AbstractContextManager[Any]], guard: Guard, step: str, leaving: str = "") -> Iterator[Any]:
-    """Enter what `make` gives; where entering or leaving it fails, that is lost and the block runs all the same.
+    """Enter the context manager that `make` returns. An error on entering or leaving is recorded, and the block still runs.
 
-    Gives what was entered, None where that failed. An error of the block goes through.
+    Yields the entered value, None if entering failed. An essential guard raises the error on entering. An error of the
+    block itself is not caught.
     """
     entered: AbstractContextManager[Any] | None = None
     value: Any = None
@@ -488,10 +490,11 @@ def beside(context: Callable[..., AbstractContextManager[Any]], step: str, *, in
 
 
 def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
-    """`owner.name` is `make(original)` inside the block and exactly what it was after it.
+    """Replace `owner.name` by `make(original)` inside the block, and restore it exactly after the block.
 
-    A function's replacement acts for whom the guard here covers, and is guarded as the module says; anything else is
-    seen by every thread. AttributeError where `owner` has no such attribute: the torch at hand is not the one the hook knows.
+    A function's replacement acts in the threads that this thread's guard covers, and is guarded as the module says. Any other
+    replacement is seen by every thread. Raises AttributeError if `owner` has no such attribute: this torch is not the one
+    that the hook knows.
     """
     return _replaced_by(_Layer, owner, name, make)
 
@@ -508,7 +511,7 @@ def _replaced_by(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any]
 
 
 def _layered(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
-    """Inside the block one more replacement stands in a function's place."""
+    """Add one more replacement of a function inside the block."""
     guard = guard_here()
 
     def find() -> tuple[_Place, _Layer]:
@@ -523,30 +526,32 @@ def _layered(kind: type[_Layer], owner: Any, name: str, make: Callable[[Any], An
 
 
 def followed(owner: Any, name: str, after: Callable[..., object]) -> AbstractContextManager[None]:
-    """Inside the block `after(result, *args, **kwargs)` runs after each call of the function `owner.name` that returned.
+    """Run `after(result, *args, **kwargs)` after each returned call of the function `owner.name` inside the block.
 
-    As by `replaced`, for whom the guard here covers; an error in it is lost, and the result is the function's own.
+    As with `replaced`, it acts in the threads that this thread's guard covers. An error in `after` is recorded as a loss,
+    and the call returns the function's own result.
     """
     return _layered(_Following, owner, name, lambda _: after)
 
 
 def preceded(owner: Any, name: str, before: Callable[..., object]) -> AbstractContextManager[None]:
-    """Inside the block `before(*args, **kwargs)` runs before each call of the function `owner.name`.
+    """Run `before(*args, **kwargs)` before each call of the function `owner.name` inside the block.
 
-    As by `replaced`, for whom the guard here covers; an error in it is lost, and the function is called all the same.
+    As with `replaced`, it acts in the threads that this thread's guard covers. An error in `before` is recorded as a loss,
+    and the function is still called.
     """
     return _layered(_Preceding, owner, name, lambda _: before)
 
 
 def _slot_of(owner: Any, name: str) -> _Slot:
-    """The slot that stands in a function's place, or a new one."""
+    """Return the slot that already replaces a function, or a new one."""
     original = getattr(owner, name)
     slot = getattr(original, "explorer_slot", None)
     return slot if isinstance(slot, _Slot) and _own(owner, name) is not _ABSENT else _Slot(owner, name, original)
 
 
 def _standing(slot: _Slot, owner: Any, name: str, static: bool) -> _Slot:
-    """The slot, which is to be put in the function's place where it does not stand there yet."""
+    """Return the slot, prepared to be put in the function's place if it is not there yet."""
     if not slot.holders:
         # one of the owner's that is static must not be bound to the object through which it is called
         static = static or isinstance(_own(owner, name), staticmethod)
@@ -555,7 +560,7 @@ def _standing(slot: _Slot, owner: Any, name: str, static: bool) -> _Slot:
 
 
 class _InSight(_Place):
-    """What stands in plain sight in the place of an attribute: the newest of what its holders put there."""
+    """A replaced attribute that every thread sees: the newest holder's value is in place."""
 
     def arrange(self) -> None:
         """Put the newest there."""
@@ -564,18 +569,18 @@ class _InSight(_Place):
 
 
 class _PlainSight:
-    """The attributes in whose place something stands in plain sight: two threads may put it there, and not end in reverse."""
+    """The attributes replaced for every thread. Two threads may replace the same one, and end in either order."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, str], _InSight] = {}
 
     def has(self, owner: Any, name: str) -> bool:
-        """Whether something stands in the attribute's place."""
+        """Whether the attribute is replaced now."""
         place = self._places.get((id(owner), name))
         return place is not None and bool(place.holders)
 
     def held(self, owner: Any, name: str, make: Callable[[Any], Any]) -> AbstractContextManager[None]:
-        """Inside the block `make(what is there)` is in the attribute's place."""
+        """Replace the attribute by `make(its present value)` inside the block."""
 
         def find() -> tuple[_Place, list[Any]]:
             self._places = {key: place for key, place in self._places.items() if place.holders}
@@ -670,7 +675,7 @@ class _Observer:
 
 
 class _Observers:
-    """All that observe one function: one replacement, which calls them in the order in which they were put on."""
+    """All observers of one function. They share one replacement, which calls them in the order in which they were added."""
 
     def __init__(self, slot: _Slot, step: str) -> None:
         self.step = step
@@ -744,11 +749,11 @@ def _step_of(owner: Any, name: str) -> str:
 
 
 class _View(_Place):
-    """An attribute that has another value for those whom a guard covers, and for others the very object that it was.
+    """An attribute that has a different value for threads that a guard covers, and the original object for other threads.
 
-    On a class it is a descriptor. On a module it is a property of a class that the module gets for the while; a function's
-    name inside the module itself, which is read past that, leads to the same. A module that Triton kernels name keeps its
-    class, and has something in the attribute's place that each thread takes for what it is to see.
+    On a class it is a descriptor. On a module it is a property of a temporary class of the module. The module's own code
+    reads its globals past that property, so a function's global is replaced too, with the same effect. A module that Triton
+    kernels name keeps its class; an `_Either` takes the attribute's place, and behaves in each thread as that thread's value.
     """
 
     def __init__(self, name: str, inherited: Any, *back: Attribute) -> None:
@@ -756,7 +761,7 @@ class _View(_Place):
         self.name, self._inherited = name, inherited
 
     def here(self) -> Any:
-        """The value for this thread; what it is otherwise where it cannot be told for whom this is."""
+        """Return the value for this thread; the original value if a guard fails to say whether it covers this thread."""
         holders = self.holders
         try:
             for guard, value in reversed(holders):
@@ -778,7 +783,7 @@ class _View(_Place):
 
 
 class _Either:
-    """What stands in a module for a function or class: for each thread it is, and is equal to, what that thread is to see."""
+    """A stand-in for a module's function or class. It behaves in each thread as the value for that thread, and equals it."""
 
     __slots__ = ("_explorer_view",)
 
@@ -820,9 +825,9 @@ class _Viewed(types.ModuleType):
 
 @contextmanager
 def added(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """`owner.name` is `value` inside the block, whether or not there is one, for whom the guard here covers.
+    """Set `owner.name` to `value` inside the block, for threads that this thread's guard covers. The name may be new.
 
-    `owner` is a class or a module. Others find what they found before; after the block everything is exactly what it was.
+    `owner` is a class or a module. Other threads still see the original. After the block everything is exactly as before.
     """
     holder = (guard_here(), value)
     plain = isinstance(owner, type) or (callable(vars(owner).get(name)) and in_kernels(owner))

@@ -52,7 +52,7 @@ def _hinted(emit: Emit, said: set[tuple[Any, ...]], text: str) -> None:
 
 
 def _nodes_under_way() -> list[Any]:
-    """The FX nodes that Inductor works on: those of the scheduler nodes that it tiles, or the node that it lowers."""
+    """Return the FX nodes that Inductor works on now: the origins of the scheduler nodes it tiles, or the node it lowers."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if "node_schedule" in frame.f_locals and "simd" in frame.f_code.co_filename:

@@ -29,7 +29,7 @@ class _BodyFields(TypedDict, total=False):
 
 
 class _Limit(NamedTuple):
-    """A limit of Inductor's on the size of a loop body: its setting, and the two that hold where that is None."""
+    """An Inductor limit on the size of a loop body: its setting, and the two settings that apply if it is None."""
 
     setting: str
     on_cpu: str

@@ -29,7 +29,7 @@ class CompileAttempt:
 
 @dataclass
 class CallsOfDynamo:
-    """What one call of a compiled function did: the compile ids of the graphs that ran, in order, and the compiles."""
+    """The events of one call of a compiled function: the compile ids of the graphs that ran, in order, and the compiles."""
 
     ran: list[str] = field(default_factory=list)
     attempts: list[CompileAttempt] = field(default_factory=list)

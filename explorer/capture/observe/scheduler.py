@@ -23,7 +23,7 @@ from explorer.stages.inductor.verdicts import Round
 
 @contextmanager
 def verdicts(emit: Emit) -> Iterator[None]:
-    """Record what the scheduler considered in each graph, what it fused, and which kernel each group became."""
+    """Record the fusions that the scheduler considered and chose in each graph, and which kernel each group became."""
     logs = Logs(emit)
     with ExitStack() as stack:
         for owner, name, make in (*_SchedulerHooks(logs).all(), *_graph_hooks(logs), *_kernel_hooks(logs)):
@@ -54,13 +54,13 @@ class Logs:
         return self.of(V.graph)
 
     def weigh(self, nodes: Sequence[Any]) -> None:
-        """Add what each final node moves and computes; one that cannot be read says so and does not stop the others."""
+        """Add the bytes and operations of each final node. A node that fails is recorded and does not stop the others."""
         log = self.now()
         for place, (_, node) in enumerate(zip(log.final, nodes, strict=False)):  # no final node where `Log.end` failed
             self.attempt("work", partial(log.weigh, place, node))
 
     def close(self, graph: Any) -> None:
-        """Emit what was seen of a graph that is done, or that failed."""
+        """Emit the log of a graph that is done, or that failed."""
         log = self._logs.pop(id(graph), None)
         if log is not None and log.names:
             self.emit("fusion", log.record)
@@ -271,7 +271,7 @@ def _graph_ends(logs: Logs) -> Iterator[AbstractContextManager[None]]:
 
 
 def _kernel_hooks(logs: Logs) -> list[Hook]:
-    """The function by which Inductor names a kernel that the user wrote."""
+    """Return the hook on the function with which Inductor names a kernel that the user wrote."""
     from torch._inductor import ir
 
     def make_comment(original: Any) -> Any:

@@ -55,7 +55,7 @@ class Texts:
             yield
 
     def _once(self, key: Callable[[Any], Any], original: Callable[[Any], str]) -> Callable[[Any], str]:
-        """Wrap a function so that it runs once for all values of the same key; a value whose key is None is never kept."""
+        """Wrap a function so that it runs once per key. Results for the key None are not kept."""
         made = self._made
 
         def write(value: Any) -> str:
@@ -103,9 +103,9 @@ class Texts:
 
 
 def block_code(graph: Any) -> str | None:
-    """Write the code of a block as torch.fx does; None for one with more than plain calls, which is left to torch.fx.
+    """Write the code of a block as torch.fx does; None if it has more than plain calls, which torch.fx must write.
 
-    torch.fx takes ten times as long: it also looks for what each line may delete, and for names of globals.
+    torch.fx takes ten times as long: it also finds the values that each line may delete, and the names of globals.
     """
     from torch.fx import Node
     from torch.fx import graph as fx_graph
@@ -168,7 +168,7 @@ def _spliced(kind: type, original: Callable[..., None]) -> Callable[..., None]:
 def unindented(text: str) -> list[str] | None:
     """The lines of `textwrap.dedent(text).rstrip()`, except that empty ones may keep their spaces.
 
-    None for a text whose first line is empty, or in which a line is indented less than the first.
+    Returns None if the first line is empty, or if a line is indented less than the first.
     """
     lines = text.rstrip().split("\n")
     margin = len(lines[0]) - len(lines[0].lstrip(" "))
@@ -224,7 +224,7 @@ def ir_record(
 
 
 def scheduler_row(node: Any) -> dict[str, Any]:
-    """The facts of one scheduler node: kind, device, sizes, what it reads and writes, the FX nodes it comes from."""
+    """Return the facts of one scheduler node: kind, device, sizes, reads, writes, and the FX nodes it comes from."""
     parts = node.get_nodes()
     reads, writes = node.read_writes.reads, node.read_writes.writes
     return {

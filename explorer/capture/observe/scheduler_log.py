@@ -46,7 +46,7 @@ NO_RULE = Rule("", "", 0, "")
 
 
 class Log:
-    """What is seen of one graph; `record` gives it as plain values."""
+    """The log of one graph's scheduling; `record` returns it as plain values."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph  # held, so that no other graph gets its id
@@ -209,7 +209,7 @@ class Log:
         )
 
     def _around_template(self, node: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """The template of a node, and what is fused in before it and after it."""
+        """Return the numbers of a node's template, of its fused prologue, and of its fused epilogue."""
         prologue, template, epilogue = node.get_prologue_template_epilogue(list(node.get_nodes()))
         return self.number(template), tuple(map(self.number, prologue)), tuple(map(self.number, epilogue))
 

@@ -58,7 +58,7 @@ def line_numbers(code: CodeType) -> set[int]:
 
 
 def unseen(code: CodeType, why: str) -> tuple[str, int, str]:
-    """Return a text in which each line of the code has its number and why it is not shown; its first line; and why."""
+    """Return a text that says for each line number of the code why its source is not shown, the first line, and `why`."""
     file = Path(code.co_filename).name
     reason = {
         CHANGED: f"{file} has changed since this was compiled",
@@ -75,8 +75,8 @@ def unseen(code: CodeType, why: str) -> tuple[str, int, str]:
 def agrees(code: CodeType, block: Sequence[str], first: int) -> bool:
     """Whether a file's lines from the `first` on are what a code object was compiled from, by positions, names and constants.
 
-    The lines are compiled alone first, which is fast. What means something else alone, such as a method with `super()`, is
-    compiled with its whole file. True also for a file that does not compile, of which nothing can be said.
+    The lines are compiled alone first, which is fast. If the result differs, the whole file is compiled: a method with
+    `super()`, for example, compiles differently alone. A file that does not compile counts as agreeing.
     """
     text = "".join(block)
     indented = text[:1] in (" ", "\t")
@@ -120,7 +120,7 @@ def _words(code: CodeType) -> set[str]:
 
 
 def _positions(code: CodeType, shift: int, *, columns: bool = True) -> set[tuple[int | None, ...]]:
-    """The places of a code object's instructions, those of the code inside it too, with their lines shifted."""
+    """Return the positions of a code object's instructions, nested code included, with their lines shifted."""
     found: set[tuple[int | None, ...]] = set()
     for line, end_line, column, end_column in code.co_positions():
         if line and (column is not None or not columns):

@@ -20,7 +20,7 @@ Strings = Callable[[object], str]
 
 
 def _place_in_torch(stack: list[Mapping[str, Any]], string: Strings) -> str:
-    """Find the innermost place in torch on the stack of a condition; "" where there is none."""
+    """Find the innermost place in torch on the stack of a condition; "" if there is none."""
     for frame in reversed(stack):
         file = in_package(string(frame.get("filename")))
         if file.startswith("torch/") and not file.startswith(ASKED_THROUGH):

@@ -42,8 +42,8 @@ def hidden_tensors(value: Any, root: str = "") -> Iterator[tuple[str, Any]]:
 def copier(kept: Iterable[Any] = (), wide: bool = False) -> Callable[[Any], Any]:
     """Return a function that copies tensors, with `wide` in float64. Copies of views of one storage share a storage too.
 
-    A copy has the strides, the type, the gradient and the attributes of the original, so that Dynamo's guards accept it.
-    Tensors that share a storage with one of `kept` stay themselves.
+    A copy has the original's strides, type, gradient and attributes, so that Dynamo's guards accept it. A tensor that shares
+    a storage with one of `kept` is returned itself.
     """
     import torch
 
@@ -107,7 +107,7 @@ def _like(tensor: Any, made: Any, copy_one: Callable[[Any], Any]) -> Any:
 
 
 def _storage(tensor: Any) -> int | None:
-    """Return the storage of a tensor, equal exactly for tensors that share memory; None where it has none of its own."""
+    """Return an id of a tensor's storage, equal exactly for tensors that share memory; None if there is no storage to share."""
     import torch
 
     if tensor.layout != torch.strided or tensor.device.type == "meta":
@@ -125,10 +125,10 @@ def storage_of(tensor: Any) -> int | None:
 
 
 def copied(tensor: Any) -> Any:
-    """Copy a tensor so that Dynamo's guards accept the copy, which requires a gradient where the original does.
+    """Copy a tensor so that Dynamo's guards accept the copy. The copy requires a gradient if the original does.
 
-    A jagged NestedTensor is mostly a view of its values, so its copy is a view of a copy of them. It keeps the offsets, by
-    which torch tells its ragged size from others.
+    A jagged NestedTensor is mostly a view of its values, so its copy is a view of the copied values. The copy keeps the same
+    offsets, by which torch identifies its ragged size.
     """
     import torch
 
@@ -149,7 +149,7 @@ def jagged_like(tensor: Any, values: Any) -> Any:
 
 
 def dense_parts(name: str, tensor: Any) -> list[tuple[str, Any]]:
-    """A tensor as it is; of a jagged NestedTensor its values and its offsets."""
+    """Return the dense tensors of a tensor: itself, or the values and offsets of a jagged NestedTensor."""
     import torch
 
     if tensor.layout != torch.jagged:
@@ -164,7 +164,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _fields(leaf: Any) -> dict[str, Any] | None:
-    """What is in a container that pytree does not see, by attribute; None for every other object."""
+    """Return the contents of a container that pytree does not open, by attribute; None for every other object."""
     import torch
 
     if isinstance(leaf, (type, torch.nn.Module)):
@@ -254,7 +254,7 @@ def strided_parts(tensor: Any) -> list[Any]:
 
 
 def put_back(tensor: Any, saved: Any, version: int) -> None:
-    """Put a saved copy back into a tensor, with its version, so that a backward that waits for it still runs."""
+    """Restore a tensor's saved data and version, so that a pending backward that saved the tensor still runs."""
     import torch
 
     with torch.inference_mode(tensor.is_inference()), torch.no_grad():

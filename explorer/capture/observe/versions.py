@@ -82,7 +82,7 @@ def compiles_backward_apart() -> bool:
 
 
 def inside_compile_fx() -> tuple[str, ...]:
-    """The function in which Inductor's `compile_fx` does its work, whichever name it was called by."""
+    """Return the name of the inner function in which Inductor's `compile_fx` does its work, if this torch has it."""
     from torch._inductor import compile_fx
 
     return tuple(name for name in ("_maybe_wrap_and_compile_fx_main",) if hasattr(compile_fx, name))
@@ -110,14 +110,14 @@ def localizes_functions() -> bool:
 
 
 def cpp_rewriters() -> tuple[str, ...]:
-    """The functions with which the C++ backend changes lines that it has written; not every torch has both."""
+    """Return the names of the functions with which the C++ backend rewrites its lines; not every torch has both."""
     from torch._inductor.codegen import cpp
 
     return tuple(name for name in ("replace_acc_name", "replace_cascade_sum_with_add") if hasattr(cpp, name))
 
 
 def graph_generators() -> tuple[str, ...]:
-    """The methods with which a GraphLowering writes its code; not every torch has one for a subgraph."""
+    """Return the names of GraphLowering's code-writing methods; not every torch has one for a subgraph."""
     from torch._inductor.graph import GraphLowering
 
     return tuple(name for name in ("codegen", "codegen_subgraph") if hasattr(GraphLowering, name))
@@ -188,9 +188,9 @@ NEWEST = "2.15"
 
 
 def release_of_libraries() -> Libraries:
-    """The libraries that the CUDA build of this torch comes with. This is the only question that goes by a release's number.
+    """Return the versions of the libraries that the CUDA build of this torch uses. Only this function goes by a release number.
 
-    A CUDA build pins its cuDNN (nvidia-cudnn-cu13==…). Of a build without CUDA it is what `PUBLISHED` has of its release.
+    A CUDA build pins its cuDNN (nvidia-cudnn-cu13==…). For a build without CUDA, `PUBLISHED` lists its release's version.
     """
     release = ".".join(version_of("torch").split(".")[:2])
     published, rocm = PUBLISHED.get(release, PUBLISHED[NEWEST])

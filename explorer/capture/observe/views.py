@@ -54,7 +54,7 @@ def views(emit: Emit, state: Views) -> Iterator[None]:
 
 
 def viewed(loader: Callable[..., Any], nodes: tuple[str, ...], state: Views) -> Callable[..., Any]:
-    """Wrap a loader so that these views count as under way while it runs."""
+    """Wrap a loader so that the FX nodes of these views are in `state.nodes` while it runs."""
 
     def load(*args: Any, **kwargs: Any) -> Any:
         outer, state.nodes = state.nodes, (*state.nodes, *nodes)

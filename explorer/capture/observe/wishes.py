@@ -228,9 +228,9 @@ class Wanted:
 
 
 def names_of(node: Any) -> list[str]:
-    """What a scheduler node can be called: its name, the buffers it writes, the FX nodes it computes.
+    """List the names of a scheduler node: its own, those of the buffers it writes, and those of the FX nodes it computes.
 
-    Among the origins of a call or a template Inductor counts those of its inputs, so only its own node is a name of it.
+    For an extern call or a template, Inductor's origins include the origins of its inputs, so only its own node's name counts.
     """
     inner = getattr(node, "node", None)
     origin: Any = inner.get_origin_node() if inner is not None else None

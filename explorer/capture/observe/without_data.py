@@ -120,7 +120,7 @@ def on_meta(value: Any) -> Any:
 
 
 def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a graph so that, called with fake tensors, it makes fake ones itself, such as of an `arange`."""
+    """Wrap a graph so that, called with fake tensors, it also creates fake tensors, for example for an `arange`."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:

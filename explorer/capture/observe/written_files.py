@@ -20,7 +20,7 @@ TICK = 0.01
 
 @contextmanager
 def written_files(emit: Emit) -> Iterator[None]:
-    """Record the files that Inductor and triton write, and when the recording ends what was compiled beside them.
+    """Record the files that Inductor and triton write; when the recording ends, also the files compiled beside them.
 
     Inductor compiles Triton kernels in worker processes, whose writes are not seen here. This process then gets each kernel
     with its hash, which names the folder of triton's cache that the worker wrote to.
@@ -81,7 +81,7 @@ def _emit_kernel_files(emit: Emit, tuner: Any, began: float) -> None:
 
 
 def _emit_file(emit: Emit, by: str, path: str) -> None:
-    """Emit a file now, and of a C++ source, when the recording ends, what was compiled from it."""
+    """Emit a file now. For a C++ source, emit the files compiled from it when the recording ends."""
     emit("written_file", lambda: FoundFiles(files=(_file_at(by, path),)))
     if path.endswith(".cpp"):
         emit.later("written_file", lambda: FoundFiles(files=tuple(_file_at(by, found) for found in _beside(path))))
@@ -93,6 +93,6 @@ def _file_at(by: str, path: str) -> WrittenFile:
 
 
 def _beside(path: str) -> list[str]:
-    """The files of a C++ source's own name: the library that was compiled, and what was compiled on the way."""
+    """List the files with a C++ source's stem: the compiled library and its intermediate files."""
     own = Path(path)
     return sorted(str(found) for found in own.parent.glob(f"{own.stem}*") if found != own and found.suffix != ".lock")
