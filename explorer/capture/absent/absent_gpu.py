@@ -52,7 +52,7 @@ def pretending(target: Target, assume: Assume = ignore_assumption) -> Iterator[N
 
 
 class DeviceProperties(types.SimpleNamespace):
-    """A device's properties, in a type of their own: Dynamo asks for the type of what it makes a constant of."""
+    """A device's properties, as a separate type: Dynamo checks the type of an object that it turns into a constant."""
 
 
 def properties(target: Target) -> DeviceProperties:
@@ -381,7 +381,7 @@ def _fresh_answers() -> Iterator[None]:
 
 
 def forget_devices() -> None:
-    """Drop torch's cached answers about devices, so that it asks again."""
+    """Drop torch's cached answers about devices, so that torch asks again."""
     import sys
     from functools import _lru_cache_wrapper
 

@@ -78,7 +78,7 @@ def not_packaged(target: Target, folder: str) -> Iterator[None]:
 
 @contextmanager
 def not_tuned(target: Target, folder: str) -> Iterator[None]:
-    """Skip the kernels that Inductor would run on the GPU to tune them; tell it of each what it writes into C++."""
+    """Skip the kernels that Inductor would run on the GPU to tune them. Give Inductor the launch parameters that C++ needs."""
     from torch._inductor.codecache import CudaKernelParamCache
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 

@@ -103,7 +103,7 @@ class Ambient:
 
     @staticmethod
     def now(absent: str = "") -> Ambient:
-        """The current state; the CPU gets that of an absent GPU of type `absent`, whose tensors are on the CPU."""
+        """Return the current state. The CPU gets the state of an absent GPU of type `absent`, whose tensors are on the CPU."""
         import torch
 
         states = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in ("cpu", "cuda", "xpu")}

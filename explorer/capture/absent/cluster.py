@@ -33,10 +33,10 @@ class Cluster:
             t = explorer.trace(model, x, target=cluster)
 
     `target` is a GPU by name or a `Target`, `world` the number of ranks, `rank` the one whose view is traced, from 0.
-    `interconnect` is what a GPU sends to the others in one direction, in bytes/s; None for that of the named GPU. Inside the
-    block torch.distributed is set up with a fake process group, which exchanges nothing. Afterwards it is as it was. A trace
-    for the cluster sets it up by itself; the block is for a model that needs it before, as tensor parallelism does. Raises
-    InputError for what cannot be, and where another process group is set up.
+    `interconnect` is a GPU's bandwidth to the others in one direction, in bytes/s; None takes the named GPU's. Inside the
+    block torch.distributed is set up with a fake process group, which exchanges nothing. Afterwards it is as before. A trace
+    for the cluster sets up the group by itself; the block is for a model that needs the group earlier, for example for tensor
+    parallelism. Raises InputError for impossible values, and if a different process group is set up.
     """
 
     target: str | Target

@@ -23,7 +23,7 @@ NO_KERNEL_OF_TYPE = "\" not implemented for '"
 
 
 def on_the_cpu(device: str) -> Any:
-    """A dispatch mode in which every operator on the CPU or on `device` ("cuda", "xpu") runs on the CPU."""
+    """Return a dispatch mode that runs every operator for the CPU or for `device` ("cuda", "xpu") on the CPU."""
     import torch
     from torch.utils import _pytree as pytree
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -69,7 +69,7 @@ def types_of_the_gpu(target: Target) -> Any:
     """A dispatch mode: inside it results on the CPU have the types that the operator's results have on the target.
 
     A batch norm of bfloat16 keeps its mean in float32 on a GPU and in bfloat16 on the CPU. Only operators with several results
-    are looked at: those that keep statistics beside what they compute.
+    are checked: they return statistics beside their output.
     """
     import torch
     from torch.utils import _pytree as pytree

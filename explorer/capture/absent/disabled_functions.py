@@ -60,9 +60,9 @@ def disabled_functions(begin: Begin) -> Iterator[None]:
 
 
 class _UnderWay:
-    """The program's functions under way, by the frames of their wrappers, with what is done when each ends.
+    """The program's running functions, by the frames of their wrappers, each with the callback for its end.
 
-    `stack` is closed where the recording ends before they do.
+    The caller closes `stack` if the recording ends before these functions.
     """
 
     def __init__(self, wrapper: CodeType, stack: ExitStack) -> None:
@@ -98,7 +98,7 @@ def _calling(code: CodeType) -> FrameType | None:
 
 
 def _is_plainly_torchs(function: Any) -> bool:
-    """Whether a function stands in torch itself, by the quick way."""
+    """Whether a function is plainly torch's own. The test is quick and may miss some of torch's functions."""
     for _ in range(MOST_WRAPPERS):
         if type(function) is not FunctionType:
             return False

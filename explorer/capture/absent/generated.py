@@ -90,8 +90,8 @@ class Generated:
     def in_place_of(self, graph: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return what Dynamo calls for a graph: the graph itself, or the generated code in a thread that interprets.
 
-        Dynamo keeps it as long as the program's own function lives, so that what was compiled, which lives as long as the
-        trace, is not kept by it.
+        Dynamo keeps the returned callable as long as the program's own function lives. So the callable holds only a weak
+        reference to the compiled code, which lives as long as the trace.
         """
         self.compiled.append(Compiled(function))
         found = weakref.ref(self.compiled[-1])
@@ -138,7 +138,7 @@ def _wrappers_here() -> Wrappers:
 
 @contextmanager
 def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Replace `compile_fx`, and what it calls itself: a backend of the user's own may have imported the function before."""
+    """Replace `compile_fx` and its inner function: a user's backend may have imported `compile_fx` before."""
     from torch._inductor import compile_fx
 
     with ExitStack() as stack:
@@ -221,7 +221,7 @@ class Wrappers:
 
 
 def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
-    """Allocation functions for the CPU. They fill floats with NaN, so that elements no kernel writes are seen."""
+    """Return allocation functions for the CPU. They fill floats with NaN, so that elements that no kernel writes show up."""
     import torch
 
     on_cpu = space["empty_strided_cpu"]
@@ -273,9 +273,9 @@ class Kernel:
         return Kernel(name, tuner.fn, chosen, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
 
     def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
-        """The launch grid that Inductor computes from the arguments; InputError where it has none for the config.
+        """Compute the launch grid from the arguments as Inductor does; InputError if the config has no grid.
 
-        The grids of a kernel of the user's own are computed for its configs alone. Warps and stages change no grid.
+        Inductor computes the grids of a user-written kernel for the kernel's own configs only. Warps and stages change no grid.
         """
         from torch._inductor.runtime.triton_heuristics import GridExpr
 

@@ -74,7 +74,7 @@ class Specialized:
     _times: Counter[Any] = field(default_factory=Counter)
 
     def ladder(self) -> Ladder:
-        """Wait for the ladder; CompileError or InputError, with the compiler's output, if there is none."""
+        """Wait for the ladder. Raises CompileError or InputError, with the compiler's output, if the compile failed."""
         if self.error is not None:
             raise self.error
         assert self.lowered is not None and self.answer is not None
@@ -112,7 +112,7 @@ class Launches:
         self._asked: tuple[Mapping[str, Plain], tuple[Mapping[str, Plain], ...]] = {}, ()  # the config taken, and all
 
     def inside(self, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap Dynamo's graph, so that its launches and its backward's, which Inductor's code has, are not noted."""
+        """Wrap Dynamo's graph so that its launches and its backward's are not noted: Inductor's code already has them."""
         return guarded_always(graph, partial(_in_graph, weakref.ref(self)), "launches in a graph")
 
     def in_a_graph(self) -> bool:
@@ -152,7 +152,7 @@ class Launches:
         return found
 
     def _copy(self, function: Any) -> Any:
-        """Copy the function, so that it compiles AbsentKernels and triton's caches stay as they are."""
+        """Copy the function. The copy compiles AbsentKernels, and triton's caches stay unchanged."""
         if id(function) in self._copies:
             return self._copies[id(function)][1]
         own = private_copy(function)
@@ -210,7 +210,7 @@ class Launches:
         return code.co_filename, frame.f_lineno, code.co_qualname
 
     def note(self, step: str, message: str, *, kernel: str = "") -> bool:
-        """Keep a message on what was lost, once for each step and kernel; True the first time."""
+        """Keep a message about a loss, once per step and kernel. Returns True the first time."""
         new = (step, kernel) not in self.notes
         self.notes.setdefault((step, kernel), message)
         return new

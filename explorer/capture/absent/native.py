@@ -64,7 +64,7 @@ def build_command(output: str) -> list[str]:
 
 
 def _build(path: Path) -> None:
-    """Build in another folder and move the file into place, so that no process loads half a file."""
+    """Build in a temporary folder and move the file into place, so that no process loads half a file."""
     with scratch.folder() as folder:
         made = Path(folder) / "library.so"
         done = subprocess.run(build_command(str(made)), capture_output=True, text=True, check=False)

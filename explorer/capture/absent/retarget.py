@@ -61,8 +61,8 @@ def retargeted(
 ) -> Iterator[bool]:
     """Make Inductor compile for `target` what Dynamo traced on the CPU; InputError if g++ is missing.
 
-    `compiled` is called after each graph of Dynamo's that was compiled, outside of the pretence; `generated` is
-    given what is made, and `launches` what the program launches outside of these graphs.
+    `compiled` is called after each compiled Dynamo graph, outside of the pretence. `generated` collects the generated code,
+    and `launches` the program's launches outside of these graphs.
 
     The pretence is only in the thread that compiles, and only for that compile. Where explorer's part of it fails,
     the compile for the GPU is given up: a Failure says so, and the graph runs on the CPU as it does otherwise.
@@ -110,7 +110,7 @@ class _Call:
         return compile_fx(graph, inputs, *self.args, **self.kwargs)
 
     def as_it_is(self) -> Any:
-        """Call torch's own function with what it was called with."""
+        """Call torch's own function with this call's own graph and arguments."""
         return self.of(self.original, self.graph, self.inputs)
 
 
@@ -128,11 +128,11 @@ class _Compiler:
     inside: _Inside = field(default_factory=_Inside)
 
     def in_place_of_compile_fx(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Replace `compile_fx`: what runs is the graph's copy, and a check can run what was generated."""
+        """Replace `compile_fx`: the graph's copy runs, and a check can run the generated code."""
         return self._in_place_of(original, self.generated.in_place_of)
 
     def in_place_of_cudagraphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Replace the backend "cudagraphs", which generates no code: what runs is the graph's copy."""
+        """Replace the backend "cudagraphs", which generates no code: the graph's copy runs."""
         return self._in_place_of(original, lambda own, _: own)
 
     def _in_place_of(self, original: Callable[..., Any], runs: Runs) -> Callable[..., Any]:

@@ -201,9 +201,10 @@ def _compiles_without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
 def seen_in_eager_mode(target: Target, drawn: Callable[[], None]) -> Iterator[None]:
     """Let this thread's program create tensors on the target; they are on the CPU, and report the GPU.
 
-    What it made before, and what compiled code or autograd made, is on the GPU once it has put anything there. Inside of compiled
-    functions Dynamo answers; a function under `torch.compiler.disable` that they call is in eager mode again, and what else they
-    run in eager mode themselves is not told. `drawn` is called when the program first draws random numbers on the target.
+    Once the program has put a tensor on the GPU, its earlier tensors and those from compiled code or autograd report the GPU
+    too. Inside compiled functions Dynamo answers. A function under `torch.compiler.disable` that they call is in eager mode
+    again; other code that they run in eager mode does not see the GPU. `drawn` is called when the program first draws random
+    numbers on the target.
     """
     import torch
     from torch._dynamo.eval_frame import _TorchDynamoContext

@@ -109,11 +109,11 @@ def copied_graph(graph: Any) -> Any:
 
 @contextmanager
 def fake_tensors_of_its_own(*, ignore_shape_env: bool) -> Iterator[None]:
-    """Make inside the block other fake tensors of the inputs than the program's compile gets.
+    """Make separate fake tensors of the inputs inside the block, not those of the program's own compile.
 
-    A fake mode keeps the fake tensor that it made of an input, on the GPU or on the CPU. Dynamo gives each backend a mode of
-    its own for such reasons. Symbols are those of the compile around it, whose tracing context knows where they come from;
-    with `ignore_shape_env` every size is static.
+    A fake mode keeps the fake tensor that it made for an input, on the GPU or on the CPU. Dynamo gives each backend its own
+    fake mode for such reasons. Symbols come from the surrounding compile, whose tracing context knows their sources. With
+    `ignore_shape_env` every size is static.
     """
     from torch import _guards
     from torch._subclasses.fake_tensor import FakeTensorMode

@@ -37,9 +37,10 @@ def attached() -> tuple[Attached, ...]:
 
 
 def attached_gpu() -> Target:
-    """The attached GPU as a Target, from torch's device properties; InputError, with the names, if there is none.
+    """Return the attached GPU as a Target, from torch's device properties.
 
-    Its peak rates are those of the named GPU with the same title, if there is one.
+    The peak rates come from the named GPU with the same title, if there is one. Raises InputError, with the names to choose
+    from, if no GPU is attached.
     """
     import torch
 

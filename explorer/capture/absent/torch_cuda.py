@@ -181,9 +181,9 @@ def _a_stream_begun(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _switching_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the node with which Dynamo enters or leaves `with torch.cuda.device(0)` a function that asks no driver.
+    """Make Dynamo's node that enters or leaves `with torch.cuda.device(0)` call a function that asks no driver.
 
-    A graph calls a function of torch's by its name, whatever stands in its place while Dynamo traces.
+    A graph calls torch's functions by name, so a replacement during the trace does not change the graph's call.
     """
 
     def switch(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:

@@ -46,7 +46,7 @@ class _WouldTime(BaseException):
 def untimed(emit: Emit, target: Target) -> Iterator[None]:
     """Time nothing inside the block: decide by what the tables of `benchmarks/README.md` show to be likelier.
 
-    Each decision is recorded as an "assumption": where, what was assumed, and why.
+    Each decision is recorded as an "assumption": its place, the assumed choice, and the reason.
     """
 
     assume = assuming(emit)
@@ -120,7 +120,7 @@ def _fusion(emit: Emit, assume: Assume, target: Target) -> Iterator[None]:
 
 
 def fitting(product: Any, target: Target) -> Any:
-    """The template that is likely the fastest for a product with an epilogue; None if there is none.
+    """Return the template that is likely the fastest for a product with an epilogue; None if there are no templates.
 
     That is the largest tile, to 128 by 128, that still gives nearly every multiprocessor one, with the deepest block of
     the inner size that fits in shared memory. On an H200 it was the fastest of its templates for 19 of 30 products, and

@@ -17,7 +17,7 @@ from explorer.capture.observe.tensors import map_tensors, named_tensors, storage
 
 
 def unviewed(graph: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a graph so that its outputs are views only where those of Inductor's code are."""
+    """Wrap a graph so that an output is a view only if it is also a view in Inductor's code."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:

@@ -106,9 +106,9 @@ def additive(mask: Any, query: Any) -> Any:
 
 
 def choice(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, grouped: bool) -> str:
-    """The attention backend that torch chooses on an XPU; "MATH" if no other takes the tensors.
+    """Return the attention backend that torch chooses on an XPU; "MATH" if no other takes the tensors.
 
-    The order and the conditions are those of aten/src/ATen/native/mkldnn/xpu/Attention.cpp and
+    The order and the conditions follow aten/src/ATen/native/mkldnn/xpu/Attention.cpp and
     aten/src/ATen/native/transformers/xpu/sdp_utils.cpp: oneDNN's ("overrideable") first, for inference only; then flash
     attention in half precision, without a mask. Neither takes dropout.
     """

@@ -678,7 +678,7 @@ class Blocks:
         return self.made(one.data.astype(wide) * other.data + more.data, more.dtype)
 
     def create_dot(self, one: Handle, other: Handle, added: Handle, *rest: Any) -> Handle:
-        """A matrix product, accumulated in the type of what it is added to, float32 at least."""
+        """Compute a matrix product and add `added`, accumulated in the type of `added`, float32 at least."""
         exact = np.float64 if added.data.dtype.kind in "iu" or added.data.dtype == np.float64 else np.float32
         product = np.matmul(one.data.astype(exact), other.data.astype(exact))
         return self.made(product.astype(np.int64 if added.data.dtype.kind in "iu" else exact) + added.data, added.dtype)

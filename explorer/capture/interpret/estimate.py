@@ -69,7 +69,7 @@ def estimate_call(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any]
 
 
 def _block(numbers: Mapping[str, int], arguments: Mapping[str, Any]) -> int:
-    """Elements in one program's block: from Inductor's names, else the two largest powers of two."""
+    """Return the elements of one program's block: from Inductor's names, else the two largest BLOCK sizes or powers of two."""
     named = [v for k, v in numbers.items() if k in ("XBLOCK", "YBLOCK", "ZBLOCK", "R0_BLOCK", "R1_BLOCK")]
     sizes = sorted(v for k, v in numbers.items() if k in arguments and "BLOCK" in k.upper() and v > 0)
     others = sorted(v for k, v in numbers.items() if k in arguments and k.isupper() and v >= 8 and not v & (v - 1))

@@ -87,11 +87,11 @@ class Interpreter:
     def run(
         self, kernel: Any, args: Sequence[Any], meta: Mapping[str, Any], grid: Any, config: int | Mapping[str, Any] | None = None
     ) -> InterpretedLaunch:
-        """`kernel[grid](*args, **meta)` on CPU tensors, which are written to as on a GPU.
+        """Run `kernel[grid](*args, **meta)` on CPU tensors, which are written to as on a GPU.
 
-        `kernel` is any @triton.jit, @triton.autotune or @triton.heuristics function. Of an autotuned kernel `config`
-        chooses the candidate, by index or values, None the first; nothing is timed. num_warps and the like change no
-        result and are ignored. InputError where the kernel fails, with the line.
+        `kernel` is any @triton.jit, @triton.autotune or @triton.heuristics function. For an autotuned kernel, `config`
+        chooses the candidate by index or by values; None takes the first. Nothing is timed. num_warps and similar options
+        change no result and are ignored. Raises InputError, with the line, if the kernel fails.
         """
         function = jit_function(kernel)
         settings = self._settings(kernel, args, dict(meta), config)
@@ -231,7 +231,7 @@ class Interpreter:
         return self.rewritten(function)(*args, **kwargs)
 
     def rewritten(self, function: Any) -> Callable[..., Any]:
-        """Rewrite a function, once, so that operators and constants have triton's meaning."""
+        """Return a function rewritten so that operators and constants have triton's meaning. Each is rewritten once."""
         if id(function) not in self._rewritten:  # its own hash would compile it
             self._rewritten[id(function)] = function, self._rewrite(function)
         return self._rewritten[id(function)][1]
@@ -428,7 +428,7 @@ class _Language(ast.NodeTransformer):
     visit_IfExp = visit_Assert = visit_If
 
     def visit_While(self, node: ast.While) -> ast.AST:
-        """Treat the condition as that of `if`, and watch whether the loop waits for another program."""
+        """Treat the condition like an `if` condition, and watch whether the loop waits for another program."""
         self.generic_visit(node)
         node.test = _called("_explorer_again", ast.Constant(f"{self.function}:{node.lineno}"), node.test)
         return node

@@ -48,7 +48,8 @@ SHORT = 64
 def not_compiled_in_modes() -> Iterator[None]:
     """Refuse torch.compile inside a dispatch mode, as flex_attention calls it in eager mode.
 
-    Dynamo would skip it for good, outside of the mode too, and compile what it calls, which is the inside of an operator.
+    Dynamo would skip the compiled function for good, outside of the mode too. It would compile the functions called there,
+    which are the inside of an operator.
     """
     import torch
 
@@ -65,12 +66,12 @@ def not_compiled_in_modes() -> Iterator[None]:
 
 
 def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
-    """A mode that moves the result of every rounding operator by up to a unit in its last place.
+    """Return a mode that moves the result of every rounding operator by up to a unit in its last place.
 
-    What an operator adds up, in float32 and float64, is moved likewise, more for long sums. float16 and bfloat16, whose
-    sums are made in float32, are rounded up or down. A convolution of them adds its bias to what is rounded already.
-    Random numbers come from `seed`, None moves nothing; those of torch are left alone. With `decomposed`
-    operators are those that Inductor would decompose them into.
+    The summands of float32 and float64 sums are moved likewise, more for long sums. float16 and bfloat16, whose sums are
+    made in float32, are rounded up or down. A convolution in these two types adds its bias to the rounded result. The moves
+    are random numbers from `seed`; with None nothing moves. torch's own generators are left alone. With `decomposed`, the mode
+    runs the operators that Inductor would decompose each operator into.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -106,7 +107,7 @@ class _VariedRounding:
         self._generators: dict[Any, Any] = {}
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call an operator, with what it sums and what it gives moved, unless it computes without rounding."""
+        """Call an operator with its summands and its results moved, unless it computes without rounding."""
         import torch
 
         name = f"{function._schema.name.partition('::')[2]}.{function._overloadname}"
@@ -172,9 +173,9 @@ class _VariedRounding:
 
 
 def _bias_apart(function: Any, args: Any, kwargs: Any) -> tuple[dict[str, Any], Any] | None:
-    """The arguments of a convolution in 16 bits without its bias, and the bias in the shape that is added to the result.
+    """Return the arguments of a 16-bit convolution without its bias, and the bias in the shape to add to the result.
 
-    A GPU's library or Inductor adds it to what is rounded already. None for any other call.
+    A GPU's library or Inductor adds the bias to the rounded result. Returns None for any other call.
     """
     import torch
 
@@ -322,11 +323,11 @@ def random_numbers(results: list[Any]) -> Iterator[None]:
 
 
 def widened(drawn: Sequence[Any]) -> TorchDispatchMode:
-    """A mode that creates floats and computes with them in float64; complex numbers likewise.
+    """Return a mode that creates floats and computes with them in float64, and complex numbers in complex128.
 
-    `drawn` are the random numbers that the same function drew as it is, which are given out again. What is asked for in
-    another floating type is made in float64; what is written in place stays what it is. RuntimeError where the function
-    draws others.
+    `drawn` are the random numbers that the same function drew in its own types; the mode gives them out again. A result
+    requested in a narrower floating type is made in float64. A tensor written in place keeps its type. The mode raises
+    RuntimeError if the function draws different random numbers.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -357,7 +358,7 @@ class _Widening:
         }
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call an operator with wide arguments, and widen what it gives; views and what it writes to stay as they are."""
+        """Call an operator with wide arguments, and widen its results. Views and tensors written in place keep their types."""
         import torch
         from torch.utils import _pytree as pytree
 
