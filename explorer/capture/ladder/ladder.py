@@ -92,7 +92,7 @@ class Ladder:
     has num_warps, num_stages, shared (bytes a block), registers (a thread), stack, spill_stores and spill_loads (bytes
     a thread; on AMD spilled_registers), and `occupancy`. `seconds` is the time of each stage. `candidates` are all
     configs that autotuning would time; the first is taken if none is timed. `measured` has those that an attached GPU
-    timed, each with its `ms`. `launched` is True if texts and binary are those of the launch on the attached GPU.
+    timed, each with its `ms`. `launched` is True if texts and binary come from the launch on the attached GPU.
     `chosen` says why this config was taken.
     """
 
@@ -149,9 +149,9 @@ def compile_ladder(
     """Compile a kernel's source, as Inductor writes it, to machine code (0.2 s and more, 0.2 s of it to start a worker).
 
     `config` chooses among the kernel's autotune candidates by index, or gives one by its values; None takes the first.
-    `override` has texts that stand in the place of triton's own: it goes on from the text of that stage. InputError for a
-    source that is not valid Python, uses undefined names, or has no Triton kernel. CompileError, with the compiler's output,
-    if a stage fails or crashes.
+    `override` maps a stage to a text that replaces triton's own: triton goes on from that text. Raises InputError for a
+    source that is not valid Python, uses undefined names, or has no Triton kernel. Raises CompileError, with the compiler's
+    output, if a stage fails or crashes.
     """
     lowered = lower(source, name, target, config)
     with Worker(assembler(target)) as worker:
@@ -229,10 +229,10 @@ def _key(name: str, source: str) -> str:
 
 
 def assembler(target: Target) -> dict[str, str]:
-    """The environment in which torch runs triton: with the ptxas that torch brings, if any.
+    """Return the environment in which torch runs triton: with the ptxas that torch brings, if any.
 
-    A CPU build brings none, and the one of CUDA 13 supports no GPU before Turing. Then triton's own is used, which is older
-    and takes an older version of PTX.
+    A CPU build brings none, and CUDA 13's ptxas supports no GPU before Turing. Then triton's own ptxas is used, which is
+    older and takes an older version of PTX.
     """
     if isinstance(target.arch, int) and target.arch < oldest_capability():
         return {}
@@ -354,13 +354,13 @@ def _occupancy(target: Target, facts: Mapping[str, Any]) -> dict[str, Plain]:
 
 
 class Dialects:
-    """The context of MLIR with one target's dialects, in which several kernels can be: to load them takes a millisecond."""
+    """An MLIR context with one target's dialects. Several kernels share it, because loading the dialects takes a millisecond."""
 
     def __init__(self) -> None:
         self._context: Any = None
 
     def context(self, backend: Any) -> Any:
-        """The context, made when first asked for."""
+        """Return the context, made at the first call."""
         from triton._C.libtriton import ir
 
         if self._context is None:
@@ -440,7 +440,7 @@ def _line_in(error: BaseException, file: str) -> str:
 
 
 def autotuner(space: Mapping[str, Any], name: str) -> Any:
-    """The CachingAutotuner that a kernel's source defines; InputError if there is none."""
+    """Return the CachingAutotuner that a kernel's source defines; InputError if there is none."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
     tuners = [value for value in space.values() if isinstance(value, CachingAutotuner)]
@@ -499,14 +499,14 @@ def inductor_compile_call(tuner: Any, config: Any, name: str) -> tuple[Any, Mapp
 
 
 class _CompileCall(BaseException):
-    """Carries the arguments of a triton.compile call out of it; a BaseException, so that torch does not catch it."""
+    """Carry a triton.compile call's arguments out of the call; a BaseException, so that torch does not catch it."""
 
     def __init__(self, source: Any, options: Mapping[str, Any]) -> None:
         self.source, self.options = source, options
 
 
 def capture_compile_call(action: Callable[[], object], *modules: Any) -> tuple[Any, Mapping[str, Any]]:
-    """The source and options with which `action` calls triton.compile; nothing is compiled."""
+    """Return the source and options with which `action` calls triton.compile. Nothing is compiled."""
     import triton
 
     def instead(src: Any, target: Any = None, options: Any = None, **rest: Any) -> None:

@@ -50,9 +50,9 @@ def lower_call(
     """Specialize a kernel on a call's arguments, as triton does at a launch, and lower it for `target`.
 
     If the program has launched an autotuned kernel like this on the attached GPU, the config is the one that triton chose.
-    Where the installed triton has no backend for the target, the TTIR is that of the first named GPU with one.
-    InputError for an object that is no triton kernel, arguments that do not fit, or a source that triton rejects. CompileError
-    where triton has no backend at all.
+    If the installed triton has no backend for the target, the TTIR is made for the first named GPU with a backend.
+    Raises InputError for an object that is no triton kernel, arguments that do not fit, or a source that triton rejects.
+    Raises CompileError if triton has no backend at all.
     """
     function, args = jit_function(kernel), on_meta(tuple(args))
     with_backend = next((t for t in (target, *NAMED) if not missing_backend(t)), target)
@@ -113,7 +113,7 @@ def compile_launch(function: Any, args: Sequence[Any], meta: Mapping[str, Any], 
 
 
 def jit_function(kernel: Any) -> Any:
-    """The JITFunction inside decorators such as triton.autotune; InputError if there is none."""
+    """Return the JITFunction inside decorators such as triton.autotune; InputError if there is none."""
     from triton.runtime.jit import JITFunction
 
     inner = kernel
@@ -204,7 +204,7 @@ def with_configs(
 ) -> tuple[Any, dict[str, Any]]:
     """Return a copy of a kernel that has these configs, and the constants of its call that no config has.
 
-    Values that a config lacks are those of the first. InputError for a value that is none of the kernel's.
+    A config takes the values that it lacks from the first config. Raises InputError for a value that the kernel does not have.
     """
     import triton
 
@@ -238,7 +238,7 @@ def _replaced_configs(kernel: Any, configs: list[Any]) -> Any:
 def own_config(
     kernel: Any, constants: Mapping[str, Any], tuned: Mapping[str, Plain], facts: Mapping[str, Plain]
 ) -> dict[str, Plain]:
-    """The config of a launch: that of its autotuner, else its constants that are numbers, and the options in `facts`."""
+    """Return the config of a launch: the autotuner's, else the launch's numeric constants and the options in `facts`."""
     if tuned:
         return dict(tuned)
     constexprs = {p.name for p in jit_function(kernel).params if p.is_constexpr}
@@ -299,7 +299,7 @@ def describe_argument(value: Any) -> Plain:
 
 
 def grid_of(grid: Any, meta: Mapping[str, Any]) -> tuple[int, ...]:
-    """The launch grid as three numbers, () if there is none; InputError if it is not a grid."""
+    """Return the launch grid as three numbers, () if there is none; InputError if the value is not a grid."""
     if grid is None:
         return ()
     try:

@@ -150,7 +150,7 @@ class Pool:
 
 
 def crash_message(code: int, printed: str) -> str:
-    """The message for a worker that died: the stage, how it died, and what it printed last."""
+    """Return the message for a worker that died: the stage, its signal or exit code, and its last output."""
     stage = printed.rpartition("-- explorer stage ")[2].partition("\n")[0] if "-- explorer stage " in printed else "start"
     how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
     return f"the compiler crashed in stage {stage} ({how}); nothing else was harmed{_compiler_output(printed)}"

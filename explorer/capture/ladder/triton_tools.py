@@ -100,9 +100,9 @@ def code_only(text: str) -> str:
 
 
 def no_sass(target: Target) -> str:
-    """Why an NVIDIA GPU's SASS cannot be disassembled here; "" if it can.
+    """Say why an NVIDIA GPU's SASS cannot be disassembled here; "" if it can.
 
-    nvdisasm reads only the GPUs that its own CUDA supports. The cubin exists all the same.
+    nvdisasm reads code only for the GPUs that its own CUDA supports. The cubin still exists.
     """
     if target.vendor != "nvidia":
         return ""

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Run a job: its texts, binary and metadata, or the stage that failed and what it printed."""
+    """Run a job: return its texts, binary and metadata, or the stage that failed and its output."""
     done: dict[str, Any] = {"texts": {}, "seconds": {}, "stage": "ttir"}
     printed = io.StringIO()
     try:
@@ -79,7 +79,7 @@ def run(job: dict[str, Any], done: dict[str, Any]) -> None:
 
 
 def overridden(name: str, text: str, backend: Any) -> Any:
-    """The text that stands in the place of a stage's output, as the next stage takes it."""
+    """Return the text that replaces a stage's output, in the form that the next stage takes."""
     return parse_module(text, backend) if name in ("ttir", "ttgir") else text
 
 

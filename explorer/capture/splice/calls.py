@@ -26,7 +26,7 @@ CallReplacement = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One call of a wrapper: copies of its arguments from before and after, and of what it returned."""
+    """One call of a wrapper: copies of its arguments from before and after the call, and of its results."""
 
     file: str
     before: tuple[Any, ...] = field(repr=False)
@@ -74,9 +74,9 @@ _LOCK = threading.RLock()
 
 
 class _Replacements:
-    """What stands in the place of the call of one loaded wrapper.
+    """The replacements of one loaded wrapper's `call`.
 
-    It is in the wrapper's module while something stands there.
+    The wrapper's module refers to this object while there are replacements.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class _Replacements:
         return undo
 
     def call(self, original: Callable[[Any], Any], args: Any) -> Any:
-        """Call what stands there now, or the original."""
+        """Call the replacements that are in place now, or the original if there are none."""
         function = original
         for replacement in tuple(self._standing.values()):
             function = replacement(function)

@@ -21,10 +21,10 @@ def launched_cost(kernel: Any) -> Mapping[str, Plain]:
 
 
 def ladder_cost(ladder: Ladder) -> Mapping[str, Plain]:
-    """What a kernel takes that was compiled for a GPU you don't have.
+    """Return the resources that a kernel compiled for an absent GPU takes.
 
-    registers and spills (bytes) are of a thread, shared (bytes) of a block, warps those that an SM runs at once; instructions
-    and their `mix` are those of the machine code, where it can be disassembled here.
+    `registers` and `spills` (bytes) count per thread, `shared` (bytes) per block. `warps` is the number of warps that an SM
+    runs at once. `instructions` and their `mix` come from the machine code, if it can be disassembled here.
     """
     facts = ladder.metadata
     cost: dict[str, Plain] = {key: facts[key] for key in ("registers", "shared") if facts.get(key) is not None}

@@ -17,7 +17,7 @@ LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp"}
 
 @dataclass(frozen=True)
 class Definition:
-    """The statement by which a wrapper defines a kernel from its source; `name` is the kernel's in the wrapper."""
+    """The statement with which a wrapper defines a kernel from its source; `name` is the kernel's name in the wrapper."""
 
     name: str
     statement: ast.Assign = field(repr=False)
@@ -30,7 +30,7 @@ class Definition:
 
     @property
     def language(self) -> str:
-        """The kernel's language, "" for one that is compiled otherwise than from its source alone."""
+        """The kernel's language, "" if the kernel is not compiled from its source alone."""
         return LANGUAGES.get(ast.unparse(self.call.func).removeprefix("async_compile."), "")
 
     @property
@@ -66,9 +66,9 @@ def definitions(text: str) -> dict[str, Definition]:
 
 
 def definition_with(text: str, name: str, source: str | None = None) -> ast.expr:
-    """The expression by which a wrapper's text defines a kernel, with another source in it where one is given.
+    """Return the expression with which a wrapper's text defines a kernel, with `source` in it if one is given.
 
-    InputError where the wrapper defines no such kernel in Python.
+    Raises InputError if the wrapper defines no such kernel in Python.
     """
     definition = definitions(text).get(name)
     if definition is None:

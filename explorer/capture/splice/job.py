@@ -37,9 +37,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Price:
-    """What an edited text takes of a GPU you don't have, its config there, and the predicted seconds of a launch.
+    """The cost of an edited text on an absent GPU, its config there, and the predicted seconds of a launch.
 
-    `original_cost` is that of the kernel which the only changed one of a wrapper replaces.
+    If an edited wrapper changes exactly one kernel, `original_cost` is the cost of the original kernel.
     """
 
     cost: Mapping[str, Plain] = field(default_factory=dict)
@@ -50,11 +50,11 @@ class Price:
 
 @dataclass
 class Answer:
-    """What came of a trial: the arguments after each launch, and the median seconds of a launch of each kernel.
+    """The result of a trial: the arguments after each launch, and the median seconds of a launch of each kernel.
 
-    After the arguments of a wrapper stands what it returned. `error` is the type and the message of an error, without a type for
-    explorer's own; `line` is its line in the edited source where Python says it. `within` is the part of the edited text that
-    was compiled last, and its first line.
+    A wrapper's results follow its arguments. `error` is the type and the message of an error; the type is "" for explorer's
+    own errors. `line` is the error's line in the edited source, if Python says it. `within` is the part of the edited text
+    that was compiled last, and its first line.
     """
 
     after: list[tuple[Any, ...]] = field(default_factory=list)

@@ -29,12 +29,12 @@ FORMS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 @dataclass(frozen=True)
 class KernelText:
-    """A text of a kernel, and how it is compiled: it goes to another process as it is.
+    """A kernel's text, and how to compile it. It can be sent to another process unchanged.
 
-    `definition` is the statement's expression that defines it in its wrapper, with this source. `name` is the function's in the
-    source. `config` is a candidate of Inductor's, None for those that the source states; a `strict`
-    one was asked for, and must fit the source. With `form` the text `form_text`
-    stands in the place of that form of the kernel. `target` is a GPU you don't have, on which it is interpreted.
+    `definition` is the expression that defines the kernel in its wrapper, with this source. `name` is the function's name in
+    the source. `config` is one of Inductor's candidates; None takes those that the source states. A `strict` config was asked
+    for by the user and must fit the source. With `form`, the text `form_text` replaces that form of the kernel. `target` is an
+    absent GPU, for which the kernel is interpreted.
     """
 
     source: str
@@ -72,9 +72,9 @@ def config_of(tuner: Any) -> Mapping[str, Plain] | None:
 
 
 def compiled(text: KernelText, wrappers: Wrappers | None = None) -> Any:
-    """Compile a text to what can stand in the place of the original in its wrapper; the errors of the compiler.
+    """Compile a text to an object that can replace the original in its wrapper. The compiler's errors are raised.
 
-    For a GPU you don't have it is interpreted by `wrappers`.
+    For an absent GPU, `wrappers` interprets the text.
     """
     if text.target is not None:
         return interpreted_kernel(text, wrappers)
@@ -121,7 +121,7 @@ def _config(configs: list[Any], wanted: Mapping[str, Plain], strict: bool) -> An
 def in_place_of_form(form: str, text: str) -> Iterator[None]:
     """Let triton go on from `text` wherever it has made that form of a kernel inside the block, and read and write no cache.
 
-    It is triton's own override (TRITON_KERNEL_OVERRIDE), with this text as the only file. What it says of it is not printed.
+    This uses triton's own override (TRITON_KERNEL_OVERRIDE), with this text as the only file. Triton's output is discarded.
     """
     from triton import knobs
     from triton.compiler import compiler

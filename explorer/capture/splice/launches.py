@@ -18,11 +18,11 @@ Hear = Callable[["RecordedLaunch"], None]
 
 @dataclass(frozen=True)
 class RecordedLaunch:
-    """One launch: the wrapper's file, the kernel's name, and the arguments in the order in which the wrapper gives them.
+    """One launch: the wrapper's file, the kernel's name, and the arguments in the wrapper's order.
 
-    `before` and `after` hold numbers as they are, and copies of tensors; tensors that share memory do so in the copies. `after`
-    is () where the launch failed. Of a library call `kernel` is the name as the wrapper writes it ("extern_kernels.mm"),
-    `keywords` has copies from after the call, and `result` what it returned.
+    `before` and `after` hold numbers as they are, and copies of tensors. Tensors that share memory also share it in the copies.
+    `after` is () if the launch failed. For a library call, `kernel` is the name as the wrapper writes it
+    ("extern_kernels.mm"), `keywords` has copies from after the call, and `result` a copy of the returned value.
     """
 
     file: str
@@ -82,7 +82,7 @@ class _Library:
 
 @dataclass
 class _Recorder:
-    """Records launches of kernels and calls of libraries, in order, with copies of what they are given and give."""
+    """Records kernel launches and library calls, in order, with copies of their arguments and results."""
 
     most: int | None
     hear: Hear | None
@@ -94,7 +94,7 @@ class _Recorder:
         return self._around(file, name, kernel, args, keywords, lambda _: (copied(args), dict(keywords), None))
 
     def call(self, file: str, name: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """Call a library's function, which may write to a keyword (`out=`) and returns what it made."""
+        """Call a library's function, which may write to a keyword (`out=`) and returns its result."""
         return self._around(file, name, function, args, keywords, lambda result: copied((args, dict(keywords), result)))
 
     def _around(
@@ -126,10 +126,10 @@ def recorded_launches(
 ) -> Iterator[list[RecordedLaunch]]:
     """Record the launches of the kernels, each given by its wrapper's file and its name, inside the block.
 
-    A name with a dot is that of a function of a library, as the wrapper writes it. `most` is the number of launches of each
-    kernel that are recorded; others run unrecorded, and so do those that a CUDA graph captures, which compute nothing yet.
-    A copy of every argument is kept, twice: that is much memory where all launches of a large model are recorded. With `hear`
-    each launch is told to it as soon as it is over, and the copies are not kept.
+    A name with a dot is a library function, as the wrapper writes it. At most `most` launches of each kernel are recorded.
+    Further launches run unrecorded, as do launches that a CUDA graph captures, which compute nothing yet. Every argument is
+    copied twice, which takes much memory if all launches of a large model are recorded. With `hear`, each launch is passed to
+    `hear` when it ends, and no copies are kept.
     """
     recorder = _Recorder(most, hear)
 
@@ -149,7 +149,7 @@ def recorded_launches(
 
 
 def _captured() -> bool:
-    """Whether a CUDA graph captures what is launched now: nothing runs, and a copy or a question would break the capture."""
+    """Whether a CUDA graph is capturing launches now: nothing runs, and a copy or a query would break the capture."""
     import torch
 
     return bool(torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())

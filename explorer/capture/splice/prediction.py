@@ -85,9 +85,9 @@ class Region:
 
     @property
     def life(self) -> float:
-        """The cycles that one warp alone takes for the part: its instructions one after the other, and what it waits for.
+        """The cycles that one warp alone takes for the part: its instructions one after the other, and its waits.
 
-        The loads of one part are in flight together, those of the next time round are not.
+        The loads of one part are in flight together; loads of the next loop iteration are not.
         """
         waits = sum(LATENCY.get(name, 0.0) * count / 2 for name, count in self.counts.items() if name != "global")
         return DEPENDENT * sum(self.counts.values()) + waits + (LATENCY["global"] if self.counts.get("global") else 0.0)
@@ -96,9 +96,9 @@ class Region:
 def prediction_of(
     text: KernelText, ladder: Ladder, args: Sequence[Any], changed: Sequence[int], original: str
 ) -> Prediction | None:
-    """Predict the time of a launch with these arguments, the `changed` ones written; None where no SASS can be read.
+    """Predict the time of a launch with these arguments, the `changed` ones written; None if no SASS can be read.
 
-    Which arguments are read is that of the `original` source, as Inductor wrote it: an edit that is right reads the same, and may
+    The `original` source, as Inductor wrote it, says which arguments are read: a correct edit reads the same arguments, and may
     address them in any way.
     """
     import torch
@@ -117,7 +117,7 @@ def prediction_of(
 
 
 def predicted(target: Target, ladder: Ladder, sass: str, grid: tuple[int, int, int], times: float, moved: float) -> Prediction:
-    """Predict a launch of `grid` blocks that moves so many bytes, and in which a loop runs so many `times`."""
+    """Predict a launch of `grid` blocks that moves `moved` bytes, and whose loops run `times` times."""
     blocks = math.prod(grid)
     regions = regions_of(sass, times)
     warps = int(ladder.metadata["num_warps"])
@@ -160,7 +160,7 @@ def own_trips(source: str, arguments: Mapping[str, Any]) -> float | None:
 
 
 def regions_of(sass: str, times: float) -> list[Region]:
-    """The text's loops, which run so many times, and what is outside of them."""
+    """Split the text into the code outside of loops, which runs once, and its loops, which run `times` times."""
     lines = text_lines(sass)
     labels = {match[1]: number for number, line in enumerate(lines) if (match := _LABEL.match(line))}
     branches = ((number, match[1]) for number, line in enumerate(lines) if (match := _BRANCH.search(line)))

@@ -16,7 +16,7 @@ from explorer.errors import CompileError, InputError
 
 
 def priced(job: Job, compiling: Callable[[str, int], None]) -> Price:
-    """Compile what was edited down to machine code. `compiling` is told each part of a wrapper's text, and its first line."""
+    """Compile the edited text to machine code. `compiling` is called with each part of a wrapper's text and its first line."""
     if isinstance(job.edited, WrapperText):
         return _price_of_wrapper(job.edited, job.original, compiling)
     assert isinstance(job.original, KernelText)
@@ -35,7 +35,7 @@ def _price_of_kernel(text: KernelText, job: Job) -> Price:
 
 
 def _price_of_wrapper(text: WrapperText, original: KernelText | WrapperText, compiling: Callable[[str, int], None]) -> Price:
-    """Compile each kernel that is another; what it takes is told where it is only one."""
+    """Compile each changed kernel. The cost is returned only if exactly one kernel changed."""
     changed, costs = changed_kernels(text.source, original.source), []
     for definition in changed:
         compiling(definition.source, definition.first_line)

@@ -32,10 +32,10 @@ STATUS = {"": "launch error", "compile": "compile error", "launch": "launch erro
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial: `status` is "ran", or how it failed, `message` the compiler's own words, `line` that of the text.
+    """The outcome of a trial: `status` is "ran" or says how it failed, `message` has the compiler's own words.
 
-    `after` has the arguments after each launch, `seconds` the median of a launch of the edited kernel and of the original.
-    `price` says what it takes of a GPU you don't have.
+    `line` is the line of the edited text. `after` has the arguments after each launch, `seconds` the median of a launch of the
+    edited kernel and of the original. `price` is the text's cost on an absent GPU.
     """
 
     status: str
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def given_timeout(timeout: object, name: str = "timeout") -> None:
-    """InputError for what is no number of seconds that a process can be given."""
+    """Raise InputError if a timeout is not a finite number of seconds above 0."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
         raise InputError(f"{name} is a number of seconds above 0, such as 60, not {timeout!r}")
 
@@ -81,7 +81,7 @@ def started(module: str, job: object, folder: Path, timeout: float) -> subproces
 
 
 def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, timeout: float) -> Outcome:
-    """Wait for the process, end it at the limit, and read what it left."""
+    """Wait for the process, end it at the timeout, and read its answer."""
     import torch
 
     try:

@@ -90,7 +90,7 @@ def _try_wrapper(job: Job, answer: Answer, begin: Callable[[str], object], compi
 
 
 def _launched(job: Job, launch: Callable[..., Any], answer: Answer, begin: Callable[[str], object]) -> None:
-    """Launch what was edited once with the arguments of each launch."""
+    """Launch the edited kernel or wrapper once with the arguments of each recorded launch."""
     for args, keywords in job.launches:
         begin("launch")
         # the interpreter of a kernel for a GPU you don't have looks at each address, and a wrapper allocates what it writes to

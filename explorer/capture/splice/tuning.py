@@ -47,12 +47,13 @@ MAX_CONFIGS = 24
 
 @dataclass(frozen=True)
 class Tuning:
-    """Configs of one kernel, the fastest first, or in the order of their estimates for a GPU you don't have.
+    """Configs of one kernel, the fastest first. For a GPU you don't have, their order is by estimates.
 
-    A row has the `config`, what it takes (registers, spills, shared, warps, instructions) and `taken` for the config that the
-    kernel has. On an attached GPU `seconds` are those of a launch, measured with a cold cache, `ratio` to the kernel's own
-    config in the same turns, and `max_abs` how far its results are from the kernel's. For a GPU you don't have `seconds` are
-    `predicted` of its machine code (`prediction.py` says how), `ratio` too. `error` says why a config could not run.
+    A row has the `config`, its cost (registers, spills, shared, warps, instructions), and `taken` for the kernel's own config.
+    On an attached GPU `seconds` is the time of a launch, measured with a cold cache. `ratio` is relative to the kernel's own
+    config in the same turns, and `max_abs` is the distance of its results from the kernel's. For a GPU you don't have,
+    `seconds` and `ratio` are `predicted` from the machine code (`prediction.py` says how). `error` says why a config could not
+    run.
 
     `in_text` has the block sizes that the kernel's text states. No config has them, so they were not varied.
     """
@@ -123,9 +124,10 @@ def drawn(rows: Sequence[Mapping[str, Plain]]) -> str:
 
 @dataclass(frozen=True)
 class Tune:
-    """What is to be tuned: a kernel, the file of its wrapper, the configs to try, and Inductor's candidates.
+    """A tuning request: a kernel, the file of its wrapper, the configs to try, and Inductor's candidates.
 
-    Without `configs` they are the kernel's own, the candidates, and their neighbours. `timeout` is in seconds, for each config.
+    Without `configs`, the kernel's own config, the candidates and their neighbours are tried. `timeout` is in seconds, for
+    each config.
     """
 
     kernel: Artifact
@@ -135,7 +137,7 @@ class Tune:
     timeout: float
 
     def __post_init__(self) -> None:
-        """InputError for configs or a timeout that are none."""
+        """Raise InputError for invalid configs or an invalid timeout."""
         given_timeout(self.timeout)
         if self.configs is not None:
             given_configs(self.configs)
@@ -162,7 +164,7 @@ def neighbours(own: Mapping[str, Plain], candidates: Sequence[Mapping[str, Plain
 
 
 def given_configs(configs: object) -> list[dict[str, Plain]]:
-    """The configs that a caller gives; InputError for what is none."""
+    """Return the caller's configs as a list of dicts; InputError if they are not mappings or a list of them."""
     several = [configs] if isinstance(configs, Mapping) else configs
     if not isinstance(several, Sequence) or not several or not all(isinstance(config, Mapping) for config in several):
         raise InputError(f"configs is a list of mappings such as [{{'XBLOCK': 4, 'num_warps': 8}}], not {configs!r}")

@@ -28,17 +28,17 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One edit: which kernel or output code, which form of it, its text, and what came of it.
+    """One edit: which kernel or output code, which form, its text, and the result.
 
     `status` is "in place", or says why the original stayed: "wrong result", "syntax error", "compile error", "launch error",
-    "crash", "timeout", "not compared", "compiled, not run". `message` has the compiler's words, `line` the line of the text
-    that it is of, 0 where it names none. `rows` are those of the check of the whole function. `seconds` and `original_seconds`
-    are those of a launch, medians, None where neither can be timed; `call_seconds` are those of a call of the whole
-    function, with the variant and with the original. `cost` and `original_cost` say what the compiled kernels take: registers
-    (a thread), spills (bytes a thread), shared (bytes a block), warps an SM and instructions. `interpreted` says
-    that the CPU ran it in the place of a GPU you don't have. `timed` is "measured", or "predicted" for a GPU you don't have, of
-    the machine code (`prediction.py`). An edit of output code has the form "wrapper"; its `seconds` are those of a call of
-    that code, and `kernels` names those in it that are not the original's.
+    "crash", "timeout", "not compared", "compiled, not run". `message` has the compiler's words. `line` is the message's line
+    in the text, 0 if it names none. `rows` come from the check of the whole function. `seconds` and `original_seconds` are
+    median times of a launch, None if it cannot be timed. `call_seconds` are times of a call of the whole function, with the
+    variant and with the original. `cost` and `original_cost` say what the compiled kernels take: registers (a thread), spills
+    (bytes a thread), shared (bytes a block), warps an SM and instructions. `interpreted` says that the CPU ran the edit in
+    place of a GPU you don't have. `timed` is "measured", or "predicted" from the machine code for a GPU you don't have
+    (`prediction.py`). An edit of output code has the form "wrapper": its `seconds` are times of a call of that code, and
+    `kernels` names the kernels that differ from the original's.
     """
 
     number: int

@@ -69,7 +69,7 @@ def unreadable(text: str) -> tuple[int, str] | None:
 
 
 def changed_kernels(text: str, original: str) -> list[Definition]:
-    """The kernels that a text defines otherwise than the original, or that the original does not have."""
+    """List the kernels that a text defines differently from the original, or that the original does not have."""
     before = definitions(original)
     return [new for name, new in definitions(text).items() if name not in before or not new.same_as(before[name])]
 
@@ -110,7 +110,7 @@ def _compiled(definition: Definition, options: Mapping[str, Any]) -> Any:
 
 
 def _executed(text: WrapperText, kernels: Mapping[str, Any]) -> Any:
-    """The module of a text, in which the compiled kernels stand where it defines them; its lines are those of the text."""
+    """Make a text's module, with the compiled kernels in place of their definitions. Line numbers match the text."""
     from torch._inductor import config
 
     tree = copy.deepcopy(parsed(text.source))  # trees are shared
@@ -128,7 +128,7 @@ def _executed(text: WrapperText, kernels: Mapping[str, Any]) -> Any:
 
 
 def called(wrapper: Wrapper, wrappers: Wrappers | None) -> Callable[..., Any]:
-    """What calls a wrapper with the values of its list of arguments; of a GPU you don't have it is interpreted."""
+    """Return a function that calls a wrapper with its arguments. A wrapper for an absent GPU is interpreted."""
     if isinstance(wrapper, Code):
         assert wrappers is not None
         return lambda *args: wrappers.call(wrapper, list(args))

@@ -42,9 +42,9 @@ class Wrapper(Protocol):
 
 @dataclass(frozen=True)
 class LoadedWrapper:
-    """A module that Inductor has loaded for one trace alone; `options` are those of Inductor that it was compiled with.
+    """A module that Inductor has loaded for one trace alone. `options` are the Inductor options that it was compiled with.
 
-    `edited` is the text of a module that was made of another text than the file's.
+    `edited` is the module's text if it was not made from its file.
     """
 
     module: Any = field(repr=False)
