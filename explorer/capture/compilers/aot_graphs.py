@@ -8,9 +8,9 @@ from typing import Any
 
 
 def backend_of(compile_graph: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """A backend for torch.compile, by which `compile_graph(gm, inputs, graph=…)` compiles each graph of AOTAutograd's.
+    """Return a backend for torch.compile that compiles each AOTAutograd graph with `compile_graph(gm, inputs, graph=…)`.
 
-    Without AOTAutograd a change of an input would be lost. `options` are its own, such as `decompositions`.
+    Without AOTAutograd a change of an input would be lost. `options` are AOTAutograd's own, such as `decompositions`.
     """
     from torch._dynamo.backends.common import aot_autograd
 
@@ -24,7 +24,7 @@ def backend_of(compile_graph: Callable[..., Any], **options: Any) -> Callable[..
 
 
 def boxed(call: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """A function that takes its inputs in a list and empties it, as AOTAutograd gives them, so that they can be freed."""
+    """Return a boxed function: it takes its inputs as AOTAutograd's list and empties the list, so that they can be freed."""
 
     def run(given: list[Any]) -> tuple[Any, ...]:
         inputs = list(given)

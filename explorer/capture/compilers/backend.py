@@ -29,8 +29,8 @@ def registered() -> tuple[str, ...]:
 class Backends(Sequence[Mapping[str, Plain]]):
     """The table of the backends, which shows itself at once and is filled in as each backend is tried.
 
-    `rows` is what is known now; `works` is None for a backend that is still under way. As a sequence it waits until all
-    have been tried.
+    `rows` has the results so far. `works` is None for a backend that is not tried yet. Used as a sequence, the table waits
+    until all backends have been tried.
     """
 
     def __init__(self, names: Sequence[str] | None, timeout: float, fresh: bool) -> None:
@@ -44,7 +44,7 @@ class Backends(Sequence[Mapping[str, Plain]]):
 
     @property
     def rows(self) -> Rows:
-        """One row per backend, with what is known of it now."""
+        """One row per backend, with its result so far."""
         return Rows(_row(name, self._known.get(name), self._registered) for name in self._names())
 
     @property
@@ -58,7 +58,7 @@ class Backends(Sequence[Mapping[str, Plain]]):
         return self
 
     def as_tried(self) -> Iterator[Mapping[str, Plain]]:
-        """Each row as soon as its backend has been tried, in the order in which they are."""
+        """Yield each row as soon as its backend has been tried, in the order of the trials."""
         given: set[str] = set()
         while True:
             with self._changed:
@@ -124,12 +124,12 @@ class Backends(Sequence[Mapping[str, Plain]]):
 
     @property
     def _registered(self) -> tuple[str, ...] | None:
-        """The names that torch registers; None while they are not known, for which torch must be imported."""
+        """The names that torch registers. None until they are known: torch must be imported to list them."""
         found = self._known.get("", {}).get("registered")
         return tuple(found) if found is not None else None
 
     def _fill_in(self) -> None:
-        """Try what is not known: first those of the table, then the others that torch registers, in the time that is left."""
+        """Try the backends without a result: first those of the table, then torch's others, in the time that is left."""
         names, until = self._names(), time.monotonic() + self._timeout
         self._try([name for name in names if name not in self._known and not why_not_here(name)], self._timeout)
         rest = [name for name in self._names() if name not in self._known]
@@ -209,10 +209,10 @@ def valid_options(backend: object) -> tuple[str, ...]:
 
 
 def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any], *, absent: bool = False) -> tuple[Any, Mapping[str, Any]]:
-    """The backend and the options that torch.compile is called with, of those that the user asked for.
+    """Return the backend and the options to call torch.compile with, for those that the user asked for.
 
-    One of `COMPILERS` is handed over as a callable, which emits what it sees and has the user's options already. Inductor has
-    probes of its own, and so have the registered backends that compile for an absent GPU; any other is observed.
+    One of `COMPILERS` becomes a callable that emits its events and already has the user's options. Inductor has its own
+    probes, and so have the registered backends that compile for an absent GPU. Any other backend is observed.
     """
     compiler = compiler_named(backend)
     if compiler is None:
@@ -222,7 +222,7 @@ def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any], *, absen
 
 
 def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
-    """A backend that is not explorer's own, with what it does observed; as it is where a probe observes it already."""
+    """Return an observed version of a backend that is not explorer's own; the backend itself if a probe observes it already."""
     if callable(backend):
         return own.observed(backend, str(getattr(backend, "__name__", "") or type(backend).__name__), emit, own=True)
     watched = any(backend in compiler.registered and not compiler.missing for compiler in COMPILERS)
@@ -235,9 +235,9 @@ def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
 
 @contextmanager
 def offered(emit: Emit) -> Iterator[None]:
-    """Inside the block torch.compile takes the names of `COMPILERS` too, and what they compile is emitted.
+    """Let torch.compile take the names of `COMPILERS` too inside the block. Their compiles are emitted.
 
-    A name that torch registers itself stays torch's, but for a backend of torch's that cannot work.
+    A name that torch registers itself stays torch's, unless torch's backend cannot work.
     """
     from torch._dynamo.backends import registry
 
@@ -252,7 +252,7 @@ def offered(emit: Emit) -> Iterator[None]:
 
 @contextmanager
 def _without(table: dict[str, Any], compilers: Sequence[Compiler]) -> Iterator[None]:
-    """Inside the block a table of torch's lacks what it has by these compilers' names; behind it, it is as it was."""
+    """Remove these compilers' names from one of torch's tables inside the block, and restore the table after it."""
     before = {compiler.name: table.pop(compiler.name) for compiler in compilers if compiler.name in table}
     try:
         yield

@@ -13,9 +13,9 @@ from explorer.errors import DISTRIBUTION, is_installed
 class KnownBackend:
     """A backend by name.
 
-    `what` says what it is. `package` is the distribution that brings it, "" for torch itself, and `modules` what must be there
-    to import. `extra` is explorer's extra that installs the package, "" where there is none. `note` is said where it cannot be
-    had, after the reason.
+    `what` describes the backend. `package` is the distribution that brings it, "" for torch itself. `modules` must be
+    importable. `extra` is explorer's extra that installs the package, "" if there is none. `note` follows the reason in the
+    message that the backend is not available.
     """
 
     name: str
@@ -44,7 +44,7 @@ class KnownBackend:
 
     @property
     def advice(self) -> str:
-        """What it is, and what to install."""
+        """Say what the backend is, and what to install."""
         note = f". {self.note}" if self.note else ""
         return f"{self.what}. It is not installed: {self.install}{note}"
 
@@ -87,7 +87,7 @@ KNOWN: tuple[KnownBackend, ...] = (
 
 
 def known_backend(name: str) -> KnownBackend | None:
-    """What is known of a backend; None for one that is not in the table."""
+    """Return a backend's entry in the table; None if it has none."""
     return next((backend for backend in KNOWN if backend.name == name), None)
 
 

@@ -11,7 +11,7 @@ from explorer.process.undebugged import undebugged
 
 
 def run(command: Sequence[str], folder: Path, name: str, limit: float, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command in a folder for so many seconds at most; "" where it went well, else what it said."""
+    """Run a command in a folder, for at most `limit` seconds. Returns "" on success, else an error message with its output."""
     try:
         with undebugged():
             done = subprocess.run(

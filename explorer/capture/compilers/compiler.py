@@ -15,10 +15,10 @@ class Compiler:
     """One compiler: how it is asked for, whether it is here, and how it compiles.
 
     `name` is what `trace(f, x, backend=name)` takes, and `extra` the extra of explorer that installs it. It is here when all
-    of its `modules` can be found. `backend(emit, options)` makes a backend for torch.compile, which emits what it sees as
-    events of these `kinds`; it imports the compiler then, and not before. `options` names what `options=` may hold, each with
-    what it does. `replaces_torchs` says that torch has a backend of that name that cannot work. `watch` is the probe for the
-    compiler's own backends, which torch knows as `registered`: a program that is recorded may use them without explorer.
+    of its `modules` can be found. `backend(emit, options)` makes a backend for torch.compile, which emits events of these
+    `kinds`. The compiler is imported only then. `options` maps the keys that `options=` may have to descriptions.
+    `replaces_torchs` says that torch has a backend of that name that cannot work. `watch` is the probe for the compiler's own
+    backends, which torch knows as `registered`: a recorded program may use them without explorer.
     """
 
     name: str

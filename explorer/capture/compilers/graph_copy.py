@@ -15,11 +15,11 @@ from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH, WHOLE_GRAPH
 
 @dataclass(frozen=True)
 class Results:
-    """What a graph returns, in its order.
+    """The results of a graph, in its order.
 
-    `computed` says of each result whether the compiled module returns it. The others are no tensors, such as the None of an
-    input without a gradient, and stand in `constants`; or they are inputs that are handed through, whose number is in `inputs`.
-    `values` are the fake tensors or symbolic numbers of the computed ones.
+    `computed` says for each result whether the compiled module returns it. Other results are constants, such as the None for
+    an input without a gradient, listed in `constants`; or they are inputs that the graph returns, with their number in
+    `inputs`. `values` are the fake tensors or symbolic numbers of the computed results.
     """
 
     computed: tuple[bool, ...]
@@ -29,7 +29,7 @@ class Results:
 
     @classmethod
     def of(cls, outputs: Sequence[Any], handed_through: Sequence[Any] = ()) -> Results:
-        """What a graph with these outputs returns; those of its inputs that are `handed_through` are not computed."""
+        """Describe the results of a graph with these outputs. Inputs in `handed_through` are not computed."""
         inputs = tuple(handed_through.index(value) if value in handed_through else None for value in outputs)
         computed = tuple(hasattr(value, "meta") and n is None for value, n in zip(outputs, inputs, strict=True))
         return cls(
@@ -55,7 +55,7 @@ def outputs_of(gm: Any) -> Sequence[Any]:
 
 
 def located_copy(gm: Any, outputs: Sequence[Any]) -> Any:
-    """A copy of the module that returns those of these outputs that are nodes, each node with its location."""
+    """Copy the module so that it returns only the outputs that are nodes, and each node has its location."""
     import torch
 
     graph = torch.fx.Graph()

@@ -32,7 +32,7 @@ class LineMatcher(SequenceMatcher[str]):
         self._blocks: list[Match] = []
 
     def get_matching_blocks(self) -> list[Match]:
-        """The equal stretches of both texts, in order; the last one is empty and at the end of both."""
+        """List the equal stretches of both texts, in order. The last one is empty, at the end of both texts."""
         if not self._blocks:
             joined: list[Match] = []
             for block in filter(lambda block: block.size, self._equal(0, len(self.a), 0, len(self.b), 0)):
@@ -45,7 +45,7 @@ class LineMatcher(SequenceMatcher[str]):
         return self._blocks
 
     def _equal(self, begin: int, end: int, new_begin: int, new_end: int, depth: int) -> Iterator[Match]:
-        """Yield the equal stretches of a part of both texts: at its beginning, inside, at its end."""
+        """Yield the equal stretches in a part of both texts: at its beginning, inside it, and at its end."""
         old, new = self.a[begin:end], self.b[new_begin:new_end]
         first = _common(old, new)
         last = _common(old[first:][::-1], new[first:][::-1])
@@ -54,7 +54,7 @@ class LineMatcher(SequenceMatcher[str]):
         yield Match(end - last, new_end - last, last)
 
     def _inside(self, begin: int, end: int, new_begin: int, new_end: int, depth: int) -> Iterator[Match]:
-        """Yield the equal stretches of a part of both texts: by difflib, or between lines that divide it."""
+        """Yield the equal stretches in a part of both texts: found by difflib, or between lines that divide the part."""
         old, new = self.a[begin:end], self.b[new_begin:new_end]
         steps = most_steps(old, new)
         if steps <= self._left:
@@ -92,9 +92,9 @@ def most_steps(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def anchors_of(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """The places (old, new) of lines that each text has once, the most that are in the same order in both.
+    """Find the places (old, new) of lines that each text has once: the longest series in the same order in both.
 
-    Where there are none: of the lines that each text has equally often, the first with the first, the second with the second.
+    If there are no such lines, lines that both texts have equally often are paired: the first with the first, and so on.
     """
     ours, theirs = Counter(old), Counter(new)
     even = {line for line, count in ours.items() if count == theirs[line]}
@@ -127,7 +127,7 @@ def _numbered(lines: Sequence[str], wanted: Set[str]) -> Iterator[tuple[int, tup
 
 
 def unified(old: Sequence[str], new: Sequence[str], old_name: str, new_name: str, around: int = 3) -> Iterator[str]:
-    """Yield the lines of a difference in the unified format, as `difflib.unified_diff` does; none where there is none."""
+    """Yield the lines of a difference in the unified format, as `difflib.unified_diff` does; none for equal texts."""
     hunks = [hunk for hunk in LineMatcher(old, new).get_grouped_opcodes(around) if any(tag != "equal" for tag, *_ in hunk)]
     if hunks:
         yield from (f"--- {old_name}", f"+++ {new_name}")

@@ -36,9 +36,10 @@ DEPTH = 3
 
 
 def observed(backend: Callable[..., Any], name: str, emit: Emit, *, own: bool) -> Callable[..., Any]:
-    """The same backend, which emits what it is handed and gives back, and what ran it how often.
+    """Wrap a backend so that the graphs it gets are emitted, and which engine ran its result how often.
 
-    With `own` it is the user's, and the graph that it gives back is emitted too; PyTorch's own give back what they got.
+    With `own` the backend is the user's, and the graph that it returns is emitted too. PyTorch's own backends return the graph
+    that they got.
     """
 
     def compile_graph(gm: Any, inputs: Sequence[Any], **options: Any) -> Any:
@@ -54,9 +55,9 @@ def observed(backend: Callable[..., Any], name: str, emit: Emit, *, own: bool) -
 
 @contextmanager
 def recorded(emit: Emit) -> Iterator[None]:
-    """Observe the backends that a recorded program brings itself: what each is handed and gives back.
+    """Observe the backends that a recorded program brings itself: the graphs that each one gets and returns.
 
-    What runs them how often is not: the program keeps what a backend gives back after the recording.
+    The calls of the returned functions are not counted: the program keeps these functions after the recording.
     """
     from torch._dynamo.output_graph import OutputGraph
 
@@ -77,7 +78,7 @@ def recorded(emit: Emit) -> Iterator[None]:
 
 
 def _is_programs_own(backend: Any) -> bool:
-    """Whether a backend is the program's own, and none that torch knows by name."""
+    """Whether a backend is the program's own: torch has none registered by its name."""
     while hasattr(backend, "_torchdynamo_orig_backend"):
         backend = backend._torchdynamo_orig_backend
     name = getattr(backend, "compiler_name", None) or getattr(backend, "__name__", "")
@@ -87,7 +88,7 @@ def _is_programs_own(backend: Any) -> bool:
 class _Observer:
     """One call of a backend; `aot_autograd` is set when it hands the graph to AOTAutograd.
 
-    With `counts` what is given back is wrapped, so that its calls are counted.
+    With `counts` the returned function is wrapped, so that its calls are counted.
     """
 
     def __init__(self, emit: Emit, guard: Guard, *, own: bool, counts: bool = True) -> None:
@@ -138,7 +139,7 @@ class _Observer:
             return guarded(compiler, make, f"the backend's {graph} compiler")
 
     def given_back(self, compiled: Any, graph: str, inputs: Sequence[Any]) -> Any:
-        """What a compiler gave back, which counts its calls; of the user's own the graphs that it keeps are emitted."""
+        """Return the compiler's result, wrapped to count its calls. The graphs that a user's own compiler keeps are emitted."""
         counted = [compiled]
         self._emit.attempt("execution", "given_back", lambda: counted.append(self._counted(compiled, graph, devices_of(inputs))))
         return counted[-1]

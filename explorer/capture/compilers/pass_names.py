@@ -16,6 +16,6 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def check_names(patterns: Sequence[str], names: Sequence[str], table: str) -> None:
-    """PassError for a pattern that is of none of these names, which are those of the passes that changed something."""
+    """Raise PassError if a pattern matches none of `names`, the names of the passes that changed something."""
     if unknown := [pattern for pattern in patterns if not any(matches(name, (pattern,)) for name in names)]:
         raise PassError(f"no pass of that name changed the module: {', '.join(unknown)}; t.table({table!r}) lists those that did")

@@ -26,10 +26,10 @@ OLDEST = next(iter(PUBLISHED))
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked for: `found` says what is there, `why` and `remedy` are empty where it is.
+    """A check for one thing, named `what`: `found` describes it; if it is missing, `why` and `remedy` say why and what to do.
 
-    `what` is its name, and `use` what it is needed for. What is `optional` may be missing on a machine that is ready; what is
-    not `compiled_with` is not needed to compile.
+    `use` says what it is needed for. An `optional` thing may be missing on a machine that is ready. A thing that is not
+    `compiled_with` is not needed to compile.
     """
 
     what: str
@@ -149,7 +149,7 @@ def _triton_cache() -> Path:
 
 
 def _cache(what: str, folder: Path) -> Check:
-    """A folder in which a file can be made."""
+    """Check that a file can be made in a cache folder."""
     use = "everything that is compiled"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -67,10 +67,10 @@ def compiled_afresh(function: Any, backend: Any, options: Mapping[str, Any]) -> 
 
 
 def _without_compile_in_place(function: Any) -> Any:
-    """The method that torch itself compiles in `module.compile()`, for a module that was compiled so; others as they are.
+    """Return `_call_impl`, which `module.compile()` compiles, for a module that was compiled in place; others unchanged.
 
-    torch.compile(module) would call what was compiled in place. For modules of torch's own it does not, and there this method is
-    skipped.
+    torch.compile(module) would call the code that was compiled in place. For torch's own modules it does not, and Dynamo
+    skips their `_call_impl`, so they are unchanged.
     """
     from torch._dynamo import trace_rules
 
@@ -109,10 +109,10 @@ def _failed_before(code: CodeType) -> bool:
 
 
 def compiled_apart(function: Any, backend: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """Call torch.compile on a copy of the function, so that what Dynamo compiles for it can be let go.
+    """Call torch.compile on a copy of the function, so that the code that Dynamo compiles for it can be freed.
 
-    Dynamo keeps its compiles, and that the recompile limit was reached, with a function's code. A module has a cache of its own
-    where torch can isolate one; elsewhere its forward is copied, and its hooks do not run.
+    Dynamo keeps its compiled code with a function's code object, and also that the recompile limit was reached. If torch can
+    isolate recompiles, a module has its own cache. Otherwise its forward is copied, and its hooks do not run.
     """
     import torch
 
@@ -122,9 +122,9 @@ def compiled_apart(function: Any, backend: Any, options: Mapping[str, Any]) -> C
 
 
 def with_copied_code(function: Any) -> Any:
-    """Copy a function, method or partial with its code object, for which Dynamo then has separate cache entries.
+    """Copy a function, method or partial with its code object. Dynamo then has separate cache entries for the copy.
 
-    A module or other callable is returned as it is: its traces count towards the recompile limit of its forward.
+    A module or other callable is returned unchanged: its traces count towards the recompile limit of its forward.
     """
     if isinstance(function, MethodType):
         return MethodType(with_copied_code(function.__func__), function.__self__)

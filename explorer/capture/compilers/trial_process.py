@@ -52,7 +52,7 @@ def _warm_up() -> None:
 
 
 def _apart(name: str, limit: float) -> tuple[bool, str]:
-    """Try one backend in a forked process, or where there is no fork in one of its own."""
+    """Try one backend in a forked process, or in a spawned one if the platform has no fork."""
     if not hasattr(os, "fork"):
         return _spawned(name, limit)
     reading, writing = os.pipe()

@@ -57,7 +57,7 @@ def tried(names: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
 
 
 def _answers(names: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
-    """What one process says of some backends; of those that it says nothing of, how it ended."""
+    """Yield one process's answers on some backends. A backend without an answer gets the way in which the process ended."""
     process = subprocess.Popen(
         command(trial_process.__name__, str(limit), *names),
         stdout=subprocess.PIPE,
@@ -113,7 +113,7 @@ def key() -> str:
 
 
 def remembered(file: Path) -> dict[str, dict[str, Any]]:
-    """What is known of the backends by name, "" for what torch registers; nothing where the file is not there or not whole."""
+    """Read the remembered results by backend, and under "" the names that torch registers; {} if there is no whole file."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -122,7 +122,7 @@ def remembered(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def remember(file: Path, facts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write what is known, in one step; a folder that cannot be written to is no error."""
+    """Write the results to the file, in one step. A folder that cannot be written to is no error."""
     with suppress(OSError):
         user_cache.write(file, json.dumps({**remembered(file), **facts}).encode())
 

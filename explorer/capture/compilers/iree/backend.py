@@ -77,7 +77,7 @@ def compile_graph(
 
 
 def nodes_in(error: str, gm: Any) -> list[Any]:
-    """Return the FX nodes at which IREE's errors are."""
+    """Return the FX nodes that IREE's errors point to."""
     nodes = dict(enumerate(gm.graph.nodes, FIRST_NODE))
     return [nodes[line] for line in map(int, _ERROR.findall(error)) if line in nodes]
 
@@ -100,7 +100,10 @@ def emit_texts(emit: Emit, source: Imported, made: Compiled) -> None:
 
 
 def emit_passes(emit: Emit, source: Imported, made: Compiled, flags: Sequence[str], wanted: Sequence[str]) -> None:
-    """Emit what each pass changed; PassError for what could not be shown, and where the compile made another file than runs."""
+    """Emit the changes of each pass.
+
+    Raises PassError for passes that could not be shown, and if this compile's file differs from the one that runs.
+    """
     seen: list[str] = []
 
     def change(facts: IreePassText) -> None:

@@ -44,7 +44,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a difference: " " for one of both texts, "-" and "+" for one of the text before and of that after."""
+    """A line of a difference, marked " " if both texts have it, "-" if only the text before, "+" if only the text after."""
 
     mark: str
     old: int
@@ -52,7 +52,7 @@ class Line:
 
 
 def difference(before: Module, after: Module) -> tuple[str, tuple[tuple[int, tuple[Place, ...]], ...]]:
-    """The difference in the unified format, and for each of its lines the places that it is from; "" where there is none."""
+    """Return the difference in the unified format, "" if there is none, and the source places of its lines."""
     if before.lines == after.lines:
         return "", ()
     lines = list(compared(before.lines, after.lines))

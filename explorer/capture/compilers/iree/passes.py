@@ -37,7 +37,7 @@ _HEAD = re.compile(
 
 @dataclass(frozen=True)
 class Dump:
-    """A module that iree-compile printed behind a pass."""
+    """A module that iree-compile printed after a pass."""
 
     name: str
     options: str
@@ -119,7 +119,7 @@ class Passes:
 
 
 def dumps(lines: Iterable[str]) -> Iterator[Dump]:
-    """Each module of what iree-compile prints; what stands behind a module's last brace is a message, and left out."""
+    """Yield each module that iree-compile prints. Lines after a module's last brace are messages, and are left out."""
     head: re.Match[str] | None = None
     module: list[str] = []
     for line in lines:

@@ -11,9 +11,9 @@ from explorer.errors import unknown_name
 
 @dataclass(frozen=True, slots=True)
 class IreeTarget:
-    """A target: the flags of iree-compile for it, its model where none is named, and the file that has its text.
+    """A target: the flags of iree-compile for it, its default model, and the ending of the file that has its text.
 
-    `model` is the flag that takes a model, "" where there is none. `form` is what the text is called.
+    `model` is the flag that takes a model, "" if there is none. `form` is the name of the text's form.
     """
 
     flags: tuple[str, ...]

@@ -46,7 +46,7 @@ def turbine(emit: Emit) -> Iterator[None]:
 
 
 class _Watch:
-    """What is observed of Turbine from when it is imported, until the stack ends."""
+    """The observation of Turbine, from its import until the stack ends."""
 
     def __init__(self, emit: Emit, stack: ExitStack) -> None:
         self._emit = emit

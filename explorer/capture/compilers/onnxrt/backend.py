@@ -61,7 +61,7 @@ def program_record(source: Exported) -> FxGraphText:
 
 
 def session_of(gm: Any, computed: Sequence[Any], emit: Emit, chosen: Chosen) -> Session:
-    """The session that runs the graph; emits the graph in ONNX, and what each level up to the session's own made of it."""
+    """Return the session that runs the graph. Emits the graph in ONNX, and after each optimization level up to the session's."""
     with emit.muted():  # torch.onnx traces the graph again, which is no compile of the user's
         source = exported(gm, tuple(dict.fromkeys(computed)))
     program = source.program

@@ -47,7 +47,7 @@ def _one_a_line(values: str) -> Iterator[str]:
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    """The constants of a graph, also those of the graphs inside its nodes."""
+    """Yield the constants of a graph, and of the graphs inside its nodes."""
     yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
@@ -96,7 +96,7 @@ def _nodes(graph: Any) -> Iterator[OnnxNode]:
 
 
 def _unused(node: Any, number: int, taken: Iterable[str]) -> str:
-    """The node's name; of a node without one of its own the value that it computes."""
+    """Return a name that is not taken yet: the node's name, or the name of a value that the node computes."""
     names = (node.name, *node.output, f"node {number}")
     return next((name for name in names if name and name not in taken), f"node {number}")
 

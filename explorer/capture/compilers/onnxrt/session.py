@@ -52,7 +52,7 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 class Part(NamedTuple):
-    """A part of a graph: what it is, the engine that runs it and where, and why another than the compiler's own."""
+    """A part of a graph: its description, the engine and device that run it, and why not the compiler's own engine runs it."""
 
     what: str
     engine: str
@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 
 class NoSession:
-    """What stands in for a session where a graph computes nothing; it counts the calls."""
+    """A stand-in for a session, for a graph that computes nothing. It counts the calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -113,7 +113,7 @@ class Session:
         ]
 
     def parts(self) -> list[Part]:
-        """What of the graph is for which provider."""
+        """List the parts of the graph by provider."""
         counts = Counter(row["provider"] for row in self.placements())
         if len(counts) < 2:
             return [Part("the whole graph", ENGINE, next(iter(counts), self.session.get_providers()[0]))]
@@ -121,7 +121,7 @@ class Session:
 
 
 def _given(value: Any) -> Any:
-    """An input as ONNX Runtime takes it; of a complex number its two parts, as torch.onnx exports it."""
+    """Convert an input for ONNX Runtime. A complex tensor becomes its two parts, as torch.onnx exports it."""
     import torch
     from onnxruntime import OrtValue
 

@@ -89,7 +89,7 @@ def compile_graph(
 
 @contextmanager
 def as_asked() -> Iterator[None]:
-    """Inside the block OpenVINO's backend takes the options that it is given, not those of an earlier call, and no Inductor."""
+    """Make OpenVINO's backend take only its given options inside the block, not an earlier call's, and never use Inductor."""
     from openvino.frontend.pytorch.torchdynamo import backend
 
     def refused(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def as_asked() -> Iterator[None]:
 
 
 def copied(value: Any, arguments: Sequence[Any], like: Any) -> Any:
-    """A result in memory of its own, with the strides of the graph's own; what is not computed is given back as it is."""
+    """Copy a result to new memory, with the strides of the graph's result `like`. Inputs and non-tensors are returned as is."""
     import torch
 
     if not isinstance(value, torch.Tensor) or any(value is given for given in arguments):

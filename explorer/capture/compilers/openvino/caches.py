@@ -16,7 +16,7 @@ EXECUTE = "openvino.frontend.pytorch.torchdynamo.execute"
 
 
 def free_with(function: Callable[..., Any], graph: int) -> None:
-    """Free what is kept of a graph, by its id, as soon as the function is gone by which it is run."""
+    """Free the cached data of a graph, by the graph's id, as soon as the function that runs the graph is gone."""
     weakref.finalize(function, free, graph).atexit = False
 
 

@@ -27,9 +27,9 @@ class PartError(RuntimeError):
 
 
 class PartitionedGraph:
-    """A graph as OpenVINO's backend calls it; called with the graph's inputs it gives its results.
+    """A graph as OpenVINO's backend calls it. Called with the graph's inputs, it returns the graph's results.
 
-    `frame` is the compile id of the frame that the graph belongs to, by which what is seen in its first calls is recorded.
+    `frame` is the compile id of the graph's frame: events of the graph's first calls are recorded under it.
     """
 
     def __init__(self, call: Callable[..., Any], partition: Partition, emit: Emit, frame: str, graph: str, device: str) -> None:
@@ -41,7 +41,10 @@ class PartitionedGraph:
             part.module.register_forward_pre_hook(partial(_runs_on_pytorch, part, emit))
 
     def function(self) -> Callable[..., Any]:
-        """What is called as OpenVINO's backend's own function is; AOTAutograd reads of it how its inputs are given."""
+        """Return a function that is called like the one from OpenVINO's backend.
+
+        AOTAutograd reads from its attributes how the inputs are given.
+        """
 
         def call(*inputs: Any) -> Any:
             return self(*inputs)
@@ -63,7 +66,7 @@ class PartitionedGraph:
         return results
 
     def rows(self) -> Iterator[Callable[[], ExecutedPart]]:
-        """What gives the row of each part, and of what is left to PyTorch, when the recording ends."""
+        """Yield functions that make the rows when the recording ends: of each part, and of operators left to PyTorch."""
         yield from (partial(self._row, part) for part in self._partition.parts)
         yield from (partial(self._row_left, names, why) for why, names in self._partition.left.items())
         if not self._partition.parts and not self._partition.left:

@@ -35,10 +35,10 @@ class InductorRanError(RuntimeError):
 def observed_backend(
     gm: Any, inputs: Sequence[Any], settings: Any, *, emit: Emit, graph: str, defaults: Mapping[str, Any], frees: bool = False
 ) -> Callable[..., Any]:
-    """Call OpenVINO's backend for a graph; what comes back is called as it is, and what it runs is emitted.
+    """Call OpenVINO's backend for a graph. The returned function is called like the backend's own, and its runs are emitted.
 
-    `defaults` are the properties that explorer asks for where the user does not. With `frees` OpenVINO's backend keeps nothing of
-    the graph once what comes back is no more. Where explorer fails, what OpenVINO's backend gives is given back as it came.
+    `defaults` are the properties that explorer asks for if the user does not. With `frees`, OpenVINO's backend keeps nothing
+    of the graph once the returned function is gone. If explorer fails, the backend's own function is returned.
     """
     from openvino.frontend.pytorch.torchdynamo import backend
 
@@ -54,10 +54,10 @@ def observed_backend(
 
 
 class _Seen:
-    """What is seen of OpenVINO's backend while it takes a graph.
+    """The observation of OpenVINO's backend while it takes a graph.
 
-    `partitions` reads the partition that it made, of the graph with the id `graph`. `inductor` is its error where it handed the
-    graph to Inductor instead.
+    `partitions` has functions that read the backend's partition of the graph with the id `graph`. `inductor` is the backend's
+    error if it handed the graph to Inductor instead.
     """
 
     def __init__(self, emit: Emit, settings: Any) -> None:
@@ -68,7 +68,7 @@ class _Seen:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Look on inside the block."""
+        """Observe the backend inside the block."""
         from openvino.frontend.pytorch.torchdynamo import backend
         from openvino.frontend.pytorch.torchdynamo.partition import Partitioner
 
@@ -179,6 +179,6 @@ def _observing(emit: Emit, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _emit_graph(emit: Emit, graph: str, gm: Any, settings: Any) -> None:
-    """Emit a graph of AOTAutograd's; in its default mode OpenVINO's backend makes another one of Dynamo's graph itself."""
+    """Emit a graph from AOTAutograd. In its default mode OpenVINO's backend makes its own graph from Dynamo's instead."""
     if _uses_aot_autograd(settings):
         emit_aot_graph(emit, gm, graph)

@@ -16,10 +16,10 @@ ALONE = "OpenVINO's backend makes no part of one operator; it does with options=
 
 @dataclass
 class Part:
-    """A part of a graph that OpenVINO is handed: its GraphModule, the operators in it, and what became of it.
+    """A part of a graph that is handed to OpenVINO: its GraphModule, its operators, and its compiled model or error.
 
-    `pytorch_calls` counts the calls in which PyTorch ran it, for the `error` that OpenVINO raised. `compiled` is OpenVINO's
-    CompiledModel, None as long as there is none.
+    `pytorch_calls` counts the calls in which PyTorch ran the part because of the `error` that OpenVINO raised. `compiled` is
+    OpenVINO's CompiledModel, None until there is one.
     """
 
     name: str
@@ -45,17 +45,17 @@ class Partition:
     origins: tuple[OpenVinoOrigin, ...]
 
     def facts(self) -> OpenVinoPartitionText:
-        """What is recorded of it."""
+        """Return the record of the partition."""
         rows = [OpenVinoPart(part=part.name, engine="OpenVINO", fx_nodes=part.operators, why="") for part in self.parts]
         rows += [OpenVinoPart(part="", engine="PyTorch", fx_nodes=names, why=why) for why, names in self.left.items()]
         return OpenVinoPartitionText(text=self.text, rows=tuple(rows), origins=self.origins)
 
 
 def partition_of(gm: Any, before: Mapping[str, Any], supported: Any) -> Partition:
-    """The partition of a graph, whose nodes before it was partitioned had these names and targets.
+    """Return the partition of a graph. `before` has the names and targets of its nodes before the partitioning.
 
-    The partitioner copies the nodes: those that it leaves to PyTorch, and those of a part, keep their names. No other gets
-    the name of one that was there.
+    The partitioner copies the nodes. The copies keep their names, in parts and among the nodes left to PyTorch. No new node
+    gets an old node's name.
     """
     parts, left = [], dict[str, tuple[str, ...]]()
     modules = dict(gm.named_modules())

@@ -57,7 +57,7 @@ class Compile:
         self.seconds = time.perf_counter() - began
 
     def text(self, module: Any) -> str:
-        """A module as TVMScript, with the FX nodes behind the lines that are of any."""
+        """Print a module as TVMScript, with the FX nodes at the end of each line that comes from some."""
         return script(module, self.origins.notes(module.functions.values()))
 
     def lowered(self) -> str:
@@ -76,7 +76,8 @@ class Compile:
     def functions(self, llvm: str) -> tuple[str, ...]:
         """The functions of the machine code that compute.
 
-        For each of TIR TVM makes one that checks its arguments and calls another one; without that it computes itself.
+        For each TIR function, TVM makes one that checks the arguments and calls a second one that computes. If there is no
+        second one, the first one computes.
         """
         names = (variable.name_hint for variable in tir_functions(self.fused))
         return tuple(f"{n}_compute_" if f"@{n}_compute_(" in llvm else f"__tvm_ffi_{n}" for n in sorted(names))
@@ -93,7 +94,7 @@ class Compile:
                 yield {"number": number, "name": ran.name, "seconds": ran.seconds, **facts}
 
     def after_pass(self, number: int) -> dict[str, Any]:
-        """All functions behind a pass, and before it."""
+        """Return the text of all functions before and after a pass."""
         ran = self.passes[number]
         before, after = (self._whole(functions) for functions in (ran.before, ran.after))
         return {"number": number, "name": ran.name, "before": before, "text": after}
@@ -104,7 +105,7 @@ class Compile:
         return "\n\n".join(self._texts[function] for _, function in sorted(functions.items()))
 
     def _write(self, functions: Iterable[tuple[str, Any]]) -> None:
-        """Write the text of functions that have none yet."""
+        """Print the functions whose text is not known yet."""
         fresh = {function: name for name, function in functions if function not in self._texts}
         notes = self.origins.notes(fresh) if fresh else {}
         self._texts.update({function: script(function, notes, name) for function, name in fresh.items()})

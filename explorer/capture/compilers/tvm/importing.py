@@ -165,7 +165,7 @@ def _told(convert: Callable[..., Any], under_way: list[tuple[int, str]]) -> Call
 
 
 def all_bindings(module: Any, lines: Mapping[Any, int]) -> Iterator[tuple[Any, int]]:
-    """The line of each binding, also of those that the builder made of a nested expression: they stand before its own."""
+    """Yield each binding with its line. A nested expression's extra bindings come before its own, and get the same line."""
     for bindings in bindings_of(module):
         nested: list[Any] = []
         for binding in bindings:

@@ -50,7 +50,7 @@ class Origins:
                 self._notes[binding] = note(self.names([line]))
 
     def notes(self, functions: Iterable[Any]) -> dict[Any, str]:
-        """What TVM's printer is to write behind a statement or a binding: the FX nodes that it is of."""
+        """Return the note that TVM's printer writes after each statement or binding: the FX nodes that it comes from."""
         from tvm import tirx
 
         found = dict(self._notes)
@@ -69,7 +69,7 @@ class Origins:
         return tuple(self.nodes[number] for number in sorted(numbers))
 
     def _one_function_a_node(self, legalized: Any) -> Any:
-        """A module in which each binding of a node calls a TIR function of its own, whose stores have the node's line."""
+        """Return a module in which each node's binding calls a separate TIR function, whose stores have the node's line."""
         import tvm_ffi
         from tvm import IRModule, ir, relax
         from tvm.relax.expr import _update_type
@@ -115,7 +115,7 @@ def _calling(call: Any, before: Any, after: Any) -> Any:
 
 
 def stores_by_function(module: Any, apart: Any) -> dict[Any, list[set[int]]]:
-    """For each TIR function of a module the lines of each of its stores, by the functions that stand in its place in `apart`."""
+    """Map each TIR function of a module to the lines of its stores, taken from the functions that replace it in `apart`."""
     found: dict[Any, list[set[int]]] = {}
     for _, called, own in calls_side_by_side(module, apart):
         lines = lines_of(apart[own])

@@ -13,9 +13,10 @@ Functions = Mapping[str, Any]
 
 @dataclass
 class RanPass:
-    """A pass that is under way or over: what it was given and what it gave.
+    """A pass that is running or over: the functions that it was given, and those before and after its own change.
 
-    `before` is what it was given, or what the last pass inside it gave: the way to `after` is its own doing.
+    `before` has the given functions, or the result of the last pass inside this one. So the step from `before` to `after` is
+    this pass's own change.
     """
 
     name: str
@@ -29,7 +30,7 @@ class RanPass:
         self.before = self.given
 
     def changed(self) -> Iterator[tuple[str, Any, Any]]:
-        """Name, before and after of each function that is another one, None where there was or is none."""
+        """Yield the name of each changed function, and the function before and after; None if there is none."""
         import tvm_ffi
 
         for name in sorted({*self.before, *self.after}):

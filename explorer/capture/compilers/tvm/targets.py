@@ -30,9 +30,9 @@ class TvmError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class TvmTarget:
-    """A target: TVM's own facts of it, which of them a model is named by, and what the text is called.
+    """A target: TVM's own facts about it, the name of the fact that takes a model, and the name of the text's form.
 
-    `model` is "" where there is none to name.
+    `model` is "" if the target takes no model.
     """
 
     facts: Mapping[str, str]

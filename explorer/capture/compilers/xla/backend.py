@@ -79,7 +79,7 @@ def emit_texts(emit: Emit, work: Compile) -> None:
 
 
 def emit_costs(emit: Emit, work: Compile) -> None:
-    """Emit XLA's figures of what it compiled."""
+    """Emit XLA's cost figures for the compiled graph."""
     rows = [{"figure": name, "value": value} for name, value in work.figures()]
     emit("xla_cost", lambda: {"rows": rows})
 

@@ -14,7 +14,7 @@ LOG_LEVEL, ERRORS = "TF_CPP_MIN_LOG_LEVEL", "2"
 
 @lru_cache(maxsize=1)
 def cpu_client() -> Any:
-    """The client. A call of it is over when the results are there: torch may change an input right behind it."""
+    """Return the client. Its calls return only when the results are there: torch may change an input right after a call."""
     with _quiet():
         from jaxlib import xla_client
 

@@ -80,7 +80,7 @@ def decompositions() -> dict[Any, Any]:
 
 
 def _laid_out_as_the_query(attention: Callable[..., tuple[Any, Any]], query: Any, *args: Any, **named: Any) -> tuple[Any, Any]:
-    """Attention by PyTorch's decomposition, with the strides that PyTorch's operator gives the result: those of the query."""
+    """Compute attention by PyTorch's decomposition, and give the result the query's strides, as PyTorch's operator does."""
     result, sums = attention(query, *args, **named)
     order = sorted(range(query.dim()), key=query.stride, reverse=True)
     back = [order.index(dimension) for dimension in range(query.dim())]
@@ -103,7 +103,7 @@ def _printed(module: Any) -> str:
 
 
 def with_names(text: str, nodes: Sequence[str], inputs: Sequence[str]) -> str:
-    """A module whose locations have the names of their FX nodes; the graph as a whole has none."""
+    """Add the names of FX nodes and inputs to a module's locations. The graph as a whole has no name."""
 
     def named(match: re.Match[str]) -> str:
         number = int(match[1]) - FIRST_NODE
