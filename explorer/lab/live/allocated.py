@@ -10,7 +10,7 @@ from explorer.lab.live.protocol import Live
 
 
 def allocated_bytes(live: Live) -> int | None:
-    """The most bytes that a call has allocated at once, beyond what was allocated before it; None without an attached GPU.
+    """Return the peak bytes that a call allocates beyond those allocated before it; None without an attached GPU.
 
     A CUDA graph keeps its memory from call to call: a call that replays one allocates little.
     """

@@ -24,9 +24,9 @@ from explorer.reference.gpus.figures import Target
 class Call:
     """A function, its arguments, and whether the outputs are differentiated.
 
-    `absent` is the GPU you don't have for which it is traced. Then Triton kernels that the program launches itself are
-    interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast in which it is called, and `cluster`
-    the one as a rank of which.
+    `absent` is the GPU you don't have for which the call is traced. Then Triton kernels that the program launches itself are
+    interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast state around the call. With
+    `cluster`, the call runs as one rank of that cluster.
     """
 
     function: Callable[..., Any]
@@ -77,7 +77,7 @@ def _instead_of(target: Target, told: bool) -> Iterator[None]:
 def run_call(
     function: Callable[..., Any], call: Call, weigh: Callable[[Any], Any] = lambda t: t, *, told: bool = True
 ) -> tuple[Any, dict[str, Any] | None]:
-    """Call `function` with the call's arguments: (what it returned, gradients by name or None).
+    """Call `function` with the call's arguments, and return (its result, gradients by name or None).
 
     Without `train` no graph for a backward is kept. With it, the sum of all floating outputs, each under `weigh`, is
     differentiated by every input and parameter that requires grad; their `.grad` is left alone. `told` is False for a
@@ -154,7 +154,7 @@ def _wider(tensor: Any) -> Any:
 def weighted(output: Any) -> Any:
     """Multiply an output by fixed numbers of either sign: eighths from -1 to 1, which every floating type has.
 
-    The gradient of a plain sum tells little: before a layer norm it is zero, and what is computed is noise.
+    The gradient of a plain sum tells little: before a layer norm it is zero, and the computed gradient is noise.
     """
     import torch
 

@@ -30,8 +30,8 @@ class CheckRow:
     """A row of a check: one output, gradient or changed tensor.
 
     `equal` is None where the values were not compared, or only their distribution.
-    `error` and `eager_error` are the largest distances from float64. `bound` names what was demanded of the values, `compared`
-    what was compared at all; `random` says that another seed changes the value.
+    `error` and `eager_error` are the largest distances from float64. `bound` names the bound on the values, and `compared`
+    lists the compared properties. `random` says that a different seed changes the value.
     """
 
     output: str
@@ -79,8 +79,9 @@ def compared(
 ) -> list[CheckRow]:
     """Compare two outcomes: one row for each output, gradient and changed tensor; one with `equal` None if there is nothing.
 
-    `redo` calls eager, and what is compared with it, with another seed. It tells which values depend on random numbers; these
-    are judged by `draws` calls of each. `strides` says why strides are not compared, "" where they are.
+    `redo` has two functions that call eager, and the function compared with it, with a different seed. They tell which values
+    depend on random numbers; these values are judged by `draws` calls of each. `strides` says why strides are not compared,
+    "" if they are.
     """
     truth = truth or Truth(call)
     pairs = {name: (one, other) for name, one, other in _pairs(expected, given)}
@@ -99,7 +100,7 @@ def compared(
 
 
 def _pairs(expected: Outcome, given: Outcome) -> Iterator[tuple[str, Part | None, Part | None]]:
-    """The parts of both outcomes by name: everything returned except None, and the state that either changed."""
+    """Yield the parts of both outcomes by name: all returned values except None, and state that either side changed."""
     for name in dict.fromkeys([*expected.returned, *given.returned]):
         one, other = expected.returned.get(name), given.returned.get(name)
         if any(part is not None and part.value is not None for part in (one, other)):
@@ -160,7 +161,7 @@ def _plain(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
 
 
 def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> CheckRow:
-    """Compare two tensors: type, shape and layout, then values, strides, and what they are views of."""
+    """Compare two tensors: type, shape and layout, then values, strides, and the tensors that they share memory with."""
     a, b = one.value, other.value
     for what, mine, theirs in (
         ("type", a.dtype, b.dtype),
@@ -183,7 +184,7 @@ def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> C
 
 
 def _with_parts(row: CheckRow, values: str, parts: str) -> CheckRow:
-    """State what was compared: the values, unless the row says that they could not be, and the other parts."""
+    """Return the row with its compared properties: the other parts, and the values if they could be compared."""
     return replace(row, compared=parts if row.equal is None else f"{values}, {parts}")
 
 

@@ -32,7 +32,10 @@ MEAN, DISTRIBUTION = "the mean", "the distribution"
 
 @dataclass(frozen=True)
 class Draws:
-    """Whether the calls of both sides are alike; `differs` names what is not, and `smallest` what difference would be found."""
+    """Whether the calls of both sides are alike. `differs` names the statistics that differ.
+
+    `smallest` says how small a difference would be found.
+    """
 
     alike: bool
     differs: str = ""
@@ -108,7 +111,7 @@ def _statistics(rows: Any, infinite: Any) -> Iterator[_Statistic]:
 
 
 def _repeated(rows: Any) -> Any:
-    """The share of each call's elements that repeat another one."""
+    """Return the share of repeated elements in each call."""
     import torch
 
     first = rows[:, :MAX_ELEMENTS]
@@ -128,7 +131,7 @@ def _distribution(rows: Any) -> Any:
 
 
 def _differs(statistic: _Statistic, count: int) -> bool:
-    """Whether the means of both sides differ by more than chance gives, and no other split is as far apart."""
+    """Whether the means of both sides differ by more than chance allows, and no other split is as far apart."""
     values = statistic.values
     apart = abs(float(values[:count].mean() - values[count:].mean()))
     if apart <= _smallest_found(statistic, count):
@@ -142,7 +145,7 @@ def _is_most_extreme(distances: Any) -> bool:
 
 
 def _smallest_found(statistic: _Statistic, count: int) -> float:
-    """The smallest difference of both sides' means that counts."""
+    """Return the smallest difference between both sides' means that counts as a difference."""
     values = statistic.values
     variance = float(values[:count].var()) + float(values[count:].var())
     if statistic.elements:  # a few calls may vary less than shares of so many independent elements do

@@ -47,7 +47,7 @@ AnyText = KernelText | WrapperText
 
 @dataclass(frozen=True)
 class Edit:
-    """What is to be edited: a kernel or output code, the file of its wrapper, which form of it, and the text."""
+    """A requested edit: the kernel or output code, the file of its wrapper, the form to edit, and the text."""
 
     artifact: Artifact
     file: str
@@ -59,14 +59,14 @@ class Edit:
     check: bool = True
 
     def __post_init__(self) -> None:
-        """InputError for a config or a timeout that is none."""
+        """Raise InputError for an invalid config or timeout."""
         given_timeout(self.timeout)
         if self.config is not None and not isinstance(self.config, Mapping):
             raise InputError(f"config is a mapping such as {{'XBLOCK': 4, 'num_warps': 8}}, not {self.config!r}")
 
     @property
     def name(self) -> str:
-        """What is replaced in the wrapper: the kernel's name in it, or the name of its call."""
+        """The name to replace in the wrapper: the kernel's name there, or the name of the wrapper's `call`."""
         return self.artifact.kernel or CALL
 
 
@@ -83,9 +83,10 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Standing:
-    """An edit that can stand in the place of the original.
+    """An edit that can replace the original.
 
-    `put` puts it there and returns what puts the original back. `wrapper` is what runs in place of a whole wrapper.
+    `put` puts the edit in place and returns a function that restores the original. `wrapper` is the edited wrapper, if a whole
+    wrapper is replaced.
     """
 
     variant: Variant
@@ -95,11 +96,11 @@ class Standing:
 
 @dataclass
 class Edits:
-    """The variants of one compiled function by the id of what was edited, which of them stand, and what puts originals back.
+    """The variants of one compiled function by the edited artifact's id, the edits in place, and how to restore originals.
 
-    Kernels of two graphs may have one name: where a kernel stands is the file of its wrapper and its name in it. An edited
-    wrapper has kernels of its own: it stands, or edits of its kernels do. `idle` are the edits that stand in code which the last
-    call did not run.
+    Kernels of two graphs may have the same name, so a kernel's place is the file of its wrapper and its name there. An edited
+    wrapper has its own kernels: either the wrapper's edit is in place, or edits of its kernels are. `idle` has the places of
+    edits in code that the last call did not run.
     """
 
     made: dict[str, list[Variant]] = field(default_factory=dict)
@@ -108,11 +109,11 @@ class Edits:
     idle: set[Place] = field(default_factory=set)
 
     def of(self, artifact: Artifact) -> tuple[Variant, ...]:
-        """The variants of one kernel or of one output code, in the order in which they were made."""
+        """Return the variants of one kernel or of one output code, the oldest first."""
         return tuple(self.made.get(artifact.id, ()))
 
     def add(self, artifact: Artifact, variant: Variant) -> None:
-        """Add one to those of what it is an edit of."""
+        """Add a variant to those of the artifact that it edits."""
         self.made[artifact.id] = [*self.made.get(artifact.id, ()), variant]
 
     def running(self, wrapper: W) -> W:
@@ -121,13 +122,13 @@ class Edits:
         return standing.wrapper if standing is not None and standing.wrapper is not None else wrapper  # type: ignore[return-value]
 
     def put(self, place: Place, standing: Standing) -> None:
-        """Let an edit stand in the place of the original."""
+        """Put an edit in place of the original."""
         self.reset(place)
         self.undo[place] = standing.put()
         self.standing[place] = standing
 
     def in_place_of(self, place: Place) -> Variant | None:
-        """The edit that stands there, which says so where the last call did not run it; None where the original stands."""
+        """Return the edit in this place, with a message if the last call did not run it; None if the original is in place."""
         standing = self.standing.get(place)
         if standing is None:
             return None
@@ -135,10 +136,10 @@ class Edits:
 
     @contextmanager
     def heeded(self, originals: Sequence[Wrapper]) -> Iterator[None]:
-        """Warn of each edit that stands in a wrapper which nothing inside the block calls.
+        """Warn of each edit in a wrapper that is not called inside the block.
 
-        A compiled function whose guards fail runs other code, which was compiled anew and has no edit in it. Of an edit that
-        another thread puts or takes away meanwhile, nothing is said.
+        A compiled function whose guards fail runs newly compiled code, which has no edit in it. There is no warning for an
+        edit that another thread puts or removes meanwhile.
         """
         ran: set[str] = set()
         before = dict(self.standing)
@@ -163,9 +164,9 @@ class Edits:
 
     @contextmanager
     def original(self, file: str, name: str) -> Iterator[None]:
-        """The original stands inside the block; after it what stood before, where no other edit was put there.
+        """Put the original in place inside the block. After it, restore the earlier edits, unless another edit was put there.
 
-        The original of a wrapper is one with its own kernels, and that of a kernel stands in its own wrapper.
+        The original wrapper has its own kernels, and the original kernel is in its own wrapper.
         """
         before = {place: standing for place, standing in self.standing.items() if place[0] == file and _hides(name, place[1])}
         for place in before:
@@ -228,7 +229,7 @@ class Editing:
     # What is edited ------------------------------------------------------------------------------------------------
 
     def _wrapper(self) -> Wrapper:
-        """The wrapper as Inductor made it; NoVerbError where nothing can be put in its place, or in that of its kernels."""
+        """Return the wrapper as Inductor made it; NoVerbError if neither the wrapper nor its kernels can be replaced."""
         found = next((w for w in self.live.originals if w.file == self.edit.file), None)
         what = f"{self.edit.artifact.kernel or self.edit.artifact.id} cannot be edited"
         if found is None or "AtenTensorHandle" in found.text:
@@ -244,7 +245,7 @@ class Editing:
         return found
 
     def _text(self, wrapper: Wrapper, original: KernelText) -> KernelText:
-        """What is to be compiled; InputError for a form that the kernel does not have."""
+        """Return the text to compile; InputError for a form that the kernel does not have."""
         edit = self.edit
         if edit.form == "source":
             text = kernel_text(wrapper, edit.name, edit.text, edit.artifact.language)
@@ -303,7 +304,7 @@ class Editing:
         return made
 
     def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, Standing]:
-        """What can stand in the place of the original, with what it takes."""
+        """Compile the text to an object that can replace the original, and add both kernels' costs to the variant."""
         assert isinstance(text, KernelText)
         kernel = compiled(text)
         if own := launched_cost(kernel):
@@ -347,7 +348,7 @@ class Editing:
 
 @contextmanager
 def _put(put: Callable[[], Callable[[], None]]) -> Iterator[None]:
-    """An edit stands inside the block."""
+    """Put an edit in place inside the block."""
     undo = put()
     try:
         yield
@@ -356,18 +357,18 @@ def _put(put: Callable[[], Callable[[], None]]) -> Iterator[None]:
 
 
 def _standing_in(kernel: Any, before: Any) -> Any:
-    """The kernel as the wrapper calls it; of a GPU you don't have it runs in the interpreter of what stood there."""
+    """Return the kernel to put into the wrapper. For an absent GPU it runs in the interpreter of the kernel it replaces."""
     return replace(kernel, wrappers=before.wrappers) if isinstance(kernel, Kernel) and isinstance(before, Kernel) else kernel
 
 
 def vars_of(wrapper: Wrapper, name: str) -> Any:
-    """What stands in the place of a kernel now; None for a GPU you don't have, whose code is executed at each check."""
+    """Return the object that is now in a kernel's place; None for an absent GPU, whose code is executed at each check."""
     module = getattr(wrapper, "module", None)
     return vars(module).get(name) if module is not None else None
 
 
 def _other_number(outcome: Outcome, launches: Sequence[RecordedLaunch]) -> str:
-    """Say that an edited wrapper returns another number of values; "" where it does not."""
+    """Say that an edited wrapper returns a different number of values; "" if it does not."""
     for mine, launch in zip(outcome.after, launches, strict=True):
         if len(mine) != len(launch.after):
             given = len(launch.before)
@@ -385,7 +386,7 @@ def _same(outcome: Outcome, launches: Sequence[RecordedLaunch]) -> bool:
 
 
 def _judged(rows: Rows, same: bool) -> tuple[str, str]:
-    """The status of a variant by the check of the whole function, and what is wrong with it."""
+    """Return the status of a variant after the check of the whole function, and a message on the fault."""
     wrong = [row for row in rows if row["equal"] is False]
     if wrong:
         said = [f"{row['output']}: {row['note'] or 'unequal'}, at most {row['max_abs']} off" for row in wrong[:3]]
@@ -399,7 +400,7 @@ def _judged(rows: Rows, same: bool) -> tuple[str, str]:
 
 
 def one_text(source: str | None, forms: Mapping[str, str]) -> tuple[str, str]:
-    """The form that an edit is given and its text; InputError for none, for several, and for what is no text."""
+    """Return an edit's form and its text; InputError for no text, for several, and for a value that is no text."""
     given = {**({"source": source} if source is not None else {}), **forms}
     if len(given) != 1:
         names = ", ".join(given) or "none"

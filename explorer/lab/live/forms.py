@@ -44,7 +44,7 @@ def without_form(trace: TraceData, kernels: Sequence[Artifact], stage: str) -> l
 
 
 def _ptx_of(trace: TraceData, kernel: Artifact) -> Artifact:
-    """The PTX of a kernel; NoVerbError where it has none."""
+    """Return the PTX of a kernel; NoVerbError if it has none."""
     for artifact in trace.find("ptx", kernel.frame, kernel.graph):
         if artifact.kernel == kernel.kernel:
             return artifact

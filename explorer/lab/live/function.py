@@ -39,12 +39,12 @@ from explorer.reference.gpus.figures import Target
 
 @dataclass
 class LiveFunction(Live):
-    """What is live of a traced function; `compiled` is None and `error` set where the compile failed.
+    """The live part of a traced function. If the compile failed, `compiled` is None and `error` is set.
 
-    `generated` is what Inductor generated for a GPU you don't have, `loaded` its modules elsewhere, by their file, and `options`
-    are those of Inductor that the call was compiled with. `empty` says that tensors of the call have no data, so
-    that nothing was computed. `begun` says that the function was called, `uncompiled` why the trace has nothing of it.
-    `late_losses` lists what explorer lost after the trace was made.
+    `generated` is the code that Inductor generated for a GPU you don't have; otherwise `loaded` has Inductor's modules, by
+    file. `options` are the Inductor options of the compile. `empty` says that tensors of the call have no data, so nothing was
+    computed. `begun` says that the function was called, and `uncompiled` why the trace has no compile of it. `late_losses`
+    lists explorer's losses after the trace was made.
     """
 
     call: Call
@@ -73,7 +73,7 @@ class LiveFunction(Live):
 
     @property
     def wrappers(self) -> Sequence[Wrapper]:
-        """The wrappers that run, edits included, in the order in which they were compiled: see `originals`."""
+        """The wrappers that run, edits included, in the order of their compiles: see `originals`."""
         return list(map(self.edits.running, self.originals))
 
     @property
@@ -107,7 +107,7 @@ class LiveFunction(Live):
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the compiled function as it is, with new arguments or with those of the trace.
 
-        Where the trace is for a GPU you don't have, Dynamo's graphs run on the CPU.
+        If the trace is for a GPU you don't have, Dynamo's graphs run on the CPU.
         """
         compiled = self._compiled()
         self._needs_data("nothing can be run")
@@ -200,7 +200,7 @@ class LiveFunction(Live):
         return calls
 
     def _heed_edits(self) -> None:
-        """Call what was compiled once where edits stand, before calls that are timed, which nothing may watch."""
+        """Call the compiled function once if there are edits, to warn of idle ones: timed calls must not be watched."""
         if self.edits.standing:
             with self._heeding_edits(), on_copies(self.call) as call:
                 once_nothing_traces(lambda: self.call_compiled(call))
@@ -247,13 +247,13 @@ class LiveFunction(Live):
         return self.edits.of(artifact)
 
     def standing(self, artifact: Artifact, file: str) -> Variant | None:
-        """The edit that stands in the place of a kernel or of output code; None where the original does."""
+        """Return the edit in place of a kernel or of output code; None if the original is in place."""
         return self.edits.in_place_of((file, artifact.kernel or CALL))
 
     def _heeding_edits(self) -> AbstractContextManager[None]:
-        """Warn of each edit that stands in code which nothing inside the block runs.
+        """Warn of each edit in code that is not run inside the block.
 
-        Of a GPU you don't have, the code that a check interprets is the trace's, and runs in no other verb.
+        For a GPU you don't have there is no warning: a check interprets the trace's own code, and no other verb runs that code.
         """
         heeds = self.absent is None and bool(self.edits.standing)
         return self.edits.heeded(self.originals) if heeds else nullcontext()
@@ -271,7 +271,7 @@ class LiveFunction(Live):
         return tuned(self, tune)
 
     def call_compiled(self, call: Call) -> Any:
-        """Call what was compiled with the arguments of `call`, which it may change, as a trace does."""
+        """Call the compiled function with the arguments of `call`, which it may change, as a trace does."""
         return run_call(self._compiled(), call, told=False)
 
     def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
@@ -383,7 +383,7 @@ class LiveFunction(Live):
     # What a verb needs ---------------------------------------------------------------------------------------------
 
     def _compiled(self) -> Callable[..., Any]:
-        """The compiled function; CompileError where there is none."""
+        """Return the compiled function; CompileError if the compile failed."""
         if self.compiled is None:
             raise CompileError("the compile failed, so there is nothing to run") from self.error
         return self.compiled

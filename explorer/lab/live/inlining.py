@@ -52,7 +52,7 @@ def tool(name: str) -> str:
 
 
 def output(command: Sequence[str], given: str = "") -> str:
-    """Run a program and return what it writes; LiveError with its own words if it fails."""
+    """Run a program and return its output; LiveError with the program's own words if it fails."""
     process = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if process.returncode:
         raise LiveError(f"{Path(command[0]).name} failed, so inlined code is not linked: {process.stderr.strip()[-500:]}")

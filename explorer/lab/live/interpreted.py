@@ -46,5 +46,5 @@ def check_limit(cost: Estimate, limit: float) -> None:
 
 
 def call_name(call: Call) -> str:
-    """The function's qualified name, or that of its class."""
+    """Return the qualified name of the call's function, or of the function's class."""
     return str(getattr(call.function, "__qualname__", None) or type(call.function).__qualname__)

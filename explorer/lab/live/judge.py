@@ -61,7 +61,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a value is right, by which bound, and how far it is off; `share` is the largest error over its bound."""
+    """The judgement of a value: whether it is right, the bound, and its errors; `share` is the largest error over its bound."""
 
     equal: bool
     bound: str
@@ -153,7 +153,7 @@ def _unit(one: Any, info: Any, small: bool) -> Any:
 
 
 def _allowed(one: Any, rounded: Any, exact: Any, evidence: Evidence, unit: Any, small: bool) -> tuple[Any, Any]:
-    """How far each element may be off, and at which elements float64 says what is right."""
+    """Return each element's allowed error, and a mask of the elements at which float64 gives the right value."""
     import torch
 
     allowed = (VARIES_16 if small else VARIES) * _variation(one, evidence) + (UNITS_16 if small else UNITS) * unit
@@ -235,7 +235,7 @@ def _alike(one: Any, other: Any) -> Any:
 
 
 def _variation(one: Any, evidence: Evidence) -> Any:
-    """The most by which each element moves when the rounding of each operator is varied."""
+    """Return the largest move of each element when the rounding of each operator is varied."""
     import torch
 
     vary = torch.zeros_like(one.abs())
@@ -245,9 +245,9 @@ def _variation(one: Any, evidence: Evidence) -> Any:
 
 
 def _off(one: Any, other: Any, rounded: Any, exact: Any, evidence: Evidence) -> Any:
-    """The distance of each element from the nearest right value: eager's, float64's, or one between varied ones.
+    """Return each element's distance from the nearest right value: eager's, float64's, or one between varied ones.
 
-    It is infinity where an element is infinite or NaN and none of these is.
+    The distance is infinity if the element is infinite or NaN and no right value is.
     """
     import torch
 
@@ -287,10 +287,10 @@ def _up_to_size(exact: Any, errors: Any) -> Any:
 
 
 def _mean_share(other: Any, one: Any, exact: Any, trusted: Any, evidence: Evidence, unit: Any) -> float:
-    """The root mean square of the errors in units, over that which rounding gives.
+    """Return the root mean square of the errors in units, divided by the one that rounding causes.
 
-    Only elements at which float64 is the truth count. It is the mean of all of them, or of a group of like size where that is
-    larger: many large elements would hide a few small ones.
+    Only elements at which float64 is the truth count. The mean is taken over all of them, or over a group of elements of
+    similar size if that is larger: many large elements would hide a few small ones.
     """
     import torch
 

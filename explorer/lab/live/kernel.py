@@ -28,9 +28,9 @@ from explorer.reference.gpus.figures import Target
 
 @dataclass
 class LiveKernel(Live):
-    """What is live of a hand-written kernel; `ladder` is None and `error` set where its compile failed.
+    """The live part of a hand-written kernel. If its compile failed, `ladder` is None and `error` is set.
 
-    `compile_with` compiles it with another of its candidates, by number or by values. `launching` edits and tunes it.
+    `compile_with` compiles the kernel with a different candidate, by number or by values. `launching` edits and tunes it.
     """
 
     call: KernelCall
@@ -69,7 +69,7 @@ class LiveKernel(Live):
     def run(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the kernel on copies of its arguments or of new ones: the tensors that it writes, by name; see `Trace.run`.
 
-        An edit that stands in its place is run on those of the trace.
+        An edit in place of the kernel runs only on the arguments of the trace.
         """
         call = self.call
         if self.launching.standing is not None:
@@ -85,9 +85,9 @@ class LiveKernel(Live):
         return call.run()[0]
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
-        """Compare what the kernel writes with what is expected: see `Trace.check`.
+        """Compare the tensors that the kernel writes with the expected ones: see `Trace.check`.
 
-        An edit that stands in its place is compared with what the kernel itself writes, where nothing is expected.
+        Without `expected`, an edit in place of the kernel is compared with the kernel's own results.
         """
         edited = self.launching.standing is not None
         if expected is None and edited:
@@ -100,7 +100,7 @@ class LiveKernel(Live):
         return Rows({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
 
     def _edited(self, limit: float | None = None) -> dict[str, Any]:
-        """The tensors that the edit writes which stands in the place of the kernel, by name."""
+        """Return the tensors that the edit in place of the kernel writes, by name."""
         import torch
 
         launch, names = self.launching.launch(limit), [name for name, _ in self.call.tensors()]
@@ -152,7 +152,7 @@ class LiveKernel(Live):
         return tuple(self.launching.edits)
 
     def standing(self, artifact: Artifact, file: str) -> Variant | None:
-        """The edit that stands in the place of the kernel; None where the original does."""
+        """Return the edit in place of the kernel; None if the original is in place."""
         return self.launching.standing
 
     def reset(self, artifact: Artifact, file: str) -> bool:

@@ -56,7 +56,7 @@ class KernelCall:
         return {key: tensors[key] for key in launch.written if key in tensors}, True
 
     def tensors(self) -> list[tuple[str, Any]]:
-        """List the tensors among the arguments by name, in the order in which the kernel takes them."""
+        """List the tensors among the arguments by name, in the order of the kernel's parameters."""
         given = {**dict(zip(argument_names(self.kernel), self.args, strict=False)), **self.constants}
         return [part for name in argument_names(self.kernel) if name in given for part in parts(name, given[name])]
 
@@ -87,7 +87,7 @@ def _size(tensors: Iterable[Any]) -> int:
 
 
 def parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """List the tensors of an argument by name: itself, those of a tuple, and that of a tensor descriptor."""
+    """Yield the tensors of an argument by name: the argument itself, a tuple's elements, or a tensor descriptor's base."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -125,7 +125,7 @@ def copies(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def matched(written: Mapping[str, Any], expected: Any) -> list[tuple[str, Any, Any]]:
-    """Pair what a kernel wrote with what is expected: (name, expected, written); InputError where that cannot be."""
+    """Pair written tensors with the expected ones: (name, expected, written); InputError if they do not match."""
     import torch
 
     if isinstance(expected, Mapping):

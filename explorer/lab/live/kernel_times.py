@@ -45,7 +45,7 @@ WAITED = "; the time includes the wait of the device for the host"
 class TimedLaunch:
     """One launch: its wrapper's file, its name there, and its begin and end, in seconds or as events of the device.
 
-    `waited` says that the device had nothing to do while the launch was prepared, so that the time is too long.
+    `waited` says that the device was idle while the launch was prepared, so that the measured time is too long.
     """
 
     file: str
@@ -62,9 +62,9 @@ class TimedLaunch:
 
 @dataclass
 class _Stopwatch:
-    """Times launches, in order; `buffer` is what is written before each on a GPU, None on the CPU.
+    """Times launches, in order. On a GPU `buffer` is written before each launch; on the CPU it is None.
 
-    `writes` has how often it is written, by the wrapper's file and the name of the launch.
+    `writes` says how often `buffer` is written, by the wrapper's file and the name of the launch.
     """
 
     buffer: Any
@@ -72,7 +72,7 @@ class _Stopwatch:
     launches: list[TimedLaunch] = field(default_factory=list)
 
     def again(self) -> bool:
-        """Whether a launch was kept waiting that more to do before it can hide; that is then twice as much."""
+        """Return whether more preceding work would hide the wait of a launch. If so, its number of writes is doubled."""
         late = {(launch.file, launch.name) for launch in self.launches if launch.waited}
         more = {key for key in late if self.writes[key] < MOST_WRITES}
         for key in more:
@@ -99,7 +99,7 @@ class _Stopwatch:
 
 
 class _Library:
-    """Stands in the place of the module by which a wrapper calls libraries, and times each call."""
+    """A stand-in for the module with which a wrapper calls libraries. It times each call."""
 
     def __init__(self, library: Any, note: Callable[[str, Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]) -> None:
         self._library = library

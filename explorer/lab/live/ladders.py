@@ -18,9 +18,10 @@ from explorer.reference.gpus.figures import Target
 class Ladders:
     """The ladders of a trace's Triton kernels.
 
-    `by_source` has those of Inductor's kernels, `launched`, by name, those of kernels launched outside of torch.compile.
-    `missing` says why no kernel has a ladder. `target` is the GPU that the kernels are for, None for the CPU. `sources` has the
-    sources of Inductor's choices by their key (see `observe.autotuning`), `choices` the ladders of those compiled so far.
+    `by_source` has the ladders of Inductor's kernels, and `launched`, by name, the ladders of kernels launched outside of
+    torch.compile. `missing` says why no kernel has a ladder. `target` is the GPU that the kernels are for, None for the CPU.
+    `sources` has the sources of Inductor's choices by their key (see `observe.autotuning`), and `choices` the ladders of the
+    choices compiled so far.
     """
 
     by_source: dict[str, Ladder] = field(default_factory=dict)

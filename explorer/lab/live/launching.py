@@ -68,9 +68,9 @@ class Launching:
         return made
 
     def tune(self, tune: Tune) -> Tuning:
-        """Compare configs of the kernel. Without any they are its candidates, and its own with more and fewer warps.
+        """Compare configs of the kernel. By default these are its candidates, and its own config with more and fewer warps.
 
-        Its block sizes are not varied then: only the author knows with which the kernel is right.
+        The block sizes are not varied by default: only the author knows for which ones the kernel is right.
         """
         options = {name: value for name, value in self.own.items() if name in CONFIG_OPTIONS}
         wanted = (
@@ -91,7 +91,7 @@ class Launching:
 
     @property
     def standing(self) -> Variant | None:
-        """The edit that stands in the place of the kernel; None where the original does."""
+        """The edit in place of the kernel; None if the original is in place."""
         return self._standing[1] if self._standing is not None else None
 
     def reset(self) -> bool:
@@ -138,7 +138,7 @@ class Launching:
 
 
 def held_to(rows: Rows, own: Mapping[str, Plain]) -> Rows:
-    """Hold the times of configs to that of the kernel's own: on an attached GPU torch chooses the one they were held to."""
+    """Make the ratios relative to the kernel's own config: on an attached GPU they are relative to the config torch chose."""
     ratio = next((row["ratio"] for row in rows if row["config"] == own), None)
     return Rows(
         {
@@ -151,7 +151,7 @@ def held_to(rows: Rows, own: Mapping[str, Plain]) -> Rows:
 
 
 def _place(trace: Trace) -> tuple[Live, Artifact, str]:
-    """What is live of a function that launches one kernel, that kernel, and the file of the wrapper."""
+    """Return the live part of a function that launches one kernel, that kernel, and the file of the wrapper."""
     (kernel,) = trace.find("kernel")
     return trace.needs_live("an edit"), kernel, wrapper_file(trace, kernel)
 

@@ -19,7 +19,7 @@ SECONDS, PAUSE = 60.0, 0.02
 def once_nothing_traces(call: Callable[[], T], seconds: float = SECONDS) -> T:
     """Return what `call` returns; repeat it while torch refuses it because of another thread. BusyError after `seconds`.
 
-    torch refuses before anything of the compiled function runs. `call` must undo what it did before that.
+    torch refuses before the compiled function begins to run. `call` must undo its own changes from before that point.
     """
     end = time.monotonic() + seconds
     while True:

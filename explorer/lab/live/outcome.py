@@ -16,8 +16,8 @@ from explorer.lab.live.state import State
 class Part:
     """One value of an outcome: a copy of a tensor, or another value as it is.
 
-    `shares` names the inputs, and the outputs before it, with which it shares memory. `strides` are those of the tensor itself,
-    not of the copy. `why_not` says why the value cannot be compared.
+    `shares` names the inputs and the earlier outputs that the value shares memory with. `strides` are the strides of the
+    tensor itself, not of the copy. `why_not` says why the value cannot be compared.
     """
 
     value: Any
@@ -82,7 +82,7 @@ def on_copies(call: Call) -> Iterator[Call]:
 
 
 def detached_of_state(call: Call, returned: Any) -> Any:
-    """Copy those of the returned tensors that are the function's state or arguments, which are put back after the call."""
+    """Copy returned tensors that share memory with the function's state or arguments: these are restored after the call."""
     tensors = {**State.of(call.function).tensors, **_arguments(call).tensors}
     of_state = {storage_of(tensor) for tensor in tensors.values()} - {None}
     return map_tensors(lambda t: t.detach().clone() if storage_of(t) in of_state else t, returned)
@@ -117,7 +117,7 @@ def _part(tensor: Any) -> Part:
 
 
 def _returned(returned: Any, gradients: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
-    """List each leaf of what was returned, objects opened where that is possible, then the gradients."""
+    """Yield each leaf of the returned value, with objects opened where possible, then the gradients."""
     import torch
 
     places: dict[int, list[str]] = {}

@@ -61,7 +61,7 @@ class Live(Protocol):
 
     @property
     def wrappers(self) -> Sequence[Wrapper]:
-        """Inductor's wrappers, in which kernels can be replaced; () where there are none."""
+        """Inductor's wrappers, in which kernels can be replaced; () if there are none."""
 
     # The traced call -----------------------------------------------------------------------------------------------
 
@@ -74,10 +74,10 @@ class Live(Protocol):
         """The gradients of a training trace, by the names of inputs and parameters; CompileError where the compile failed."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Run what was compiled, on copies of the traced arguments or on new ones: see `Trace.run`."""
+        """Run the compiled function or kernel, on copies of the traced arguments or on new ones: see `Trace.run`."""
 
     def check(self, limit: float | None = None, expected: Any = None) -> Rows:
-        """Compare what was compiled with what is right, one row per tensor: see `Trace.check`. `limit` is in seconds."""
+        """Compare the compiled results with the right ones, one row per tensor: see `Trace.check`. `limit` is in seconds."""
 
     def launches(
         self,
@@ -112,10 +112,10 @@ class Live(Protocol):
         """Compile another text, try it, and put it in place where it is right: see `Kernel.edit` and `Trace.edit`."""
 
     def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
-        """The edits of a kernel or of output code, in the order in which they were made."""
+        """Return the edits of a kernel or of output code, the oldest first."""
 
     def standing(self, artifact: Artifact, file: str) -> Variant | None:
-        """The edit that stands in the place of a kernel of the wrapper of that file, or of the wrapper itself."""
+        """Return the edit in place of a kernel in that file's wrapper, or of the wrapper itself."""
 
     def reset(self, artifact: Artifact, file: str) -> bool:
         """Put back the original of a kernel of that wrapper, or of the wrapper; False if the original is in place."""
@@ -180,7 +180,7 @@ def no_verb(what: str, why: str, instead: str) -> NoVerbError:
 
 
 def check_unedited(live: Live, codes: Iterable[Artifact], verb: str) -> None:
-    """NoVerbError where an edit stands in the place of output code, whose launches are not those that the trace shows."""
+    """Raise NoVerbError if output code is edited: the edit's launches are not those that the trace shows."""
     if any(live.standing(code, typed(OutputCode, code.data).file) for code in codes):
         raise no_verb(
             f"{verb} does not look at edited output code",

@@ -46,13 +46,13 @@ class State:
         return state
 
     def _add_function(self, function: Any) -> None:
-        """Add what a function reaches; a module's paths are those of `named_buffers`."""
+        """Add the tensors and generators that a function reaches. A module's paths are those of `named_buffers`."""
         import torch
 
         self._add(function, "" if isinstance(function, torch.nn.Module) else "function", 0)
 
     def _add(self, value: Any, path: str, depth: int) -> None:
-        """Add a value, if it is a tensor or a generator, and what it holds."""
+        """Add a value if it is a tensor or a generator, and then the values that it holds."""
         import torch
 
         if isinstance(value, (str, bytes, int, float, complex, type(None), type, types.ModuleType, torch.dtype, torch.device)):
@@ -101,7 +101,7 @@ class State:
             self._add(part, f"{path}[{key!r}]" if isinstance(key, (str, int)) else f"{path}[…]", depth + 1)
 
     def _add_attributes(self, value: Any, attributes: dict[str, Any], path: str, depth: int) -> None:
-        """Add the attributes of an object; of a module its parameters, buffers and modules, but not its hooks."""
+        """Add the attributes of an object, for a module also its parameters, buffers and modules, but not its hooks."""
         import torch
 
         self.holders.append((attributes, dict(attributes)))

@@ -61,7 +61,7 @@ class Truth:
         return self._exact[0]
 
     def samples(self, count: int) -> Sequence[tuple[Outcome, Outcome, bool]]:
-        """Outcomes with the rounding varied in `count` ways, each with what it varies, and whether operators are eager's own."""
+        """Vary the rounding in `count` ways. Return (outcome, unvaried outcome, whether its operators are eager's own) rows."""
         while self._tried < count:
             number, self._tried = self._tried, self._tried + 1
             native = number % 3 != 2
@@ -75,7 +75,7 @@ class Truth:
         return self._samples
 
     def _unvaried(self, native: bool) -> Outcome | None:
-        """The outcome that is varied: eager's own, or that of the operators that Inductor decomposes eager's into."""
+        """Return the outcome to vary: eager's own, or the outcome of Inductor's decompositions of eager's operators."""
         if native not in self._around:
             mode: Callable[[], AbstractContextManager[Any]] = nullcontext
             if not native:
@@ -91,7 +91,7 @@ class Truth:
             self._samples.append((outcome, around, True))
 
     def unwritten(self, name: str) -> bool:
-        """Whether a value changes with what is in the memory that the function reads unwritten."""
+        """Whether a value depends on the contents of memory that the function reads before writing it."""
         if self._filled is None:
             self._filled = self._both_filled()
         if not self._filled:
@@ -135,7 +135,7 @@ class Truth:
 
 
 def value_of(outcome: Outcome | None, name: str) -> Any:
-    """A value of an outcome as a tensor; None where it has none of that name."""
+    """Return a value of an outcome as a tensor; None if the outcome has no value of that name."""
     if outcome is None:
         return None
     part = outcome.returned.get(name) or outcome.state.get(name.removesuffix(AFTER))

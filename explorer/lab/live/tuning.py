@@ -64,7 +64,7 @@ def _tuned(live: LiveFunction, tune: Tune, wrapper: Wrapper) -> Tuning:
 
 
 def _predicted(live: LiveFunction, texts: Sequence[KernelText], launch: RecordedLaunch, own: Mapping[str, Plain]) -> Tuning:
-    """What each config costs on the GPU you don't have, with the predicted time of a launch beside that of the kernel's own."""
+    """Return each config's cost on the absent GPU, with the predicted time of a launch beside that of the kernel's own config."""
     results: list[dict[str, Any]] = []
     before = cost_of(replace(texts[0], config=own), launch)  # each text is the original's, with a config of its own
     for number, text in enumerate(texts):

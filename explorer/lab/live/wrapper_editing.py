@@ -31,7 +31,7 @@ class WrapperEditing(Editing):
         return self._compiled_and_tried(made, wrapper, text, wrapper_text(wrapper, wrapper.text))
 
     def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
-        """The first call of the wrapper; what it returned stands after its arguments."""
+        """Record the first call of the wrapper as a launch. The returned values follow the arguments in `after`."""
         calls = self.live.calls(of=[wrapper])
         return [RecordedLaunch(each.file, CALL, each.before, (*each.after, *each.returned)) for each in calls]
 
