@@ -38,10 +38,10 @@ OFF, RIGHT = "#f6b3ae", "#c9e7c9"
 class OffLaunch:
     """A launch, or several that pass each other memory, whose result is off.
 
-    `launch` is its number in the call, from 1, `kernel` the name or names, `line` that of the wrapper. `outputs` are the rows of
-    what is off. `suspects` are the FX nodes that lead to these outputs and to none that is right; `kernel_lines` the kernel's
-    lines that compute them, as (line, text), and `user_lines` the program's, as (file, line, code). `subgraph` is the eager
-    code, and `launches` what was recorded.
+    `launch` is the launch's number in the call, from 1, `kernel` the name or names, and `line` the wrapper's line. `outputs`
+    has the rows of the values that are off. `suspects` are the FX nodes that lead to these outputs and to no right one.
+    `kernel_lines` are the kernel's lines that compute the suspects, as (line, text), and `user_lines` the program's, as (file,
+    line, code). `subgraph` is the eager code, and `launches` are the recorded launches.
     """
 
     launch: int
@@ -74,18 +74,19 @@ class Bisection:
     trace: TraceData | None = field(default=None, compare=False, repr=False)
 
     def to_script(self, path: str | PathLike[str], *, minimise: bool = True, limit: float = LIMIT) -> FaultScript:
-        """Write what is off as a program of its own, which runs it beside eager, prints the difference and exits with 1.
+        """Write the fault as a separate script, which runs the kernel beside eager, prints the difference and exits with 1.
 
-        It needs torch, triton for a Triton kernel, and the device; nothing of explorer's. It has the definition of the first
-        kernel that is off, with the arguments of its launch, and of the eager nodes those that lead to the outputs that are off.
-        With `minimise` the floats of the arguments are set to zero one after the other, as long as the same element is off; whole
-        numbers and the sizes, which stand in the kernel's code, stay. Few numbers stand in the script, else in a file beside it.
+        The script needs torch, triton for a Triton kernel, and the device, but not explorer. It has the definition of the first
+        kernel that is off, with the arguments of its launch, and the eager nodes that lead to the outputs that are off. With
+        `minimise` the floats of the arguments are set to zero one after the other, as long as the same element is off. Integers
+        and sizes stay, because the kernel's code contains them. A few numbers are written into the script, more of them into a
+        file beside it.
 
-        Where no kernel is off, it has the output code of each graph, and Dynamo's graph beside it. What brought the fault about,
-        such as a lowering, is not in the script, which has the code that came of it; the script says so. On the CPU and an
-        attached GPU the script is run once, for `limit` seconds at most, and `fails` says whether it shows the fault.
+        If no kernel is off, the script has the output code of each graph, with Dynamo's graph beside it. The cause of the fault,
+        such as a lowering, is not in the script, which has only the resulting code; the script says so. On the CPU and an
+        attached GPU the script is run once, for at most `limit` seconds, and `fails` says whether it shows the fault.
 
-        LiveError where nothing is off, and where the trace is not live any more; NoVerbError for what no script can have.
+        Raises LiveError if nothing is off, and if the trace is no longer live. Raises NoVerbError if no script can be written.
         """
         return written(self, path, minimise=minimise, limit=limit)
 
@@ -100,7 +101,7 @@ class Bisection:
         return diagram(self.trace, "ir_post_fusion", frame, graph, boxes, self._colours(frame, graph))
 
     def _colours(self, frame: str | None, graph: str | None) -> dict[str, str]:
-        """The colour of each scheduler node that wrote what was judged."""
+        """Return the colour of each scheduler node that wrote a judged value."""
         colours: dict[str, str] = {}
         for row in self.rows:
             if frame in (None, row["frame"]) and graph in (None, row["graph"]) and row["equal"] is not None:
@@ -187,14 +188,14 @@ def _row(trace: TraceData, output: JudgedOutput) -> dict[str, Plain]:
 
 
 def _operations(graph: LaunchedGraph, output: JudgedOutput) -> tuple[str, ...]:
-    """The scheduler nodes that write what was judged; of a value that could not be matched none."""
+    """Return the scheduler nodes that write the judged value; none if the value could not be matched."""
     numbers = [n for n, site in enumerate(graph.sites) if site in output.part.steps]
     rows = [row for number in numbers for row in graph.operations[number]]
     return tuple(row.name for row in rows if output.port is not None and output.port.buffer in row.writes)
 
 
 def nodes_of_value(trace: TraceData, row: Mapping[str, Plain]) -> tuple[str, ...]:
-    """The FX nodes that lead to the value of a row inside its launch; of one that was not matched those that it is of."""
+    """Return the FX nodes that lead to a row's value inside its launch; for an unmatched value, the nodes of its origin."""
     wrappers = trace.find("output_code", str(row["frame"]), str(row["graph"]))
     for part in regions(trace, wrappers[-1]) if wrappers else ():
         graph = graph_of(trace, wrappers[-1])
@@ -205,7 +206,7 @@ def nodes_of_value(trace: TraceData, row: Mapping[str, Plain]) -> tuple[str, ...
 
 
 def _origins(graph: LaunchedGraph, part: Subgraph, row: Mapping[str, Plain]) -> tuple[str, ...]:
-    """The FX nodes of the scheduler's nodes that write a value; of all of the launch's where these are not known."""
+    """Return the FX nodes of the scheduler nodes that write a value; if these are not known, of all nodes of the launch."""
     nodes = [node for site, nodes in zip(graph.sites, graph.operations, strict=True) if site in part.steps for node in nodes]
     writing = [node for node in nodes if node.name in row["operations"]] or nodes
     return tuple(dict.fromkeys(name for node in writing for name in node.origins or ()))
@@ -250,7 +251,7 @@ def _narrowed(trace: TraceData, first: OffLaunch, node: str) -> OffLaunch:
 
 
 def _suspects(graph: LaunchedGraph, part: Subgraph, outputs: Sequence[JudgedOutput]) -> tuple[str, ...]:
-    """The nodes that lead to what is off and to nothing that is right; all that lead to it where there are none such."""
+    """Return the nodes that lead only to outputs that are off. If there are none, return all nodes that lead to these outputs."""
     to_wrong, to_right = (
         _leading(graph, part, [o.port.node for o in outputs if o.port is not None and o.row.equal is equal])
         for equal in (False, True)
@@ -376,7 +377,7 @@ def _live_of(trace: TraceData) -> Live | None:
 def _launches_right(trace: TraceData, nodes: set[str], limit: float | None) -> bool | None:
     """Whether no launch of a trace is off; None where that cannot be told.
 
-    Without a lowering other kernels compute other nodes. Where those that were off are not among what is compared now, the whole
+    Without a lowering, other kernels compute other nodes. If the nodes that were off are not all compared now, the whole
     result is checked.
     """
     live = _live_of(trace)

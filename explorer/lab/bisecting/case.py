@@ -28,7 +28,7 @@ Launch = Callable[[str, Sequence[Any], Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Slots:
-    """Where the arguments of one launch are among the values of a case, and where what it returns is put, None for nowhere."""
+    """The positions of one launch's arguments among the values of a case, and the position for its result, None for nowhere."""
 
     arguments: tuple[int, ...]
     keywords: Mapping[str, int]
@@ -58,9 +58,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Case:
-    """A launch that is off, or several that pass each other memory, and the eager nodes that lead to what is off.
+    """A launch that is off, or several that pass each other memory, and the eager nodes that lead to the wrong outputs.
 
-    `values` are the arguments of all launches, in order. Those that share memory in the program share it here.
+    `values` are the arguments of all launches, in order. Values that share memory in the program also share it here.
     """
 
     part: Subgraph
@@ -205,7 +205,7 @@ def _bytes(tensor: Any) -> Any:
 
 @contextmanager
 def launching(trace: TraceData, live: Live, part: Subgraph) -> Iterator[Launch]:
-    """Give what launches the kernels of a part's wrapper as they stand in it now."""
+    """Yield a function that launches the kernels of a part's wrapper, with the edits that are in place now."""
     file = typed(OutputCode, trace.artifact(part.wrapper).data).file
     wrapper = next(each for each in live.wrappers if each.file == file)
     if isinstance(wrapper, Code):

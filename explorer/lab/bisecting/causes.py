@@ -33,13 +33,13 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """What makes the result wrong: with it the result is wrong, and without it right.
+    """The cause of a wrong result: with it the result is wrong, and without it right.
 
-    `kind` is torch's name of what was switched off ("lowerings", "post_grad_passes", "decomposition"), or "patterns"; `name` the
-    FX node, pass, operator or pattern, and `number` which application of all it was, from 1. `tried` is the number of compiles
-    that it took, of which `untold` failed or gave nothing that could be judged. Where nothing compiles with some applications
-    only, it is one of `candidates`, of which the last is the one named. A `kind` of "" says that nothing of these is the cause,
-    and `note` what follows from that.
+    `kind` is torch's name of the switch that turned it off ("lowerings", "post_grad_passes", "decomposition"), or "patterns".
+    `name` is the FX node, pass, operator or pattern, and `number` is its number among all applications, from 1. The search
+    took `tried` compiles; `untold` of them failed or gave no result to judge. If compiles with only some applications could
+    not be judged, the cause is one of `candidates`, and `name` is the last of them. An empty `kind` says that none of these is
+    the cause, and `note` says what follows.
     """
 
     kind: str
@@ -70,7 +70,7 @@ Attempt = Callable[[], bool | None]
 
 
 def cause_among(switches: Sequence[str], attempt: Attempt, among: Collection[str] | None = None) -> Cause:
-    """Search the switches in order for the first application with which the result is wrong."""
+    """Search the switches in order for the first application that makes the result wrong."""
     search = _Search(attempt, among)
     for switch in switches:
         if (cause := search.of(switch)) is not None:
@@ -143,7 +143,7 @@ def _operator(name: str) -> str:
 
 
 def pattern_among(trace: TraceData, attempt: Callable[[str], bool | None]) -> Cause | None:
-    """The pattern of a trace's matches without which the result is right; None where there is none."""
+    """Find the matched pattern without which the result is right; None if there is none."""
     names = dict.fromkeys(str(row["pattern"]) for row in table(trace, "pattern_match"))
     for tried, name in enumerate(names, 1):
         step(f"compiling without {name}")

@@ -41,7 +41,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Fault:
-    """All that a script is made of: `about` are the lines that say what was found, `device` is the device's name for torch."""
+    """All data for a script: `about` has the lines that describe the fault, `device` is torch's name of the device."""
 
     case: Case
     shrunk: Shrunk
@@ -53,9 +53,9 @@ class Fault:
 
 
 def definition(text: str, name: str, language: str, config: Mapping[str, Any], standing: Variant | None) -> Definition:
-    """How a kernel is defined that is launched in a wrapper of this text, or the edit of it that stands there.
+    """Return the definition of a kernel from its wrapper's text, or of the edit `standing` that is in its place.
 
-    NoVerbError where the wrapper has no definition, and for an edit of a form below the source.
+    Raises NoVerbError if the wrapper has no definition, and for an edit of a form below the source.
     """
     statement = definition_of(text, name)
     if statement is None or (standing is not None and standing.form != "source"):

@@ -34,10 +34,10 @@ NOT_RUN = "not launched in the traced call"
 
 @dataclass(frozen=True)
 class JudgedOutput:
-    """What a launch, or several that belong together, wrote to one buffer, and how it was judged.
+    """One buffer, written by a launch or by several that belong together, and the judgement of its value.
 
-    `number` is that of the launch in the call, from 1, in order. `port` is None where nothing could be matched.
-    `launches` are what was recorded of it.
+    `number` is the launch's number in the call, from 1, in order. `port` is None if nothing could be matched. `launches` are
+    the recorded launches.
     """
 
     number: int

@@ -17,9 +17,9 @@ MAX_LAUNCHES, MAX_SECONDS = 300, 20.0
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The values with which the launch is still off, and how many numbers of floating point are not zero of how many there were.
+    """The values with which the launch is still off. Of `of` floats, `left` are not zero.
 
-    `at` is the index of the first element that is off, of the output number `output`. None says that nothing was off at all.
+    `at` is the index of the first element that is off, in the output with the number `output`. `tried` counts the launches.
     """
 
     values: tuple[Any, ...] = field(repr=False)
@@ -84,7 +84,7 @@ class _Search:
     # Trying ---------------------------------------------------------------------------------------------------------
 
     def shrink(self) -> None:
-        """Leave out what is no input, then what the element does not depend on, then what is not needed."""
+        """Zero the values that are no input, then those that the element does not depend on, then all others not needed."""
         inputs = {place.value for place in self._case.inputs if not place.after}
         for memory in self._memories:
             if not inputs & set(memory.numbers):
@@ -144,7 +144,7 @@ class _Search:
         return mask is not None and bool(mask[at]) and (_is_finite(outcome) or not self._finite)
 
     def values(self) -> tuple[Any, ...]:
-        """The values of the case with what is not kept set to zero."""
+        """Return the values of the case, with the numbers that are not kept set to zero."""
         import torch
 
         made = list(self._case.values)
@@ -158,7 +158,7 @@ class _Search:
     # What the element depends on -----------------------------------------------------------------------------------
 
     def _needed(self) -> list[Any] | None:
-        """The numbers by which the eager nodes' element moves, as masks; None where autograd does not tell."""
+        """Return masks of the numbers that change the eager nodes' element; None if autograd cannot tell."""
         import torch
 
         assert self._target is not None

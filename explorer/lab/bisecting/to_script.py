@@ -39,10 +39,10 @@ LIMIT = 120.0
 
 @dataclass(frozen=True)
 class FaultScript:
-    """A script that shows a fault: its path, that of its numbers or None, and what was made smaller.
+    """A script that shows a fault: its path, the path of its numbers or None, and a text on what was made smaller.
 
-    `fails` says whether it showed the fault when it was run once; None where it cannot run here, or came to no result. `output`
-    is what it printed.
+    `fails` says whether the script showed the fault in its one run; None if it cannot run here, or came to no result. `output`
+    is the script's output.
     """
 
     script: Path
@@ -146,7 +146,7 @@ def _definitions(trace: TraceData, live: Live, first: OffLaunch) -> list[Definit
 
 
 def _found(trace: TraceData, first: OffLaunch) -> list[str]:
-    """What was found, in lines."""
+    """Describe the fault, in lines."""
     lines = [f"{first.kernel}: a kernel of {trace.meta.get('name', 'a program')} that computes something else than its FX nodes."]
     lines += ["", f"It is launch {first.launch} of the call, and the first that is off."]
     lines += [
@@ -172,7 +172,7 @@ def _brought_about(cause: Cause | None) -> list[str]:
 
 
 def _reduced(first: OffLaunch, case: Case, small: Shrunk) -> str:
-    """What was made smaller, in words."""
+    """Say in words what was made smaller."""
     nodes, outputs = len(first.subgraph.nodes), sum(not port.why_not for port in first.subgraph.outputs)
     return (
         f"{len(case.part.nodes)} of {nodes} FX nodes and {len(case.outputs)} of {outputs} outputs are left, and {small.left} of "
@@ -184,7 +184,7 @@ def _reduced(first: OffLaunch, case: Case, small: Shrunk) -> str:
 
 
 def _above(result: Bisection, trace: TraceData, live: Live, file: Path) -> FaultScript:
-    """Write the output code, which computes what it was given, beside the graphs that Dynamo made of the program."""
+    """Write a script that runs each graph's output code beside Dynamo's graph, for a fault above the kernels."""
     gpu = getattr(trace, "gpu", None)
     device = "cpu" if gpu is None else str(getattr(gpu, "device", "cuda"))
     wrappers = live.wrappers
@@ -208,7 +208,7 @@ def _above(result: Bisection, trace: TraceData, live: Live, file: Path) -> Fault
 
 
 def _beside_dynamo(trace: TraceData, call: GraphCall) -> GraphCall | None:
-    """A call with Dynamo's graph in place of Inductor's; None where the two do not take and return the same."""
+    """Return the call with Dynamo's graph in place of Inductor's; None for a backward, or if the inputs have other shapes."""
     graphs = trace.find("dynamo", call.code.frame)
     if not graphs or call.code.graph == "backward":
         return None

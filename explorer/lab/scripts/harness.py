@@ -75,7 +75,7 @@ def restored(values: Any, before: Any) -> None:
 
 
 def in_float64(function: Callable[..., Any], args: Any) -> Any:
-    """Call a function of ATen's operators in float64: what it returns, and the arguments after it; None where one cannot."""
+    """Call a function of ATen operators in float64. Returns (its result, the arguments after it), None if that fails."""
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map
 
@@ -112,7 +112,7 @@ def compared(name: str, given: Any, right: Any, exact: Any = None) -> bool:
 
 
 def elements_off(given: Any, right: Any, exact: Any) -> tuple[Any, str]:
-    """Tell for each element whether it is another one than rounding allows, and say in words how far the worst is off."""
+    """Return a mask of the elements that differ by more than rounding allows, and a text on the comparison."""
     if right.is_floating_point() or right.is_complex():
         return differing(given, right, exact)
     off = given != right
@@ -223,10 +223,10 @@ def run_kernel(
     eager: Any = None,
     scratch: Any = (),
 ) -> int:
-    """Launch a kernel once, check what it wrote, and time it; the exit status of the script.
+    """Launch a kernel once, check the values it wrote, and time it. Returns the exit status of the script.
 
-    `recorded` has by position what each argument was after the recorded launch, `eager` gives of the arguments what it should
-    be. What is at the positions in `scratch` is the kernel's own memory, and not compared.
+    `recorded` maps positions to the arguments' values after the recorded launch. `eager` computes the expected values from the
+    arguments. The positions in `scratch` hold the kernel's own memory, which is not compared.
     """
     before = copies(args)
     launch(*args)
@@ -273,10 +273,10 @@ def stored(nbytes: int, dtype: Any, device: str, elements: Any) -> Any:
 
 
 def run_fault(launch: Callable[..., Any], args: Any, outputs: Any, inputs_of: Callable[..., Any], eager: Any) -> int:
-    """Launch kernels once, and compare what they wrote with the eager nodes; the exit status of the script.
+    """Launch kernels once, and compare their outputs with the eager nodes. Returns the exit status of the script.
 
-    `outputs` are (name, what gives it of the arguments), `inputs_of` gives the inputs of `eager` of the arguments from before and
-    after the launch.
+    `outputs` are (name, function that takes the output from the arguments). `inputs_of` takes the inputs of `eager` from the
+    arguments before and after the launch.
     """
     before = copies(args)
     launch(args)
@@ -356,10 +356,10 @@ def outcome(call: Callable[..., Any], args: Any) -> Any:
 def run_graph(
     name: str, call: Callable[..., Any], args: Any, device: str, recorded: Any, eager: Any, draws: bool, anew: bool
 ) -> tuple[bool, float, float]:
-    """Run a graph's output code once, check it, and time it and eager: whether it is right, and the seconds of both.
+    """Run a graph's output code once, check it, and time it and eager. Returns whether it is right, and both times in seconds.
 
-    `eager` is the graph as a module, None where it is not known. A graph that `draws` random numbers is not compared. With
-    `anew` the graph is compiled by this torch too, and compared and timed in the same way.
+    `eager` is the graph as a module, None if it is not known. A graph that `draws` random numbers is not compared. With
+    `anew`, this torch compiles the graph too, and its result is compared and timed in the same way.
     """
     print(f"{name}:")
     given, right, seconds = outcome(call, args), True, [math.nan, math.nan]

@@ -26,7 +26,7 @@ def stored_bytes(values: Sequence[Any]) -> int:
 
 
 def _storages(values: Sequence[Any]) -> dict[Any, Any]:
-    """The storages of tensors by what is the same for two that share memory."""
+    """Return the storages of tensors, by a key that is the same for tensors that share memory."""
     import torch
 
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
@@ -100,7 +100,7 @@ def _shortest(tensor: Any, figure: Any) -> float | int:
 
 
 def literal(value: Any) -> str:
-    """Write a number, or another plain value, as Python; InputError for what is not plain."""
+    """Write a number, or another plain value, as Python; InputError for any other value."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return f"float({str(value)!r})"
     if value is None or isinstance(value, (bool, int, float, str)):

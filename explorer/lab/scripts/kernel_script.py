@@ -47,7 +47,7 @@ class OneConfig(AsyncCompile):
 
 @dataclass(frozen=True)
 class Made:
-    """What was written: the script's path, that of its inputs or None, and whether these are real."""
+    """A written script: its path, and the path of its recorded inputs; None if its inputs are random."""
 
     script: Path
     inputs: Path | None
@@ -86,9 +86,9 @@ class Reproducer:
 
     @property
     def written(self) -> tuple[int, ...]:
-        """The positions of what the launch wrote: what it changed, and what the kernel's names say that it writes.
+        """The positions that the launch wrote: the changed arguments, and parameters that their names mark as written.
 
-        Memory that is used again may have held, to the bit, what the launch writes into it.
+        Reused memory may already have held, to the bit, the values that the launch writes.
         """
         named = enumerate(parameters(self.kernel.text, self.kernel.language))
         writes = {number for number, parameter in named if parameter.writes and parameter.is_tensor}
@@ -114,7 +114,7 @@ def wrapper_of(trace: TraceData, kernel: Artifact, wrappers: Sequence[Wrapper]) 
 
 
 def definition_of(text: str, name: str) -> str | None:
-    """The statement by which a wrapper defines a kernel, as it is written; None where it has none."""
+    """Return the source of the statement with which a wrapper defines a kernel; None if there is none."""
     definition = definitions(text).get(name)
     return ast.get_source_segment(text, definition.statement) if definition is not None else None
 

@@ -37,9 +37,9 @@ def loaded(code: str, names: Any) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class GraphCall:
-    """A compiled graph and its recorded call: all that its part of a script is made of.
+    """A compiled graph and its recorded call: all data for its part of a script.
 
-    Where the call is known to be wrong, it is not compared with what was `recorded`.
+    If the recorded call is known to be wrong, `recorded` is False, and the script does not compare with its results.
     """
 
     number: int
@@ -69,7 +69,7 @@ class GraphCall:
 
     @property
     def devices(self) -> list[str]:
-        """The device of each of the values, "" for a number; of an absent GPU what the graph says."""
+        """The device of each value, "" for a number. For an absent GPU, the graph says which device it is."""
         import torch
 
         nodes = [n for n in typed(FxGraph, self.graph.data).nodes or () if n.op == "placeholder"] if self.graph else []
@@ -136,7 +136,7 @@ def write(
 
 
 def _saved(graph: GraphCall) -> dict[str, Any]:
-    """The values of a graph's call, and what it returned and changed."""
+    """Return the arguments of a graph's call, its results, and the values of the arguments that it changed."""
     from explorer.capture.observe.tensors import same_bits
 
     pairs = zip(graph.call.before, graph.call.after, strict=True)

@@ -66,7 +66,7 @@ def docstring(lines: list[str]) -> str:
 
 
 def requirements(device: str, gpu: Any) -> str:
-    """The part that says in one line what is missing on a machine that cannot run the script."""
+    """Return the part of a script that says in one line why a machine cannot run it."""
     if device == "cpu":
         return ""
     title = f"an attached GPU like the {gpu.title} that it was made for" if gpu is not None else "an attached GPU"
@@ -76,7 +76,7 @@ def requirements(device: str, gpu: Any) -> str:
 
 
 def said_device(device: str) -> str:
-    """The machine's name, as it stands in an f-string of a script."""
+    """Return the text that gives the device's name in an f-string of a script."""
     return "the CPU, {torch.get_num_threads()} threads" if device == "cpu" else f"{{torch.{device}.get_device_name()}}"
 
 

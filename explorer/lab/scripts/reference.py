@@ -15,9 +15,9 @@ from explorer.model.values import Artifact
 
 @dataclass(frozen=True)
 class Reference:
-    """What eager computes: `code` defines `expected(args)`, which gives tensors by position; "" where that is not known.
+    """The eager reference: `code` defines `expected(args)`, which returns tensors by position; "" if there is none.
 
-    `why_not` says in a sentence what is not compared with eager.
+    `why_not` says in a sentence which values are not compared with eager, and why.
     """
 
     code: str = ""

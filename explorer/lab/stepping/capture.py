@@ -66,7 +66,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class FrameFile:
-    """A frame's code that runs from a file: its lines are those of the text of `stage`."""
+    """A frame's code that runs from a file. The file's lines are the lines of the text of `stage`."""
 
     stage: str
     frame: str
@@ -115,7 +115,7 @@ def capturing(stage: str, folder: Path) -> Iterator[Captured]:
 
 
 def names_as_in_a_trace(begun: Iterable[str]) -> dict[str, str]:
-    """A trace's compile id for each of Dynamo's, which are given in the order in which they began."""
+    """Map Dynamo's compile ids, given in the order in which the compiles began, to the compile ids of a trace."""
     return names_of([Event("frame", time, frame) for time, frame in enumerate(begun)])
 
 
@@ -132,7 +132,7 @@ def compiles_begun(begun: dict[str, None]) -> Iterator[None]:
 
 
 class _Doing:
-    """Takes the place of a recording, where what is observed is not recorded."""
+    """A stand-in for a recording: it runs the actions and asks for the facts, and records nothing."""
 
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Do it."""
@@ -145,7 +145,7 @@ class _Doing:
 
 @contextmanager
 def _dynamo_graphs(captured: Captured) -> Iterator[None]:
-    """Keep each graph of Dynamo's, and put a switch where its bytecode calls what was compiled of it."""
+    """Keep each of Dynamo's graphs, and put a switch where the bytecode calls the compiled graph."""
     from torch._dynamo.output_graph import OutputGraph
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,7 +163,7 @@ def _dynamo_graphs(captured: Captured) -> Iterator[None]:
 
 @contextmanager
 def _inductor_graphs(captured: Captured) -> Iterator[None]:
-    """Keep each graph that Inductor compiles, before and after its passes, and what it compiled of it."""
+    """Keep each graph that Inductor compiles, before and after Inductor's passes, and the compiled code."""
     from torch._inductor import compile_fx
     from torch._inductor.compile_fx import _InProcessFxCompile
 

@@ -27,7 +27,7 @@ _ENTRIES = ("call", "forward")
 def debugged(run: Callable[[], Any], files: Sequence[str], lines: Sequence[int], commands: Sequence[str] | None) -> Any:
     """Call `run` under pdb with breakpoints at `lines` of the files, or at each function's first; None after "quit".
 
-    `commands` are given to pdb in place of what a user types, and "continue" whenever there is none left.
+    `commands` are given to pdb in place of a user's input, then "continue" when none is left.
     """
     places = list(_breakpoints(files, lines))
     with _breakpoints_kept(), _interrupts_kept():
@@ -104,7 +104,7 @@ class _Commands(io.StringIO):
 
 
 def _breakpoints(files: Sequence[str], lines: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """Each file with the lines to stop at. InputError, with the nearest, for a line at which no code begins."""
+    """Yield each file with the lines to stop at. InputError, with the nearest lines, for a line at which no code begins."""
     having = {file: _functions(file) for file in files}
     if not lines:
         for file, functions in having.items():
@@ -120,7 +120,7 @@ def _breakpoints(files: Sequence[str], lines: Sequence[int]) -> Iterator[tuple[s
 
 
 def _functions(file: str) -> dict[str, set[int]]:
-    """The lines at which code begins, by the function of the file that it is in; of two with one name the first."""
+    """Return the lines at which code begins, by the file's functions. Of two functions with the same name, the first counts."""
     linecache.checkcache(file)
     text = "".join(linecache.getlines(file))
     try:

@@ -17,8 +17,8 @@ _CONSTANT = re.compile(r"__co_consts\[(\d+)\]")
 def compiled_again(text: str, original: CodeType, transformed: CodeType, file: str) -> CodeType:
     """The code of the one function in `text`, which is in `file`, with the lines of the text.
 
-    It takes the arguments and the closure of the code that the user wrote, as Dynamo asks. SyntaxError if it is no Python,
-    ValueError, with what differs, where it cannot stand in the place of that code.
+    The code takes the arguments and the closure of the user's code, as Dynamo requires. Raises SyntaxError if the text is no
+    Python. Raises ValueError, with the difference, if the code cannot replace the user's code.
     """
     tree = copy.deepcopy(parsed(text))  # trees are shared
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
@@ -58,13 +58,13 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _constant(value: object, transformed: CodeType) -> object:
-    """A constant of the text, or that of Dynamo's code which it stands for."""
+    """Return a constant of the text; for a placeholder, the constant of Dynamo's code."""
     found = _CONSTANT.fullmatch(value) if isinstance(value, str) else None
     return transformed.co_consts[int(found[1])] if found else value
 
 
 def _must_fit(made: CodeType, original: CodeType) -> None:
-    """ValueError where the arguments or the closure are not those of the user's code."""
+    """Raise ValueError if the arguments or the closure differ from the user's code."""
     fields = ("co_argcount", "co_kwonlyargcount", "co_freevars", "co_cellvars")
     for name in fields:
         if sorted_names(getattr(made, name)) != sorted_names(getattr(original, name)):

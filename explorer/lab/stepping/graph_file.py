@@ -32,9 +32,9 @@ def as_python(text: str) -> str:
 
 
 def function_of_file(gm: Any, text: str, file: str) -> Callable[..., Any]:
-    """What runs the graph by executing `text`, which is in `file`, the graphs inside it included; SyntaxError if it is no Python.
+    """Return a function that runs the graph, nested graphs included, by executing `text`, which is in `file`.
 
-    The text names its operators as torch.fx does, which also says what each name is.
+    The text names its operators as torch.fx does, and torch.fx resolves the names. Raises SyntaxError if the text is no Python.
     """
     source = as_python(text)
     space = _names_of(gm)
@@ -44,7 +44,7 @@ def function_of_file(gm: Any, text: str, file: str) -> Callable[..., Any]:
 
 
 def _bound(gm: Any, written: Any) -> Callable[..., Any]:
-    """The `forward` of a class of the file for this graph; those of the classes in it become the inner graphs'."""
+    """Bind the `forward` of one of the file's classes to this graph, and those of the classes inside it to the inner graphs."""
     for name, child in gm.named_children():
         if hasattr(child, "graph") and hasattr(written, name):
             child.forward = _bound(child, getattr(written, name))

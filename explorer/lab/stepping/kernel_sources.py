@@ -17,7 +17,7 @@ PREFIX = "explorer_steps."
 
 
 def listed(paths: Sequence[str]) -> Callable[[], None]:
-    """List the files, and return what takes them off again; of two of one name the later is listed."""
+    """List the files, and return a function that removes them. Of two files with the same name, the later is listed."""
     modules = {path: _module(path) for path in paths}
     sys.modules.update({module.__name__: module for module in modules.values()})
 
@@ -30,7 +30,7 @@ def listed(paths: Sequence[str]) -> Callable[[], None]:
 
 
 def _module(path: str) -> types.ModuleType:
-    """An empty module whose origin is a file. It has no `__file__`, by which others would take it for the file's own module."""
+    """Make an empty module whose origin is a file. With a `__file__`, others would take it for the file's own module."""
     name = f"{PREFIX}{Path(path).stem}"
     module = types.ModuleType(name, "Where a debugger finds a file that explorer runs; it is empty.")
     module.__spec__ = ModuleSpec(name, None, origin=path)

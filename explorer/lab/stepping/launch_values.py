@@ -41,7 +41,7 @@ class _Argument:
 
 @dataclass
 class _Wrapper:
-    """A wrapper, its launches as written, and what they have written so far in its call."""
+    """A wrapper, its launches in the source, and the variables that they have written so far in the current call."""
 
     artifact: Artifact
     sites: dict[str, list[Site]]
@@ -50,7 +50,7 @@ class _Wrapper:
     line: int = 0
 
     def enter(self, site: Site) -> None:
-        """Come to a launch; one that stands above the last begins a call anew, which has written nothing."""
+        """Enter a launch. A launch that is not below the last one begins a new call, which has written nothing."""
         if site.line <= self.line:
             self.written.clear()
         self.line = site.line
@@ -160,7 +160,7 @@ def _arguments(wrapper: _Wrapper, site: Site, launch: RecordedLaunch) -> Iterato
 
 
 def _is_fresh(wrapper: _Wrapper, source: str) -> bool:
-    """Whether what the wrapper gives is memory of its own to which nothing was written in this call."""
+    """Whether the wrapper passes its own buffer, to which nothing was written in this call."""
     variable = variable_of(source)
     return variable.startswith("buf") and variable not in wrapper.written
 

@@ -42,7 +42,7 @@ def _instructions(code: CodeType) -> Sequence[tuple[int, int]]:
 
 
 def _portions(units: int) -> list[int]:
-    """A number of code units as those of several entries, each of at most eight."""
+    """Split a number of code units into entries of at most eight each."""
     full, rest = divmod(units, _MOST_UNITS)
     return [_MOST_UNITS] * full + ([rest] if rest else [])
 

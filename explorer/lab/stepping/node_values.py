@@ -43,11 +43,11 @@ def _cell(name: str, value: Plain) -> str:
 
 
 def interpreter_of(gm: Any, note: Note, path: str = "") -> Callable[..., Any]:
-    """What runs a graph node by node, the graphs inside it included, and notes what each node gives."""
+    """Return a function that runs a graph node by node, nested graphs included, and notes each node's value."""
     from torch.fx import GraphModule, Interpreter
 
     class Noting(Interpreter):  # type: ignore[misc]
-        """Runs a graph, and notes what each node gives."""
+        """Runs a graph, and notes each node's value."""
 
         def run_node(self, node: Any) -> Any:
             """Run a node as torch.fx does."""
@@ -112,7 +112,7 @@ def _range(numbers: Any) -> Iterator[tuple[str, Plain]]:
 
 
 def _short(value: Any) -> str:
-    """The text of a value that is no tensor; of several tensors what they are."""
+    """Write a value that is no tensor as text. Tensors in a list or tuple are written as dtype and shape."""
     import torch
 
     if isinstance(value, (tuple, list)):

@@ -64,7 +64,7 @@ def stage_named(stage: str) -> str:
 
 @dataclass(frozen=True)
 class File:
-    """A file that runs, and the artifact whose lines it has. `compiled` is what it stands for; None for a frame's bytecode."""
+    """A file that runs, and the artifact whose lines it has. It replaces `compiled`, which is None for a frame's bytecode."""
 
     artifact: Artifact
     path: str
@@ -91,8 +91,8 @@ FunctionOf = Callable[[File], Callable[..., Any]]
 class Stepping:
     """A traced call compiled once more, with the code of one stage in files that run: `files` lists them, `run()` runs them.
 
-    A line of a file is that line of the stage's text, so that a breakpoint set there, by pdb or by the debugger of JupyterLab
-    or VS Code, stops the run. In a notebook the debugger's panel "Kernel Sources" lists the files, as "explorer_steps.…". The
+    The lines of a file are the lines of the stage's text. So a breakpoint set there stops the run, in pdb and in the debugger
+    of JupyterLab or VS Code. In a notebook the debugger's panel "Kernel Sources" lists the files, as "explorer_steps.…". The
     files are removed with the process, or at the end of a `with` block.
     """
 
@@ -171,9 +171,9 @@ class Stepping:
     def debug(self, breakpoint: int | Sequence[int] | None = None, commands: Sequence[str] | None = None) -> Any:
         """Run under pdb, stopping at the lines of `breakpoint`, in every file that has them; without any at each file's first.
 
-        `commands` are pdb's, given to it in order, and "continue" after the last; what it prints is printed. Return what the
-        function returned, or None after "quit". InputError for what is no line, or one that has no code, and for what is no
-        list of commands.
+        `commands` are given to pdb in order, then "continue" after the last. pdb's output is printed. Returns the function's
+        result, or None after "quit". Raises InputError for a breakpoint that is no line or has no code, and for commands that
+        are no list of strings.
         """
         lines = _lines(breakpoint)
         _check_commands(commands)
@@ -186,7 +186,7 @@ class Stepping:
 
     @contextmanager
     def _in_place(self, function_of: FunctionOf) -> Iterator[None]:
-        """Call what `function_of` gives for each file inside the block, where what it stands for is called."""
+        """Call the function from `function_of(file)` inside the block, in place of the compiled code that each file replaces."""
         with ExitStack() as stack:
             if self._interprets:
                 show = stack.enter_context(progress(call_name(self.live.call), "interpreting"))

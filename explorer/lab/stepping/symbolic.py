@@ -45,7 +45,7 @@ MAX_ITEMS, MAX_DEPTH = 6, 2
 
 @dataclass(eq=False)
 class _Step:
-    """One instruction under way: what is known before it, and the nodes and guards added until it ended."""
+    """One instruction: the facts from before it, and the nodes and guards added until it ended."""
 
     attempt: _Attempt
     facts: dict[str, Plain]
@@ -145,7 +145,7 @@ def _traced_again(live: Live) -> tuple[SymbolicSteps, TraceData]:
 def _row(
     number: int, names: Mapping[str, str], attempt: _Attempt, last: bool, step: _Step, lines: Mapping[int, int]
 ) -> dict[str, Plain]:
-    """The row of one step; of an attempt that was given up the nodes have the names that they had.
+    """Return the row of one step. In an attempt that was given up, the nodes keep their names from that attempt.
 
     `lines` has the line of the frame's disassembly for each of its offsets.
     """
@@ -225,7 +225,7 @@ def _under_way(attempts: list[_Attempt]) -> _Step | None:
 
 
 def _attempt_of(translator: Any, translators: dict[int, _Attempt], kept: list[Any], attempts: list[_Attempt]) -> _Attempt:
-    """The attempt that a translator is part of: that of the outermost one, which each attempt makes anew."""
+    """Return the attempt that a translator is part of. Each attempt makes a new outermost translator, which identifies it."""
     outermost = translator
     while getattr(outermost, "parent", None) is not None:
         outermost = outermost.parent
@@ -239,7 +239,7 @@ def _attempt_of(translator: Any, translators: dict[int, _Attempt], kept: list[An
 
 
 def _begun(translator: Any, attempt: _Attempt) -> _Step | None:
-    """What is known of the next instruction of a translator; None where there is none."""
+    """Begin a step with the facts on a translator's next instruction; None if there is none."""
     pointer = translator.instruction_pointer
     if pointer is None or pointer >= len(translator.instructions):
         return None
@@ -290,7 +290,7 @@ def _locals(translator: Any) -> dict[str, str]:
 
 
 def described(value: Any, depth: int = 0) -> str:
-    """Write a VariableTracker without asking it anything: a lazy one would look at what it stands for, and add guards."""
+    """Write a VariableTracker without calling its methods: a lazy one would realize its value, and add guards."""
     fields = getattr(value, "__dict__", {})
     cache = fields.get("_cache")
     if cache is not None and hasattr(cache, "vt"):
