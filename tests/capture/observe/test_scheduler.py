@@ -136,10 +136,10 @@ def traced() -> Callable[[str], Trace]:
 #: (program, two nodes by what they compute, the scheduler's words, what the plain sentence has to tell).
 REFUSALS = [
     ("many", "sum_1", "sum_2", "no shared data", ("order", "memory traffic")),
-    ("many", "sinh", "rev", "memory deps did not match", ("reads", "writes")),
+    ("many", "sinh", "rev", "memory deps did not match", ("read", "written", "wait")),
     ("many", "sin", "sub", "intermediate nodes between node1 & node2", ("between",)),
     ("many", "erf", "tan", "score_fusion_memory_threshold", ("4 bytes", "10", "score_fusion_memory_threshold")),
-    ("many", "atan", "maximum", "will create cycle", ("after", "before")),
+    ("many", "atan", "maximum", "will create cycle", ("between", "cycle")),
     ("many", "atan2", "fmod", "Fusion will increase peak memory", ("inputs", "32", "bytes")),
     (
         "many",
