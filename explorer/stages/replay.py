@@ -172,7 +172,7 @@ def rendered(trace: TraceData, events: Sequence[Event]) -> Iterator[Artifact]:
 
 
 def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -> T:
-    """Add artifacts to a trace, with their links and a Failure for each reason why lines of one are not linked.
+    """Add artifacts to a trace, with their links, and a Failure for each reason why an artifact's lines are not linked.
 
     They are placed in the order of the stages; with `at_end` after all others, for a view that has the others already.
     """

@@ -90,7 +90,7 @@ class Op:
 
 
 def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
-    """Compare two or more traces; `names` labels them, else target, mode or "trace 1".
+    """Compare two or more traces; without `names` they are labelled by target, mode or as "trace 1".
 
     InputError for fewer than two traces, if there are not as many names as traces, and for the name of another column.
     """

@@ -76,7 +76,7 @@ def symbols(trace: TraceData) -> Rows:
 
 
 def idle_passes(trace: TraceData) -> Rows:
-    """One row an FX pass that ran and changed nothing, in a round that changed something."""
+    """One row per FX pass that ran and changed nothing, in a round that changed something."""
     rows = ({"frame": a.frame, **row} for a in trace.find(fx_pass.STAGE.name) for row in fx_pass.idle_rows(a))
     return Rows(rows, ("frame", *fx_pass.IDLE_COLUMNS))
 

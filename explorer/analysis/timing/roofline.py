@@ -41,7 +41,7 @@ PEAK_COLUMNS = ("what", "attained", "spec", "unit", "how")
 
 @dataclass(frozen=True)
 class Peak:
-    """A peak that was measured on the spot: "memory" in bytes/s, or a dtype's products in operations/s; how says of what."""
+    """A peak measured on this device: "memory" in bytes/s, or a dtype's products in operations/s; `how` says by which program."""
 
     what: str
     rate: float

@@ -79,10 +79,10 @@ def run_call(
 ) -> tuple[Any, dict[str, Any] | None]:
     """Call `function` with the call's arguments, and return (its result, gradients by name or None).
 
-    Without `train` no graph for a backward is kept. With it, the sum of all floating outputs, each under `weigh`, is
-    differentiated by every input and parameter that requires grad; their `.grad` is left alone. `told` is False for a
-    function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then. The call's
-    own function runs in eager mode, also where it compiles a part of itself.
+    Without `train` no graph for a backward is kept. With `train`, the sum of all floating outputs, each under `weigh`, is
+    differentiated with respect to every input and parameter that requires grad; their `.grad` is left alone. `told` is False for
+    a function that torch alone may compile again, for the CPU: torch.cuda does not answer for the absent GPU then. The call's own
+    function runs in eager mode, also where it compiles a part of itself.
     """
     import torch
 

@@ -362,7 +362,7 @@ def _standing_in(kernel: Any, before: Any) -> Any:
 
 
 def vars_of(wrapper: Wrapper, name: str) -> Any:
-    """Return the object that is now in a kernel's place; None for an absent GPU, whose code is executed at each check."""
+    """Return the object that is now in a kernel's place; None for an absent GPU: a check executes that code anew."""
     module = getattr(wrapper, "module", None)
     return vars(module).get(name) if module is not None else None
 

@@ -153,7 +153,7 @@ class Live(Protocol):
         """The cubin, hsaco or SPIR-V of a Triton kernel."""
 
     def passes(self, kernel: Artifact) -> Rows:
-        """One row an MLIR pass of a Triton kernel: see `ladder.triton_passes.passes`."""
+        """One row per MLIR pass of a Triton kernel: see `ladder.triton_passes.passes`."""
 
     def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
         """Compile a Triton kernel with another of its autotune candidates; InputError for a config that it does not have."""
@@ -168,7 +168,7 @@ class Live(Protocol):
         """The stages below a choice's source that can be made for this trace's target; () for none."""
 
     def choice_passes(self, source: str) -> Rows:
-        """One row an MLIR pass of one of Inductor's choices."""
+        """One row per MLIR pass of one of Inductor's choices."""
 
     def choice_source(self, source: str) -> Mapping[str, Plain]:
         """The name, language and text of one of Inductor's choices."""

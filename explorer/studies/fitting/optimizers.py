@@ -28,10 +28,11 @@ class OptimizerMemory:
 
 
 def optimizer_memory(asked: str | Callable[..., Any], parameters: Iterable[Any]) -> OptimizerMemory:
-    """Run one step on meta tensors of the parameters' shapes; InputError for what is no optimizer, or needs data to step.
+    """Run one step on meta tensors of the parameters' shapes; InputError if `asked` is no optimizer, or needs data to step.
 
-    `asked` is the name of a class of torch.optim in any case, with its defaults, or takes a list of parameters. An optimizer that
-    has a multi-tensor form (`foreach`) takes it unless it is told otherwise, as it does by default for parameters on a GPU.
+    `asked` is the name of a class of torch.optim, in upper or lower case, which is made with its defaults; or a function that
+    makes an optimizer from a list of parameters. The multi-tensor form (`foreach`) is taken if the optimizer has one and was not
+    told otherwise, as it is by default for parameters on a GPU.
     """
     import torch
 

@@ -29,7 +29,7 @@ class Storages:
         self._kept: dict[int, Any] = {}  # an address is given again once its storage is freed
 
     def of(self, tensors: Iterable[Any]) -> frozenset[int]:
-        """The storages of fake tensors; of a wrapper, such as a DTensor, those that it wraps.
+        """Return the storages of fake tensors; for a wrapper, such as a DTensor, the storages of the wrapped tensors.
 
         A real tensor of such a call, such as an `arange`, is made of no parameter and no input.
         """

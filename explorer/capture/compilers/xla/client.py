@@ -51,7 +51,7 @@ def load(source: str, options: Any) -> Any:
 
 
 def compile_options(flags: Sequence[str]) -> Any:
-    """The options of a compile with these flags of XLA's, which no other compile sees."""
+    """Return the options of a compile with these XLA flags, which apply to no other compile."""
     cpu_client()  # loads XLA, which logs as it says
     from jaxlib import xla_client
 
