@@ -179,10 +179,9 @@ export interface LaunchInfo {
 }
 
 /**
- * What one run moves and takes, over all launches: bytes, seconds, "measured" or "estimated", and how each is
- * known.
+ * The cost of one run, over all launches: bytes, seconds, "measured" or "estimated", and how each is known.
  *
- * Of an estimate "launch_seconds" are what the launches alone take, and "limit" is what decides it: "launch",
+ * In an estimate, "launch_seconds" is the time of the launches alone, and "limit" the bottleneck: "launch",
  * "memory", "L2" or "operations". Where nothing is estimated they are None and "".
  */
 export interface Cost {
@@ -232,7 +231,8 @@ export interface CallInfo {
 }
 
 /**
- * A tensor that an operator returns: sizes and strides in elements; without any field for what is no tensor.
+ * A tensor that an operator returns: sizes and strides in elements. A result that is not a tensor has no
+ * field.
  */
 export interface TensorLayout {
   size?: string[];
@@ -245,9 +245,9 @@ export interface TensorLayout {
  * An operator that is computed as a whole, by a library or a template; see `capture/observe/operators.py`.
  *
  * `operations` counts floating-point or integer operations, None where no formula is known. `sizes` are
- * batch, rows, columns and inner size of the product behind it. `strides` are those of its first two inputs,
- * in elements. `view` tells that the operator's schema has its result share the memory of an argument, so
- * that it moves and computes nothing.
+ * batch, rows, columns and inner size of the matrix product that it computes. `strides` are the strides of
+ * its first two inputs, in elements. `view` tells that the operator's schema has its result share the memory
+ * of an argument, so that it moves and computes nothing.
  */
 export interface OperatorCall {
   operator: string;
@@ -321,8 +321,8 @@ export interface InlinedRow {
 }
 
 /**
- * A verdict on two nodes, a row of `Fusion.table`, with the numbers of the two and of what they were part of
- * by then.
+ * A verdict on two nodes, a row of `Fusion.table`, with their numbers and those of the fused groups they were
+ * in.
  */
 export interface VerdictInfo {
   frame: string;
@@ -385,7 +385,7 @@ export interface FusionInfo {
  * not timed.
  *
  * "settings" is "config" by name. "forms" are the stages that it can have a text in, from its source down;
- * where there are none "no_source" says why. The texts that the trace has are those of the stage "choice".
+ * where there are none "no_source" says why. The trace has its texts as artifacts of the stage "choice".
  */
 export interface ChoiceInfo {
   frame: string;
@@ -933,7 +933,7 @@ export interface PatternMatch {
  *
  * `section` is the round of passes: "pre_grad", "joint" or "post_grad". `made` and `erased` name nodes,
  * `replaced` the nodes whose uses each made one took, `parts` those that decompose another, `stacks` has the
- * made ones' Python stacks. `names` and `targets` are those of the node on each line of the text, without the
+ * made ones' Python stacks. `names` and `targets` describe the node on each line of the text, without the
  * output, which is last. `users` has the nodes that use a made one, where it takes no other's uses and states
  * no line itself, in the order of their first use. `seconds` is what the pass took. `idle` has name and
  * seconds of the passes since the last change, which changed nothing, `idle_after` of those after the last
@@ -961,9 +961,9 @@ export interface FxPass {
  * One text of a choice: `choice` as its row names it, `form` "kernel" for its source, else a form of a Triton
  * kernel.
  *
- * `name` is what the text is called, such as "triton_mm_7.ttgir". `language` is that of the source. `file`
- * and `first_line` say where its source's lines are in the locations of its other forms; "" and 1 in the
- * source itself.
+ * `name` is what the text is called, such as "triton_mm_7.ttgir". `language` is the source's. `file` and
+ * `first_line` say where its source's lines are in the locations of its other forms; "" and 1 in the source
+ * itself.
  */
 export interface ChoiceForm {
   name: string;
@@ -1032,8 +1032,8 @@ export interface Recompile {
  * What became known of a symbolic size: it was "created", or "guarded" by an expression, at a line of the
  * user's.
  *
- * Of a created one `symbol`, `val` (the value at this call), `vr` (its range) and `source`; of a guarded one
- * `expr`. `framework` is a place in torch, where no line of the user's is known.
+ * A created symbol has `symbol`, `val` (the value at this call), `vr` (its range) and `source`; a guarded one
+ * has `expr`. `framework` is a place in torch, where no line of the user's is known.
  */
 export interface Symbol {
   what: string;
@@ -1052,9 +1052,9 @@ export interface Symbol {
  * A value that a launch wrote, and how a bisection judged it: `equal` is None where it was not compared,
  * `note` says why.
  *
- * `launch` is the number of the launch in the call, from 1, and `line` that of the output code. `parameter`
- * is the kernel's name of the value, `node` its FX node, `nodes` those inside the launch that lead to it, and
- * `operations` the scheduler's nodes that write it.
+ * `launch` is the number of the launch in the call, from 1, and `line` the line of the output code.
+ * `parameter` is the kernel's name of the value, `node` its FX node, `nodes` those inside the launch that
+ * lead to it, and `operations` the scheduler's nodes that write it.
  */
 export interface JudgedValue {
   launch: number;
