@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from xml.etree import ElementTree
 
+import graphviz
 import pytest
 
-from explorer.analysis.questions.diagram import collapsed_diagram, modules
+from explorer.analysis.questions.diagram import collapsed_diagram, fx_diagram, modules, scheduler_diagram
 from explorer.errors import InputError
 from explorer.model.values import Artifact, plain
 from explorer.tracing.traced import Trace
@@ -84,3 +86,41 @@ def test_a_graph_that_is_not_there_is_an_error_that_names_those_that_are(replaye
         trace.diagram("guards")
     with pytest.raises(InputError, match=says("graph='forward'", "graph='backward'")):
         trace.diagram("post_grad")
+
+
+FUSED = (
+    {"name": "op0_op1", "kind": "FusedSchedulerNode", "fused": ["op0", "op1"], "inputs": []},
+    {"name": "op2", "inputs": ["op0_op1"]},
+)
+SINGLE = (
+    {"name": "op0"},
+    {"name": "op1", "inputs": ["op0"], "origins": ["sin", "cos"]},
+    {"name": "op2", "inputs": ["op1"]},
+)
+
+
+def test_fused_nodes_share_a_frame() -> None:
+    """In the diagram after fusion a fused group is one cluster around its nodes; the edges are those before fusion."""
+    source = scheduler_diagram(SINGLE, FUSED).source
+    inside, outside = source[source.index("subgraph") : source.index("}")], source[source.index("}") :]
+    assert "op0_op1" in inside and "sin, cos" in inside and "op2" not in inside
+    assert "n0 -> n1" in outside and "n1 -> n2" in outside
+
+
+def test_a_diagram_without_the_ir_before_fusion() -> None:
+    """If the trace has no IR before fusion, the diagram still has the fused nodes' names."""
+    source = scheduler_diagram((), FUSED).source
+    assert all(name in source for name in ("op0", "op1", "op2"))
+
+
+@pytest.mark.parametrize("name", ["<b>x</b>", "<TABLE>", 'a"; evil [', "back\\nslash\\", "port:s", "end", "\x00\x1b", "a&b;"])
+def test_any_name_can_be_drawn(name: str) -> None:
+    """A node's name is drawn as it is, whatever it means to dot, HTML or XML."""
+    drawn = fx_diagram(({"name": name, "target": name}, {"name": "user", "inputs": [name]}))
+    try:
+        svg = drawn.pipe(format="svg", quiet=True)
+    except graphviz.ExecutableNotFound:
+        pytest.skip("graphviz's dot is not installed")
+    texts = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    shown = "".join(c if c.isprintable() else " " for c in name).strip()
+    assert shown in ["".join(text.itertext()).strip() for text in texts]
