@@ -308,24 +308,21 @@ def rows(first: Row, second: Row) -> list[dict[str, str]]:
         if not old and not new and name.startswith(NOT_NAMES):
             continue
         elsewhere = sorted(set(second["elsewhere"].get(name, ())) - {name})
-        kind = (
-            "same"
-            if old and old == new
-            else "changed"
-            if old and new
-            else "new"
-            if new
-            else "neither"
-            if not old
-            else "moved"
-            if elsewhere
-            else "gone"
-        )
+        kind = kind_of(old, new, elsewhere)
         says = difference(old, new) if kind == "changed" else ", ".join(elsewhere[:MAX_PLACES]) if kind == "moved" else ""
         uses = {*first["uses"].get(name, ()), *second["uses"].get(name, ())}
         asked = "asked" if name in {*first["asked"], *second["asked"]} else ""
         table.append({"kind": kind, "name": name, "asked": asked, "by": ", ".join(sorted(uses)), "says": says})
     return sorted(table, key=lambda row: (KINDS.index(row["kind"]), row["name"]))
+
+
+def kind_of(old: str, new: str, elsewhere: Sequence[str]) -> str:
+    """The kind of a row, of a name's forms in both environments and of where the second has the name else."""
+    if old and new:
+        return "same" if old == new else "changed"
+    if old:
+        return "moved" if elsewhere else "gone"
+    return "new" if new else "neither"
 
 
 def difference(old: str, new: str) -> str:
@@ -363,22 +360,11 @@ def report(pythons: Sequence[str], jobs: int, whole: bool) -> int:
         smoke = []
         for number, python in enumerate(pythons):
             (folder := Path(place) / str(number)).mkdir()
-            pytest = [
-                python,
-                "-m",
-                "pytest",
-                "-q",
-                "-n",
-                str(jobs),
-                "-p",
-                "torch_report",
-                "--replaced",
-                str(folder),
-                "-m",
-                "smoke",
-            ]
+            pytest = [python, "-m", "pytest", "-q", "-n", str(jobs), "-p", "torch_report", "--replaced", str(folder)]
             path = os.pathsep.join([str(Path(__file__).parent), str(ROOT)])
-            smoke.append(subprocess.run([*pytest, "tests"], cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode)
+            smoke.append(
+                subprocess.run([*pytest, "-m", "smoke", "tests"], cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode
+            )
         answers = []
         for python in pythons:
             answer = subprocess.run([python, __file__, "facts", place], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
