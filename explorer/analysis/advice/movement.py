@@ -38,7 +38,7 @@ SOFTMAX = re.compile(r"softmax|\bamax\b.*\bexp\b|\bexp\b.*\bamax\b")
 
 
 def fusions(whole: Whole) -> Iterator[Verdict]:
-    """Yield a verdict for each setting, or pair of kernels, because of which the scheduler refused a possible fusion."""
+    """Yield a verdict for each setting or pair of kernels that made the scheduler refuse a possible fusion."""
     by_setting: dict[str, list[tuple[Graph, Pair]]] = {}
     for graph, pair in _refused(whole):
         setting = AVOIDABLE[pair.rule.said]

@@ -12,7 +12,7 @@ from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, text_lines
 from explorer.stages.dynamo.same_text import same_text
-from explorer.stages.gathering import number_of_rows
+from explorer.stages.gathering import counted
 
 
 @record
@@ -234,12 +234,6 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
             yield Link(artifact.id, (number,), place[0], (place[1],), how)
 
 
-def summary(artifacts: Sequence[Artifact]) -> str:
-    """How many guards there are."""
-    count = number_of_rows(artifacts)
-    return f"{count} guard{'s' * (count != 1)}"
-
-
 STAGE = Stage(
     name="guards",
     title="Guards",
@@ -247,7 +241,7 @@ STAGE = Stage(
     event=GuardTree,
     artifact=Guards,
     render=render,
-    summary=summary,
+    summary=counted("guard"),
     link=link,
     phases=("build_guards",),
     about="The conditions checked before each call; if one fails, Dynamo compiles the frame again.",
