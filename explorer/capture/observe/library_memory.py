@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import mmap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,6 +25,8 @@ from explorer.stages.inductor.output_code import LIBRARIES, LibraryMemory
 NAMESPACES = ("aten", "mkldnn", "onednn", "quantized", "prims")
 #: The most multiplications of a recording's calls together, half a second on two cores; the most bytes that one call is given.
 MAX_WORK, MAX_BYTES = 1e10, 1 << 29
+#: Tensors of at least so many bytes get pages of their own.
+MIN_MAPPED = 1 << 20
 #: Operators that allocate more or less by the values that they are given, though their results have always the same sizes.
 BY_VALUES = ("matrix_exp",)
 #: Decompositions take some ten times as many operations as a product of the same sizes.
@@ -254,10 +257,21 @@ def _with_data(value: Any) -> Any:
 
     if not isinstance(value, torch.Tensor):
         return value
-    tensor = torch.zeros(_span(value), dtype=value.dtype).as_strided(value.shape, value.stride())
+    tensor = _zeros(_span(value), value.dtype).as_strided(value.shape, value.stride())
     if (value.is_floating_point() or value.is_complex()) and 0 not in value.stride():
         (tensor.diagonal(dim1=-2, dim2=-1) if tensor.dim() > 1 else tensor).fill_(1)
     return tensor
+
+
+def _zeros(count: int, dtype: Any) -> Any:
+    """Make zeros, many of them in pages that the system gives no memory until they are written: weights are only read."""
+    import torch
+
+    size = count * dtype.itemsize
+    if size < MIN_MAPPED or not hasattr(mmap, "MAP_ANONYMOUS"):  # Windows has no such pages
+        return torch.zeros(count, dtype=dtype)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=torch.uint8).view(dtype)  # holds the pages while it lives
 
 
 def _layout(value: Any) -> Any:

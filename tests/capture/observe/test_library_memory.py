@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,6 +122,21 @@ def test_a_large_call_is_not_measured() -> None:
     given = f"{X}\ny = rand_strided((16384, 16384), (16384, 1), device='cpu', dtype=torch.float32)"
     (call,) = measured(code(body, given))
     assert call.kept == 64 * 64 * (4 + 8)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads this process's memory from /proc")
+def test_weights_that_are_only_read_take_no_memory() -> None:
+    """A product with 64 MiB of weights runs again on zeros, which take no memory; only the diagonal is written."""
+    weights = torch.empty_strided((4096, 4096), (4096, 1), dtype=torch.float32, device="meta")
+    before = _resident()
+    given = library_memory._with_data(weights)
+    assert given.sum() == 4096 and given.stride() == (4096, 1)
+    assert _resident() - before < weights.numel() * weights.itemsize / 2
+
+
+def _resident() -> int:
+    """The bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * mmap.PAGESIZE
 
 
 def test_an_error_of_the_measuring_thread_is_raised_where_the_recording_is_read() -> None:
