@@ -27,3 +27,32 @@ def test_a_program_that_collects_no_garbage_still_does_not_after_a_replay() -> N
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_the_full_collection_that_is_due_after_a_pause_is_put_off_but_never_twice_in_a_row() -> None:
+    """After a first pause the oldest generation counts from zero; after a second it does not, so that garbage is found."""
+    gc.collect()
+    with full_collections_paused():
+        _collect_young_generations(20)
+    assert gc.get_count()[2] == 0
+    with full_collections_paused():
+        _collect_young_generations(20)
+    assert gc.get_count()[2] >= 20
+
+
+def test_objects_that_the_program_froze_stay_frozen() -> None:
+    """A server freezes its objects before it forks; the collection that is due is not put off then."""
+    gc.collect()
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with full_collections_paused():
+            _collect_young_generations(20)
+        assert gc.get_freeze_count() == frozen > 0
+    finally:
+        gc.unfreeze()
+
+
+def _collect_young_generations(times: int) -> None:
+    for _ in range(times):
+        gc.collect(1)
