@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
-from explorer.model.records import Record, record, typed
+from explorer.model.records import Record, changed, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, text_lines
@@ -149,24 +148,35 @@ def with_origins(rows: Iterable[Guard], made_at: Iterable[GuardPlace] = ()) -> l
     relational = {row.kind for row in distinct if len(values_in(row.expression)) > 1}
     # a guard on several values hangs under each of them in the tree, and has its text under the first only
     guards = [row for row in distinct if row.expression or row.kind not in relational]
-    with_code = [row for row in guards if row.code]
+    with_code = _by_source(row for row in guards if row.code)
     return [_with_origin(row, places, with_code) for row in guards]
 
 
-def _with_origin(row: Guard, places: Mapping[tuple[str, str], str], with_code: Sequence[Guard]) -> Guard:
+def _by_source(guards: Iterable[Guard]) -> Mapping[str, Guard]:
+    """Return the first guard on each value, or the first that checks it as a tensor."""
+    by_source: dict[str, Guard] = {}
+    for row in guards:
+        known = by_source.setdefault(row.source, row)
+        if row.kind == "TENSOR_MATCH" and known.kind != "TENSOR_MATCH":
+            by_source[row.source] = row
+    by_source.pop("", None)
+    return by_source
+
+
+def _with_origin(row: Guard, places: Mapping[tuple[str, str], str], with_code: Mapping[str, Guard]) -> Guard:
     """The guard with where it is from in words, and the guards that it is derived from as (kind, source)."""
     framework = row.framework or _place_of(row, places)
     if row.code or (row.file and not row.framework):
-        return replace(row, origin=f"{row.file}:{row.line} in {row.function}", derived_from=(), framework=framework)
+        return changed(row, origin=f"{row.file}:{row.line} in {row.function}", derived_from=(), framework=framework)
     if parents := _parents(row, with_code):
-        return _derived(replace(row, framework=framework), parents)
+        return _derived(changed(row, framework=framework), parents)
     if framework:
         origin = f"torch: {framework}"
     elif row.kind in AMBIENT:
         origin = "torch: the state of the whole program, which every compiled frame depends on"
     else:
         origin = "torch does not say"
-    return replace(row, origin=origin, derived_from=(), framework=framework)
+    return changed(row, origin=origin, derived_from=(), framework=framework)
 
 
 def _place_of(row: Guard, places: Mapping[tuple[str, str], str]) -> str:
@@ -181,7 +191,7 @@ def _derived(row: Guard, parents: Sequence[Guard]) -> Guard:
     first = parents[0]
     values = ", ".join(f"{parent.kind} of {parent.source}" for parent in parents)
     by = f"; torch: {row.framework}" if row.framework else ""
-    return replace(
+    return changed(
         row,
         origin=f"derived from {values}, first used at {first.file}:{first.line}{by}",
         derived_from=tuple((parent.kind, parent.source) for parent in parents),
@@ -191,24 +201,21 @@ def _derived(row: Guard, parents: Sequence[Guard]) -> Guard:
     )
 
 
-def _parents(row: Guard, with_code: Sequence[Guard]) -> list[Guard]:
+def _parents(row: Guard, with_code: Mapping[str, Guard]) -> list[Guard]:
     """A guard with a line of the user's on each value that this one reads, or on what the value is a part of."""
-    by_source: dict[str, Guard] = {}
-    for value in (row.source, *values_in(row.expression)):
-        containing = [other for other in with_code if other.source and _is_part(value, other.source)]
-        if containing:
-            nearest = max(containing, key=lambda other: (len(other.source), other.kind == "TENSOR_MATCH"))
-            by_source.setdefault(nearest.source, nearest)
-    return list(by_source.values())
+    nearest = [found for value in (row.source, *values_in(row.expression)) if (found := _nearest(value, with_code))]
+    return list({parent.source: parent for parent in nearest}.values())
+
+
+def _nearest(value: str, by_source: Mapping[str, Guard]) -> Guard | None:
+    """Return the guard on a value; without one, the guard on the smallest value that it is a part of."""
+    ends = [*(place for place, character in enumerate(value) if character in ".["), len(value)]
+    return next((by_source[value[:end]] for end in reversed(ends) if value[:end] in by_source), None)
 
 
 def values_in(expression: str) -> list[str]:
     """The values that an expression reads, as Dynamo names them."""
     return list(dict.fromkeys(match[0] for match in _VALUE.finditer(expression)))
-
-
-def _is_part(value: str, source: str) -> bool:
-    return value == source or value.startswith((f"{source}.", f"{source}["))
 
 
 def readable(row: Guard) -> str:
@@ -221,7 +228,7 @@ def render(event: Event, id: str) -> Artifact:
     """Render one line per guard. `data` has them as rows, without the ids of objects, and Dynamo's print, which has the ids."""
     recorded = typed(GuardTree, event.data)
     rows = with_origins(guard_rows(recorded.text), recorded.made_at or ())
-    data = Guards(rows=tuple(replace(row, expression=same_text(row.expression)) for row in rows), tree=recorded.text)
+    data = Guards(rows=tuple(changed(row, expression=same_text(row.expression)) for row in rows), tree=recorded.text)
     return text_artifact(event, id, "Guards", "guards", text="\n".join(map(readable, data.rows)), data=data)
 
 
