@@ -11,15 +11,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from explorer.capture.compilers.graph_copy import Results
-from explorer.capture.compilers.iree.backend import IreeError, emit_texts
-from explorer.capture.compilers.iree.compile import compiled
-from explorer.capture.compilers.iree.importing import Imported
 from explorer.capture.observe.aot import aot_graph_of, emit_aot_graph
 from explorer.capture.observe.patch import followed
 from explorer.model.stage import Emit
+
+if TYPE_CHECKING:  # IREE's modules are imported when Turbine compiles: every trace with IREE installed imports this one
+    from explorer.capture.compilers.iree.importing import Imported
 
 #: The names of the backends, and the module that has them; it is imported when torch first looks one of them up.
 REGISTERED = ("turbine_cpu", "iree_turbine")
@@ -82,6 +81,9 @@ class _Watch:
         graph, self._graph = self._graph, ""
         if not graph:
             return  # not of these backends
+        from explorer.capture.compilers.graph_copy import Results
+        from explorer.capture.compilers.iree.importing import Imported
+
         self._launchables.append(launchable)
         self._calls[id(launchable)] = 0
         with self._emit.during(graph):
@@ -104,6 +106,9 @@ def _emit_phases(emit: Emit, module: Imported) -> None:
     """Compile Turbine's module as Turbine does, for the texts; IreeError, with IREE's words, where it cannot be."""
     import torch
     from iree.turbine.runtime.device import get_device_from_torch
+
+    from explorer.capture.compilers.iree.backend import IreeError, emit_texts
+    from explorer.capture.compilers.iree.compile import compiled
 
     made = compiled(module.text, target=get_device_from_torch(torch.device(DEVICE)).compile_target_flags)
     emit_texts(emit, module, made)
