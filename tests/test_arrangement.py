@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.view import kept, page
+from explorer.view import page, saved_output
 from tests.facts import untold
 
 PANES = "all => all.map((one) => Math.round(one.getBoundingClientRect().width))"
@@ -271,7 +271,7 @@ def notebook(shown: Any, rotary: Any, rotary_packed: bytes) -> Any:
 
     def run(area: str, trace: Any, key: str) -> Any:
         packed = rotary_packed if trace is rotary else page.packed(trace)
-        tab.evaluate(RUN_CELL, [f"#{area}", kept.output(trace, packed, key)])
+        tab.evaluate(RUN_CELL, [f"#{area}", saved_output.output(trace, packed, key)])
         view = tab.locator(f"#{area} .explorer-host")
         view.locator(".pane").first.wait_for(state="attached")
         return view

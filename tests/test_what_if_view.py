@@ -10,7 +10,7 @@ import pytest
 
 import explorer
 from explorer.tracing.traced import Trace
-from explorer.view import kept
+from explorer.view import saved_output
 from explorer.view.page import bundle, packed
 from explorer.view.widget import Explorer, worker
 from tests.in_tab import name_nodes, show
@@ -106,7 +106,7 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
 
 def test_the_changed_trace_stands_beside_one_that_an_output_holds(shown: Any, trace: Trace) -> None:
     """As in JupyterLab: the output's HTML shows the view, and the widget's model shows none of its own."""
-    tab = shown(f"<!doctype html><body>{kept.output(trace, packed(trace), 'abc')}</body>")
+    tab = shown(f"<!doctype html><body>{saved_output.output(trace, packed(trace), 'abc')}</body>")
     tab.locator(".explorer-host .pane").first.wait_for()
     tab.evaluate(JOINED, [bundle(), base64.b64encode(packed(trace)).decode()])
     tab.evaluate("([name, value]) => tell(name, value)", ["beside", base64.b64encode(packed(trace)).decode()])

@@ -32,7 +32,7 @@ from explorer.analysis.questions.compiles import opened
 from explorer.analysis.questions.target import compiled_for
 from explorer.errors import InputError, require_installed, unknown_name
 from explorer.process.hosts import needs_view
-from explorer.view import kept, wire
+from explorer.view import saved_output, wire
 from explorer.view.packing import unpack
 from explorer.view.page import bundle, packed
 from explorer.view.payload import lines_of_nodes
@@ -305,7 +305,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
         With a widget's view in it a saved notebook would say "model not found".
         """
-        shown = kept.output(self._comparison or self.trace, self.payload, self.key)
+        shown = saved_output.output(self._comparison or self.trace, self.payload, self.key)
         alone = {"text/html": shown, "text/plain": repr(self)}
         if not needs_view(os.environ):
             return alone, {}

@@ -2,7 +2,7 @@
 // Jupyter or the saved page: `mount` in index.js gives it what it is shown in.
 
 import { Arrangement } from "./arrangement.js";
-import { Beside } from "./beside.js";
+import { TracePanes } from "./trace_panes.js";
 import { Called } from "./called.js";
 import { Colours } from "./colours.js";
 import { element } from "./dom.js";
@@ -48,7 +48,7 @@ import { MAKERS } from "./views.js";
  *   status: Status,
  *   tabs: Tabs,
  *   navigation: Navigation,
- *   beside: Beside,
+ *   beside: TracePanes,
  *   permalink: Permalink,
  *   progress: Progress,
  *   called: Called,
@@ -230,7 +230,7 @@ function assembled(root, payload, viewed) {
     viewed,
   });
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
-  const beside = new Beside({ store, hub, selection, panes, tabs });
+  const beside = new TracePanes({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
   const permalink = new Permalink({ store, hub, selection, panes, tabs, navigation, status });
   const progress = new Progress({ hub, live, status, tabs });

@@ -1,6 +1,6 @@
 // The view that compares two texts of the trace.
 
-import { opposite } from "./beside.js";
+import { opposite } from "./trace_panes.js";
 import { button, element } from "./dom.js";
 import { quietLine } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";

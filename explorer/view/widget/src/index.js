@@ -2,7 +2,7 @@
 
 import style from "./style.css";
 import { App } from "./app.js";
-import { initialize, showKept } from "./kept.js";
+import { initialize, showKept } from "./saved_output.js";
 import { start } from "./page.js";
 import { render } from "./widget.js";
 

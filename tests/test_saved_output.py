@@ -12,7 +12,7 @@ import pytest
 
 from explorer.analysis.questions.user_lines import compiled_kernels
 from explorer.tracing.traced import Trace
-from explorer.view import kept, page
+from explorer.view import page, saved_output
 from explorer.view.packing import unpack
 from explorer.view.payload import payload
 
@@ -132,7 +132,7 @@ def trained(replayed) -> Trace:
 
 
 def output_of(trace: Trace, key: str = "abc") -> str:
-    return kept.output(trace, page.packed(trace), key)
+    return saved_output.output(trace, page.packed(trace), key)
 
 
 def test_an_output_shows_the_view_where_scripts_run(shown, trained):
@@ -216,14 +216,14 @@ def test_the_trace_is_held_once(trained):
 
 def test_an_output_has_a_most(trained, monkeypatch):
     """An output of a trace beyond the limit has the summary, and says how to keep the rest."""
-    monkeypatch.setattr(kept, "MAX_BYTES", 1000)
+    monkeypatch.setattr(saved_output, "MAX_BYTES", 1000)
     text = output_of(trained)
     assert 'class="explorer-trace"' not in text and "to_html" in text and "explorer-summary" in text
 
 
 def test_an_output_without_its_trace_shows_the_summary(shown, trained, monkeypatch):
     """It waits for its process behind the summary, which no process may take away."""
-    monkeypatch.setattr(kept, "MAX_BYTES", 1000)
+    monkeypatch.setattr(saved_output, "MAX_BYTES", 1000)
     tab = shown(f"<!doctype html><body>{output_of(trained)}</body>")
     tab.wait_for_function("globalThis[Symbol.for('explorer.view.kept')]?.views.has('abc')")  # the front end runs
     assert tab.locator(".explorer-summaries", has_text="to_html").is_visible()

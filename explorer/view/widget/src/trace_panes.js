@@ -20,7 +20,7 @@ export function opposite(store, index, trace) {
   return row ? row[trace] : -1;
 }
 
-export class Beside {
+export class TracePanes {
   /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "tabs">} parts */
   constructor({ store, hub, selection, panes, tabs }) {
     this.store = store;
