@@ -26,7 +26,7 @@ import explorer
 #: A program: a function, its arguments, and whether it is trained.
 Program = tuple[Callable[..., Any], tuple[Any, ...], bool]
 #: A peak further off than this is marked.
-MOST_OFF = 0.05
+MAX_OFF = 0.05
 
 
 # Programs ----------------------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def main() -> None:
         for row in compared(name, make, given.device)
     ]
     outside = [row for row in rows if not row]
-    print(f"\n{len(rows)} graphs, {len(outside)} more than {MOST_OFF:.0%} off or outside of the stated range")
+    print(f"\n{len(rows)} graphs, {len(outside)} more than {MAX_OFF:.0%} off or outside of the stated range")
 
 
 def compared(name: str, make: Callable[[], Program], device: str) -> Iterator[bool]:
@@ -290,7 +290,7 @@ def compared(name: str, make: Callable[[], Program], device: str) -> Iterator[bo
         uncounted = [row["call"] for row in trace.memory.uncounted() if row["artifact"] == artifact.id]
         rows = trace.memory.table(artifact.frame, artifact.graph)
         left_out = [*uncounted, *(row["names"][0] for row in rows if row["bytes"] is None)]
-        right = abs(off) <= MOST_OFF or (bool(left_out) and off <= 0)
+        right = abs(off) <= MAX_OFF or (bool(left_out) and off <= 0)
         note = f"at least, without {', '.join(left_out)}" if left_out else "" if right else "off"
         print(f"| {name} | {artifact.graph} | {stated:,} | {allocator:,} | {off:+.1%} | {note} |", flush=True)
         yield right

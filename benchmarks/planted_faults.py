@@ -29,8 +29,8 @@ from torch.nn import functional as F
 import explorer
 from explorer.capture.absent.generated import interpreted
 from explorer.capture.observe.tensors import same_bits
+from explorer.lab.live.float64_reference import wide_call
 from explorer.lab.live.outcome import Outcome, outcome_of
-from explorer.lab.live.truth import wide_call
 
 sys.path.insert(0, str(Path(__file__).parent))
 import children

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 DISTRIBUTION = "torch-compile-explorer"
 
 #: Of more valid names than these a message lists only the nearest; where none is near, at most the second number.
-MOST_NAMES, MOST_LISTED = 40, 80
+MAX_NAMES, MAX_LISTED = 40, 80
 
 
 class ExplorerError(Exception):
@@ -95,11 +95,11 @@ def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
     names = sorted(set(valid) - ({given} if isinstance(given, str) else set()))
     if not names:
         return InputError(f"unknown {what} {given!r}: there is none here")
-    if len(names) > MOST_NAMES and (near := difflib.get_close_matches(str(given), names, n=5, cutoff=0.5)):
+    if len(names) > MAX_NAMES and (near := difflib.get_close_matches(str(given), names, n=5, cutoff=0.5)):
         return InputError(f"unknown {what} {given!r}: the nearest of {len(names)} are {', '.join(map(repr, near))}")
-    if len(names) > MOST_LISTED:
-        some = ", ".join(map(repr, names[:MOST_LISTED]))
-        return InputError(f"unknown {what} {given!r}: valid are {some} and {len(names) - MOST_LISTED} more")
+    if len(names) > MAX_LISTED:
+        some = ", ".join(map(repr, names[:MAX_LISTED]))
+        return InputError(f"unknown {what} {given!r}: valid are {some} and {len(names) - MAX_LISTED} more")
     near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return InputError(f"unknown {what} {given!r}: {hint}valid are {', '.join(map(repr, names))}")

@@ -33,7 +33,7 @@ from explorer.view.packing import unpack
 from explorer.view.page import bundle, packed
 from explorer.view.payload import payload
 from explorer.view.widget import Explorer
-from explorer.view.widget.worker import MOST_WAITING
+from explorer.view.widget.worker import MAX_WAITING
 from tests.facts import says, untold
 from tests.in_tab import until
 
@@ -411,8 +411,8 @@ def test_questions_beyond_what_may_wait_are_refused(live):
     assert begun.wait(60)
     for _ in range(5000):
         live._worker.answer({"ask": "run"})
-    assert not untold(live.progress["error"], f"{MOST_WAITING} questions", "stop")
-    assert len(live._worker._waiting) <= MOST_WAITING + 1
+    assert not untold(live.progress["error"], f"{MAX_WAITING} questions", "stop")
+    assert len(live._worker._waiting) <= MAX_WAITING + 1
     go_on.set()
     live._worker.wait()
     assert asked(live, ask="check")[-1]["rows"] == []

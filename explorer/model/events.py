@@ -56,7 +56,7 @@ class Stance(Record):
 
 
 @record
-class WishOutcome(Record):
+class RequestOutcome(Record):
     """What came of the Veto or Force of number `wish` in one graph: both names are one node, or were put in one kernel."""
 
     wish: int
@@ -65,11 +65,11 @@ class WishOutcome(Record):
 
 
 @record
-class FusionWish(Record):
+class FusionRequest(Record):
     """What came in one graph of each Veto and Force, and the names that scheduler nodes have there."""
 
     names: Names
-    rows: tuple[WishOutcome, ...]
+    rows: tuple[RequestOutcome, ...]
 
 
 @record
@@ -90,7 +90,7 @@ EVENTS_WITHOUT_STAGE: Mapping[str, type[Record]] = MappingProxyType(
         "compile_error": CompileError,
         "compile_swallowed": CompileSwallowed,
         "stance": Stance,
-        "fusion_wish": FusionWish,
+        "fusion_wish": FusionRequest,
         "choice_source": ChoiceSource,
     }
 )

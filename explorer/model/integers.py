@@ -50,7 +50,7 @@ _FUNCTIONS: Mapping[str, Callable[..., int]] = MappingProxyType({"max": max, "mi
 #: Functions of a module, such as `tl`, by name.
 _OF_MODULES: Mapping[str, Callable[..., int]] = MappingProxyType({"cdiv": rounded_up})
 #: Numbers of more bits are no size: a shift by such a number would take all memory.
-MOST_BITS = 128
+MAX_BITS = 128
 
 
 def evaluated(text: str, names: Mapping[str, int]) -> int | None:
@@ -99,7 +99,7 @@ def _combined(operation: ast.AST, one: int, other: int) -> int:
         if one % other:  # a fraction, which C++ rounds and sympy keeps
             raise ValueError
         return one // other
-    if _bits(operation, one, other) > MOST_BITS or (isinstance(operation, ast.Pow) and other < 0):
+    if _bits(operation, one, other) > MAX_BITS or (isinstance(operation, ast.Pow) and other < 0):
         raise OverflowError
     return _OPERATORS[type(operation)](one, other)
 

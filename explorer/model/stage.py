@@ -14,6 +14,7 @@ from explorer.model.context import Context
 from explorer.model.events import CompileError
 from explorer.model.records import Record, typed
 from explorer.model.values import Artifact, Event, Failure, Link, Plain
+from explorer.model.wording import quantity
 
 if TYPE_CHECKING:
     from explorer.model.trace_data import TraceData
@@ -94,8 +95,8 @@ def link_nothing(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     return ()
 
 
-def no_losses(artifact: Artifact) -> Iterable[Failure]:
-    """The losses of a stage that links all lines whose origin is stated."""
+def nothing_unlinked(artifact: Artifact) -> Iterable[Failure]:
+    """The unlinked of a stage that links all lines whose origin is stated."""
     return ()
 
 
@@ -138,7 +139,7 @@ def kernel_names(artifacts: Sequence[Artifact]) -> str:
 def node_count(artifacts: Sequence[Artifact]) -> str:
     """Count the nodes of graphs: "7 nodes"; "" where there are none."""
     count = sum(len(a.nodes) for a in artifacts)
-    return f"{count} node{'s' * (count != 1)}" if count else ""
+    return quantity(count, "node") if count else ""
 
 
 def line_count(artifacts: Sequence[Artifact]) -> str:
@@ -167,7 +168,7 @@ class Stage:
 
     `phases` names the compiler's timed phases that make up this stage's seconds. `per_kernel` says that each artifact is of one
     kernel, whose name is in the artifact's id. `over_wholes` says that a line counts as linked also where only a whole leads to
-    it, as a launch's line to all nodes of its kernel. `losses(artifact)` gives a Failure for each reason why some of its lines
+    it, as a launch's line to all nodes of its kernel. `unlinked(artifact)` gives a Failure for each reason why some of its lines
     are not linked. `backend` is the backend of torch.compile that alone has the stage, "" where every one may. `why_absent` says
     why a sound compile may lack the stage, and what to do to get it. A view opens on the first text of the stage that has the
     highest `opens_at`, 0 for a stage on which it does not open of itself, and compares a text first with one of a stage that it
@@ -196,7 +197,7 @@ class Stage:
     kernels: Callable[[Artifact], Iterable[KernelPlace]] = no_kernels
     per_kernel: bool = False
     over_wholes: bool = False
-    losses: Callable[[Artifact], Iterable[Failure]] = no_losses
+    unlinked: Callable[[Artifact], Iterable[Failure]] = nothing_unlinked
     backend: str = ""
     why_absent: str = ""
     opens_at: int = 0

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from explorer.model.records import Record, typed
 from explorer.model.stage import Frames
 from explorer.model.values import Artifact, Event
+from explorer.model.wording import quantity
 from explorer.stages.fx_graph import FxGraphText
 
 Row = TypeVar("Row", bound=Record)
@@ -79,6 +80,6 @@ def counted(noun: str) -> Callable[[Sequence[Artifact]], str]:
     def summary(artifacts: Sequence[Artifact]) -> str:
         """The number of rows, with its noun."""
         number = number_of_rows(artifacts)
-        return f"{number} {noun}{'s' * (number != 1)}"
+        return quantity(number, noun)
 
     return summary

@@ -179,8 +179,8 @@ def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -
     place = len(trace.artifacts) if at_end or not artifacts else _place(trace, artifacts[0])
     whole = replace(trace, artifacts=(*trace.artifacts[:place], *artifacts, *trace.artifacts[place:]))
     links = merged(link for a in artifacts for link in stage_of(trace, a.stage).link(a, whole))
-    losses = dict.fromkeys(failure for a in artifacts for failure in stage_of(trace, a.stage).losses(a))
-    new = (failure for failure in losses if failure not in trace.failures)
+    unlinked = dict.fromkeys(failure for a in artifacts for failure in stage_of(trace, a.stage).unlinked(a))
+    new = (failure for failure in unlinked if failure not in trace.failures)
     return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from explorer.analysis.questions.kernels import kernels_of
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
+from explorer.model.wording import quantity
 from explorer.testing import rules
 from explorer.testing.findings import Finding, check, not_judged
 from explorer.testing.fused import Part, unfused_parts
@@ -41,7 +42,7 @@ def assert_kernels(trace: TraceData, at_most: int) -> None:
                 Finding(
                     "kernels",
                     expected,
-                    f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}",
+                    quantity(len(kernels), "kernel"),
                     shown,
                     why,
                     "t.kernels.table(), t.fusion.table()",
@@ -79,7 +80,7 @@ def assert_graphs(trace: TraceData, at_most: int) -> None:
                 Finding(
                     "graphs",
                     expected,
-                    f"{len(graphs)} graph{'s' * (len(graphs) != 1)}: {frames}",
+                    f"{quantity(len(graphs), 'graph')}: {frames}",
                     lines,
                     why,
                     "t.functions, t.graph_breaks",

@@ -10,6 +10,7 @@ from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.memory import readable
 from explorer.analysis.questions.tables import graph_breaks
 from explorer.model.trace_data import TraceData
+from explorer.model.wording import quantity
 from explorer.testing import rules
 from explorer.testing.facts import Facts, FusedNodes, break_key, dtypes_by_key, facts_of, nodes_by_key, operator_of
 from explorer.testing.findings import Finding, not_judged
@@ -153,9 +154,7 @@ def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
         expected = f"{old[operator] or 'no'} call{'s' * (old[operator] != 1)} of {operator}"
         yield Finding("fallback", expected, actual, _lines(trace, fresh), rules.why_called(row), look)
     for operator, fewer in (old - new).items():
-        yield Finding(
-            "fallback", f"{old[operator]} call{'s' * (old[operator] != 1)} of {operator}", f"{fewer} fewer", is_gain=True
-        )
+        yield Finding("fallback", f"{quantity(old[operator], 'call')} of {operator}", f"{fewer} fewer", is_gain=True)
 
 
 def _operators(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.analysis.questions.tables import functions
 from explorer.errors import InputError
+from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.replay import names_of
 from explorer.testing.findings import Finding, check, not_judged
@@ -40,8 +41,8 @@ def assert_no_recompile(
     _check_calls(calls)
     settings = {"dynamic": dynamic, "mode": mode, "options": dict(options) if options else None}
     trace, frames = _called(fn, calls, target, backend, settings)
-    recompiling = f"at most {at_most} recompile{'s' * (at_most != 1)}" if at_most else "no recompile"
-    expected = f"{len(calls)} call{'s' * (len(calls) != 1)} with {recompiling}"
+    recompiling = f"at most {quantity(at_most, 'recompile')}" if at_most else "no recompile"
+    expected = f"{quantity(len(calls), 'call')} with {recompiling}"
     if nothing := why_nothing(trace):
         check([not_judged("recompile", expected, nothing)])
     found, stopped = list(recompiles(trace)), _at_the_limit(trace, expected)

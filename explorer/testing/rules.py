@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from explorer.analysis.advice.call_cost import TracedCall
 from explorer.analysis.advice.movement import fusions
 from explorer.analysis.advice.verdicts import Verdict
-from explorer.analysis.advice.whole import Whole
 from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.kernels import KernelData, kernels_of
 from explorer.analysis.questions.lowering import lowerings
@@ -167,7 +167,7 @@ def unfused(trace: TraceData) -> Iterator[Finding]:
     if nothing := why_no_lowering(trace):
         yield not_judged("unfused", expected, nothing)
         return
-    yield from (_missed(trace, expected, verdict) for verdict in fusions(Whole(trace)))
+    yield from (_missed(trace, expected, verdict) for verdict in fusions(TracedCall(trace)))
 
 
 def _missed(trace: TraceData, expected: str, verdict: Verdict) -> Finding:

@@ -22,6 +22,7 @@ from explorer.analysis.questions.summary import counts, summary_rows
 from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
+from explorer.model.wording import quantity
 from explorer.sources.files.trace_file import write
 from explorer.view.compared import payload_of_comparison
 from explorer.view.packing import pack
@@ -150,7 +151,7 @@ def _table(trace: TraceData) -> str:
     head = "".join(f"<th{_NUMBER if n in ('count', 'lines', 'seconds') else _CELL}>{n}</th>" for n in names)
     body = "".join(f"<tr>{''.join(_cell(n, row[n]) for n in names)}</tr>" for row in rows[:ROWS])
     rest = len(rows) - ROWS
-    more = f"<p>… and {rest} more row{'s' * (rest != 1)}</p>" if rest > 0 else ""
+    more = f"<p>… and {quantity(rest, 'more row')}</p>" if rest > 0 else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
@@ -163,7 +164,7 @@ def _computed(trace: TraceData) -> str:
     body = "".join(_computed_row(row, cells) for row in rows[:ROWS])
     head = "".join(f"<th{_CELL}>{name}</th>" for name in ("line", "program", "graph", "computed by"))
     rest = len(rows) - ROWS
-    more = f"<p>… and {rest} more line{'s' * (rest != 1)} of the program</p>" if rest > 0 else ""
+    more = f"<p>… and {quantity(rest, 'more line')} of the program</p>" if rest > 0 else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
@@ -191,7 +192,7 @@ def _codes(trace: TraceData) -> Iterator[str]:
     for number, artifact in enumerate([*sources, *trace.find("kernel")]):
         if left <= 0:
             rest = len(sources) + len(trace.find("kernel")) - number
-            yield f"<p>… and {rest} more text{'s' * (rest != 1)} in the trace</p>"
+            yield f"<p>… and {quantity(rest, 'more text')} in the trace</p>"
             return
         yield _code(artifact, left, is_open=number == 0)
         left -= len(artifact.lines)
@@ -200,7 +201,7 @@ def _codes(trace: TraceData) -> Iterator[str]:
 def _code(artifact: Artifact, most: int, is_open: bool) -> str:
     lines = artifact.lines
     rest = len(lines) - most
-    more = f"\n… {rest} more line{'s' * (rest != 1)}" if rest > 0 else ""
+    more = f"\n… {quantity(rest, 'more line')}" if rest > 0 else ""
     text = escaped("\n".join(lines[:most]) + more)
-    title = f"{escaped(artifact.title)} <small>{len(lines)} line{'s' * (len(lines) != 1)}, {escaped(artifact.language)}</small>"
+    title = f"{escaped(artifact.title)} <small>{quantity(len(lines), 'line')}, {escaped(artifact.language)}</small>"
     return f"<details{' open' if is_open else ''}><summary>{title}</summary><pre{_CODE}>{text}</pre></details>"

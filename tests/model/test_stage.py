@@ -68,12 +68,12 @@ def test_a_stage_that_only_inductor_has_names_it(of_inductor: str, recorded: Rec
 
 
 def test_a_stage_names_the_links_that_it_cannot_make() -> None:
-    """`losses` of an artifact that is made on demand are failures of the trace, each once."""
+    """`unlinked` of an artifact that is made on demand are failures of the trace, each once."""
 
-    def losses(artifact: Artifact) -> Iterable[Failure]:
+    def unlinked(artifact: Artifact) -> Iterable[Failure]:
         yield Failure("mine", "link", f"{artifact.language} states no lines")
 
-    mine = Trace.of_events([], stages=(*STAGES, stage(losses=losses)))
+    mine = Trace.of_events([], stages=(*STAGES, stage(unlinked=unlinked)))
     texts = [Artifact(f"a{n}", "mine", "0/0", "", "Mine", "text", "x") for n in range(2)]
     assert extended(mine, texts).failures == (Failure("mine", "link", "text states no lines"),)
 

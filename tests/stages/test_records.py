@@ -41,7 +41,7 @@ ELSEWHERE = {
     "symbolic_steps": "tests/lab/stepping/test_symbolic.py, made when asked for",
     "library_memory": "tests/capture/observe/test_library_memory.py",
     "log_record": "tests/sources/logs/test_read.py, made when a log is read",
-    "bisection": "tests/lab/bisecting/test_painted.py, made when a bisection is shown",
+    "bisection": "tests/lab/bisecting/test_marks.py, made when a bisection is shown",
     "iree_target": "tests/capture/compilers/test_iree.py",
     "tvm_target": "tests/capture/compilers/test_tvm.py",
     **dict.fromkeys(("onnx_optimize", "onnxrt_disable"), "tests/capture/compilers/test_onnxrt.py"),

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict, percent, size
-from explorer.analysis.advice.whole import Launch, Whole, counted
 from explorer.analysis.questions.costs import SECTOR
 from explorer.analysis.questions.memory import element_size
 from explorer.model.integers import evaluated
 from explorer.model.values import Artifact, once, text_lines
+from explorer.model.wording import quantity
 
 #: A dependency as the scheduler prints it: the buffer, the index, and the ranges of its variables.
 _ACCESS = re.compile(r"MemoryDep\('(?P<buffer>\w+)', (?P<index>[^{}']+), \{(?P<ranges>[^{}]*)\}")
@@ -62,11 +63,11 @@ class Access:
         return math.prod(self.ranges.values()) * len(self.offsets) * element_size(self.dtype)
 
 
-def uncoalesced(whole: Whole) -> Iterator[Verdict]:
+def uncoalesced(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for the kernels that read single elements of sectors whose others nobody reads."""
-    if whole.is_cpu:
+    if traced.is_cpu:
         return
-    found = [(launch, access) for launch in whole.launches for access in _accesses(whole, launch)]
+    found = [(launch, access) for launch in traced.launches for access in _accesses(traced, launch)]
     if not found:
         return
     wasted = sum(access.fetched - access.used for _, access in found)
@@ -74,34 +75,34 @@ def uncoalesced(whole: Whole) -> Iterator[Verdict]:
     launches = list(dict.fromkeys(id(one) for one, _ in found))
     yield Verdict(
         "uncoalesced",
-        f"{counted(len(launches), 'kernel')} with reads of single elements, {access.step} apart",
+        f"{quantity(len(launches), 'kernel')} with reads of single elements, {access.step} apart",
         Cost(
-            whole.seconds_of(wasted),
+            traced.seconds_of(wasted),
             "estimated",
-            f"sectors of {SECTOR} bytes that are fetched for a part, {whole.bandwidth}",
+            f"sectors of {SECTOR} bytes that are fetched for a part, {traced.bandwidth}",
             wasted,
             beyond=True,
         ),
-        f"{launch.name} reads {whole.inputs_of(launch).get(access.buffer, access.buffer)} at {access.index}: "
+        f"{launch.name} reads {traced.inputs_of(launch).get(access.buffer, access.buffer)} at {access.index}: "
         f"{percent(access.used / access.fetched).partition(' of')[0]} of what is fetched is used",
         "lay the data out so that what is read together lies together: one tensor a field, or a transposed one made once",
-        whole.lines_of([launch]),
-        whole.places_of([launch]),
+        traced.lines_of([launch]),
+        traced.places_of([launch]),
         why_unproved="the layout of an input has to change: trace with the changed one, and explorer.compare() shows both",
     )
 
 
-def random_reads(whole: Whole) -> Iterator[Verdict]:
+def random_reads(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for the kernels that read little at a time, at computed places of a table larger than L2."""
-    if whole.target is None:
+    if traced.target is None:
         return
     found = [
         (launch, gather)
-        for launch in whole.launches
+        for launch in traced.launches
         if launch.row["kernels"] and not launch.measured
-        for text in node_texts(whole, launch)
+        for text in node_texts(traced, launch)
         for gather in gathers(text)
-        if gather.span > whole.target.l2 and gather.run < MIN_RUN
+        if gather.span > traced.target.l2 and gather.run < MIN_RUN
     ]
     if not found:
         return
@@ -110,73 +111,73 @@ def random_reads(whole: Whole) -> Iterator[Verdict]:
     wasted = sum(one.count * (RANDOM_BYTES - one.run) for _, one in found)
     yield Verdict(
         "uncoalesced",
-        f"{counted(len(launches), 'kernel')} with reads at computed places, {gather.run} bytes at a time",
+        f"{quantity(len(launches), 'kernel')} with reads at computed places, {gather.run} bytes at a time",
         Cost(
-            whole.seconds_of(wasted),
+            traced.seconds_of(wasted),
             "estimated",
             f"each read as long as {RANDOM_BYTES} bytes, as measured on an H100 with indices in random order",
             wasted,
             beyond=True,
         ),
-        f"{launch.name} reads {whole.inputs_of(launch).get(gather.buffer, gather.buffer)} at {gather.index}, "
-        f"{gather.count:,} times, anywhere in {size(gather.span)}; L2 holds {size(whole.target.l2)}",
+        f"{launch.name} reads {traced.inputs_of(launch).get(gather.buffer, gather.buffer)} at {gather.index}, "
+        f"{gather.count:,} times, anywhere in {size(gather.span)}; L2 holds {size(traced.target.l2)}",
         "sort the indices, or keep what one index needs in one row of at least 64 bytes; indices that are in order cost less",
-        whole.lines_of(launches),
-        whole.places_of(launches),
+        traced.lines_of(launches),
+        traced.places_of(launches),
         why_unproved="a trace does not know the indices: time it with yours, on the GPU",
     )
 
 
-def strided_scans(whole: Whole) -> Iterator[Verdict]:
+def strided_scans(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each scan along a dimension whose elements do not lie side by side."""
-    if whole.target is None:
+    if traced.target is None:
         return
-    for launch in whole.launches:
-        texts = node_texts(whole, launch) if launch.row["kernels"] and not launch.measured else []
+    for launch in traced.launches:
+        texts = node_texts(traced, launch) if launch.row["kernels"] and not launch.measured else []
         steps = [step for text in texts for step in scan_steps(text)]
         if not steps:
             continue
         buffer, index, dtype = steps[0]
-        each = element_size(dtype) * _rows_of_a_block(whole, launch)
+        each = element_size(dtype) * _rows_of_a_block(traced, launch)
         wasted = (launch.row["read"] + launch.row["written"]) * (SECTOR // each - 1)
         yield Verdict(
             "uncoalesced",
             f"{launch.name} scans along elements that do not lie side by side",
             Cost(
-                whole.seconds_of(wasted),
+                traced.seconds_of(wasted),
                 "estimated",
-                f"sectors of {SECTOR} bytes, {each} of them used, {whole.bandwidth}",
+                f"sectors of {SECTOR} bytes, {each} of them used, {traced.bandwidth}",
                 wasted,
                 beyond=True,
             ),
-            f"a block scans one row of {whole.inputs_of(launch).get(buffer, buffer)}, and reads it at {index}",
+            f"a block scans one row of {traced.inputs_of(launch).get(buffer, buffer)}, and reads it at {index}",
             "scan along the last dimension of a contiguous tensor: x.t().contiguous().cumsum(-1) copies once and scans in order",
-            whole.lines_of([launch]),
-            whole.places_of([launch]),
+            traced.lines_of([launch]),
+            traced.places_of([launch]),
             why_unproved="the line has to change: trace the changed program, and explorer.compare() shows both",
         )
 
 
-def _rows_of_a_block(whole: Whole, launch: Launch) -> int:
+def _rows_of_a_block(traced: TracedCall, launch: Launch) -> int:
     """Count the rows that a block of a scan handles side by side, by its grid; 1 where that is not known."""
     rows = launch.row["rows"] or 0
-    grids = [row["grid"] for kernel in whole.kernels_of(launch) for row in kernel.launches]
+    grids = [row["grid"] for kernel in traced.kernels_of(launch) for row in kernel.launches]
     blocks = next((math.prod(grid) for grid in grids if all(isinstance(part, int) for part in grid)), 0)
     return max(1, rows // blocks) if blocks else 1
 
 
-def _accesses(whole: Whole, launch: Launch) -> Iterator[Access]:
+def _accesses(traced: TracedCall, launch: Launch) -> Iterator[Access]:
     """Yield the reads of a launch that use little of what they fetch."""
-    for text in node_texts(whole, launch) if launch.row["kernels"] else ():
+    for text in node_texts(traced, launch) if launch.row["kernels"] else ():
         for access in apart(text):
             if access.used < USED * access.fetched:
                 yield access
 
 
-def node_texts(whole: Whole, launch: Launch) -> list[str]:
+def node_texts(traced: TracedCall, launch: Launch) -> list[str]:
     """List the texts of a launch's scheduler nodes, as they were before fusion."""
     frame, graph = launch.graph.artifact.frame, launch.graph.artifact.graph
-    texts = [texts_of_nodes(a) for a in whole.trace.find("ir_pre_fusion", frame, graph) if launch.graph.is_of(a)]
+    texts = [texts_of_nodes(a) for a in traced.trace.find("ir_pre_fusion", frame, graph) if launch.graph.is_of(a)]
     return [text[name] for text in texts for name in launch.row["nodes"] if name in text]
 
 
@@ -188,9 +189,9 @@ def loop_calls(text: str) -> set[str]:
     return set(_CALL.findall(text))
 
 
-def mutated(whole: Whole, launch: Launch) -> set[str]:
+def mutated(traced: TracedCall, launch: Launch) -> set[str]:
     """Return the buffers that a launch writes in place."""
-    lists = (found[1] for text in node_texts(whole, launch) for found in _MUTATIONS.finditer(text))
+    lists = (found[1] for text in node_texts(traced, launch) for found in _MUTATIONS.finditer(text))
     return {name for names in lists for name in re.findall(r"\w+", names)}
 
 

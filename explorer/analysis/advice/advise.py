@@ -1,6 +1,6 @@
 """Advise: every verdict on a trace that weighs, the costliest first. Pure.
 
-A verdict weighs if it costs at least `LEAST_SHARE` of a call and `LEAST_SECONDS`. Recompiles are paid once; they are listed
+A verdict weighs if it costs at least `MIN_SHARE` of a call and `MIN_SECONDS`. Recompiles are paid once; they are listed
 wherever one function was compiled again more than once. Graph breaks are always listed, because their cost is mostly what
 they keep from being fused. Verdicts may overlap: what two of them cost is not what both cost.
 """
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from explorer.analysis.advice import accesses, copies, dtypes, dynamo, launches, movement, operators, resources
+from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE, TracedCall
 from explorer.analysis.advice.verdicts import Advice, Verdict
-from explorer.analysis.advice.whole import LEAST_SECONDS, LEAST_SHARE, Whole
 from explorer.analysis.questions.cells import cells_of
 from explorer.model.trace_data import TraceData
 
 #: What is asked, in the order in which verdicts of the same cost are listed.
-CHECKS: tuple[Callable[[Whole], Iterator[Verdict]], ...] = (
+CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
     dynamo.breaks,
     dynamo.recompiles,
     launches.cuda_graphs,
@@ -46,25 +46,26 @@ LISTED = frozenset({"graph break"})
 
 def advise(trace: TraceData) -> Advice:
     """List the verdicts on a trace: see `Trace.advise`."""
-    whole = Whole(trace)
-    answers = [_asked(check, whole) for check in CHECKS]
+    traced = TracedCall(trace)
+    answers = [_asked(check, traced) for check in CHECKS]
     found = [verdict for verdicts, _ in answers for verdict in verdicts]
     beyond = sum(verdict.cost.seconds for verdict in found if verdict.cost.beyond)
-    seconds = whole.seconds + beyond
+    seconds = traced.seconds + beyond
     weighed = (replace(verdict, share=_share(verdict, seconds)) for verdict in found)
     cells = cells_of(trace)
     ranked = sorted(
         filter(_weighs, (_in_cells(verdict, cells) for verdict in weighed)), key=lambda verdict: -verdict.cost.seconds
     )
     failures = "".join(f" {failure}" for _, failure in answers if failure)
-    about = " ".join(part for part in (whole.unread, whole.about(beyond) if whole.launches or not whole.unread else "") if part)
-    return Advice(tuple(ranked), seconds, f"{about}{failures}", str(trace.meta.get("name", "")), whole.unread)
+    told = traced.about(beyond) if traced.launches or not traced.unread else ""
+    about = " ".join(part for part in (traced.unread, told) if part)
+    return Advice(tuple(ranked), seconds, f"{about}{failures}", str(trace.meta.get("name", "")), traced.unread)
 
 
-def _asked(check: Callable[[Whole], Iterator[Verdict]], whole: Whole) -> tuple[list[Verdict], str]:
+def _asked(check: Callable[[TracedCall], Iterator[Verdict]], traced: TracedCall) -> tuple[list[Verdict], str]:
     """Ask for verdicts of one kind; if explorer itself fails there are none, and a Failure says so."""
     try:
-        return list(check(whole)), ""
+        return list(check(traced)), ""
     except Exception as error:  # noqa: BLE001 a trace that one check cannot read still has the others, and its view
         return [], f"Not asked about {check.__name__}: {type(error).__name__}: {error}."
 
@@ -84,7 +85,7 @@ def _share(verdict: Verdict, seconds: float) -> float:
 def _weighs(verdict: Verdict) -> bool:
     if verdict.cost.once is not None or verdict.kind in LISTED:
         return True
-    return verdict.share >= LEAST_SHARE and verdict.cost.seconds >= LEAST_SECONDS
+    return verdict.share >= MIN_SHARE and verdict.cost.seconds >= MIN_SECONDS
 
 
 __all__ = ["CHECKS", "advise"]

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from explorer.analysis.advice.accesses import across, loop_calls, mutated, node_texts
+from explorer.analysis.advice.call_cost import Launch, TracedCall, reads_of
 from explorer.analysis.advice.dtypes import Cast, casts_of
 from explorer.analysis.advice.verdicts import Cost, Verdict
-from explorer.analysis.advice.whole import Launch, Whole, counted, reads_of
 from explorer.analysis.questions.costs import copied
 from explorer.analysis.questions.kernel_bytes import VIEWS
 from explorer.analysis.questions.memory import element_size
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.values import Plain
+from explorer.model.wording import quantity
 
 #: The operations of a loop that copies, and of one that changes a dtype.
 COPY = frozenset({"load", "store"})
@@ -27,44 +28,44 @@ CLONE = re.compile(r"^aten\.clone\.")
 PADDING = "constant_pad_nd_default"
 
 
-def layouts(whole: Whole) -> Iterator[Verdict]:
+def layouts(traced: TracedCall) -> Iterator[Verdict]:
     """Yield verdicts on copies into another layout: by kernels that do nothing else, by others, and by convolutions."""
-    copying = [one for one in _only(whole, COPY, "load") if one.row["read"] and not _is_changed(whole, one)]
-    reasons = {id(one): _why_copied(whole, one) for one in copying}
+    copying = [one for one in _only(traced, COPY, "load") if one.row["read"] and not _is_changed(traced, one)]
+    reasons = {id(one): _why_copied(traced, one) for one in copying}
     launches = [one for one in copying if reasons[id(one)] == "clone"]
     if launches:
         yield _computing_nothing(
-            whole,
+            traced,
             launches,
             "layout copied",
-            f"{counted(len(launches), 'launch')} of kernels that copy a tensor and compute nothing",
+            f"{quantity(len(launches), 'launch')} of kernels that copy a tensor and compute nothing",
             "leave out .contiguous(), .clone() and reshapes of transposed tensors where what follows takes strides",
             "the lines have to change",
         )
     if operands := [one for one in copying if reasons[id(one)] == "convolution"]:
         yield _computing_nothing(
-            whole,
+            traced,
             operands,
             "layout copied",
-            f"{counted(len(operands), 'launch')} of kernels that copy what a convolution reads into channels_last",
+            f"{quantity(len(operands), 'launch')} of kernels that copy what a convolution reads into channels_last",
             "put model and input into memory_format=torch.channels_last",
             "the input's layout has to change",
         )
-    if padded := [one for one in whole.launches if _pads_a_product(whole, one)]:
+    if padded := [one for one in traced.launches if _pads_a_product(traced, one)]:
         yield _computing_nothing(
-            whole,
+            traced,
             padded,
             "layout copied",
-            f"{counted(len(padded), 'launch')} of kernels that pad the operands of a product to aligned sizes",
+            f"{quantity(len(padded), 'launch')} of kernels that pad the operands of a product to aligned sizes",
             "pad the tensors once to a multiple of 8 elements, as a vocabulary of 50,257 to 50,304",
             "the shapes have to change",
             doing="Inductor pads at each call, because products of unaligned rows are slower",
         )
-    fused = {id(one): (one, share) for one in whole.launches if (share := _relayout(whole, one))}
+    fused = {id(one): (one, share) for one in traced.launches if (share := _relayout(traced, one))}
     if fused:
         yield Verdict(
             "layout copied",
-            f"{counted(len(fused), 'kernel')} that read a tensor across its rows",
+            f"{quantity(len(fused), 'kernel')} that read a tensor across its rows",
             Cost(
                 sum(one.seconds * share for one, share in fused.values()),
                 next(iter(fused.values()))[0].known,
@@ -74,54 +75,54 @@ def layouts(whole: Whole) -> Iterator[Verdict]:
             "are apart in the tensor that is read",
             "leave out .contiguous() and .clone() of a permuted tensor where what follows takes strides, or hold the tensor "
             "in the order of the result",
-            whole.lines_of([one for one, _ in fused.values()]),
-            whole.places_of([one for one, _ in fused.values()]),
+            traced.lines_of([one for one, _ in fused.values()]),
+            traced.places_of([one for one, _ in fused.values()]),
             why_unproved="the lines have to change: trace the changed program, and explorer.compare() shows both",
         )
-    convolutions = [one for one in whole.launches if copied(one.row) and one.row["call"]]
-    if convolutions and whole.target:
+    convolutions = [one for one in traced.launches if copied(one.row) and one.row["call"]]
+    if convolutions and traced.target:
         extra = sum(copied(one.row) for one in convolutions)
         yield Verdict(
             "layout copied",
-            f"{counted(len(convolutions), 'convolution')} whose channels do not lie side by side",
-            Cost(whole.seconds_of(extra), "estimated", f"cuDNN copies what goes in and comes out, {whole.bandwidth}", extra),
+            f"{quantity(len(convolutions), 'convolution')} whose channels do not lie side by side",
+            Cost(traced.seconds_of(extra), "estimated", f"cuDNN copies what goes in and comes out, {traced.bandwidth}", extra),
             f"the strides of the input of {convolutions[0].name} are {_strides(convolutions[0])}",
             "put model and input into memory_format=torch.channels_last",
-            whole.lines_of(convolutions),
-            whole.places_of(convolutions),
+            traced.lines_of(convolutions),
+            traced.places_of(convolutions),
             why_unproved="the input's layout has to change: trace with x.to(memory_format=torch.channels_last)",
         )
 
 
-def _why_copied(whole: Whole, launch: Launch) -> str:
+def _why_copied(traced: TracedCall, launch: Launch) -> str:
     """Say for what a kernel copies: "clone" in the program, "convolution" for one that is called, else ""."""
-    nodes = [node for node in whole.nodes_of(launch) if node.get("op") == "call_function"]
+    nodes = [node for node in traced.nodes_of(launch) if node.get("op") == "call_function"]
     # a copy is also a part of the call that reads it
-    called = {call.node for one in whole.launches for call in one.row["calls"] or () if one is not launch}
+    called = {call.node for one in traced.launches for call in one.row["calls"] or () if one is not launch}
     targets = [str(node["target"]) for node in nodes if node["name"] not in called and not VIEWS.match(str(node["target"]))]
     if targets:
         return "clone" if all(map(CLONE.match, targets)) else ""
     return "convolution" if any("convolution" in str(node["target"]) for node in nodes) else ""
 
 
-def _is_changed(whole: Whole, launch: Launch) -> bool:
+def _is_changed(traced: TracedCall, launch: Launch) -> bool:
     """Tell whether the copy that a launch makes is then written in place: the program needs such a copy."""
-    changed = {name for one in whole.launches if one.graph is launch.graph for name in mutated(whole, one)}
+    changed = {name for one in traced.launches if one.graph is launch.graph for name in mutated(traced, one)}
     return bool(changed.intersection(launch.row["buffers"]))
 
 
-def _pads_a_product(whole: Whole, launch: Launch) -> bool:
+def _pads_a_product(traced: TracedCall, launch: Launch) -> bool:
     """Tell whether a kernel does nothing but a padding that Inductor's pass for products put in, which names its nodes so."""
-    nodes = [node for node in whole.nodes_of(launch) if not VIEWS.match(str(node.get("target")))]
+    nodes = [node for node in traced.nodes_of(launch) if not VIEWS.match(str(node.get("target")))]
     return bool(launch.row["kernels"] and nodes) and all(str(node["name"]).startswith(PADDING) for node in nodes)
 
 
-def _relayout(whole: Whole, launch: Launch) -> float:
+def _relayout(traced: TracedCall, launch: Launch) -> float:
     """Return the part of its time that a kernel loses because the program's clone made it read across rows; 0 for none."""
-    targets = [str(node["target"]) for node in whole.nodes_of(launch)]
-    if whole.target is None or not launch.row["kernels"] or not any(map(CLONE.match, targets)):
+    targets = [str(node["target"]) for node in traced.nodes_of(launch)]
+    if traced.target is None or not launch.row["kernels"] or not any(map(CLONE.match, targets)):
         return 0.0
-    texts = node_texts(whole, launch)
+    texts = node_texts(traced, launch)
     if all(loop_calls(text) <= COPY for text in texts):
         return 0.0
     return max((ACROSS.get(element_size(dtype), 0.0) for text in texts for dtype in across(text)), default=0.0)
@@ -131,36 +132,36 @@ def _strides(launch: Launch) -> Plain:
     return next((call.strides[0] for call in launch.row["calls"] or () if call.strides), "not known")
 
 
-def casts(whole: Whole) -> Iterator[Verdict]:
+def casts(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for the kernels that only change a tensor's dtype: one for the program's own casts, one for others."""
-    launches = _only(whole, CAST, "to_dtype")
-    written = {id(one): casts_of(whole, one.graph.artifact.frame, whole.nodes_of(one)) for one in launches}
+    launches = _only(traced, CAST, "to_dtype")
+    written = {id(one): casts_of(traced, one.graph.artifact.frame, traced.nodes_of(one)) for one in launches}
     own = [one for one in launches if written[id(one)]]
     if own:
-        yield _own_casts(whole, own, tuple(dict.fromkeys(cast for one in own for cast in written[id(one)])))
+        yield _own_casts(traced, own, tuple(dict.fromkeys(cast for one in own for cast in written[id(one)])))
     others = [one for one in launches if not written[id(one)]]
     if others:
         yield _computing_nothing(
-            whole,
+            traced,
             others,
             "dtype cast",
-            f"{counted(len(others), 'launch')} of kernels that only change a dtype{_of_inputs(whole, others)}",
+            f"{quantity(len(others), 'launch')} of kernels that only change a dtype{_of_inputs(traced, others)}",
             "hold it in the dtype that it is used in: for inference model.to(torch.bfloat16) in place of autocast",
             "the program's dtypes have to change",
         )
 
 
-def _own_casts(whole: Whole, launches: Sequence[Launch], found: Sequence[Cast]) -> Verdict:
+def _own_casts(traced: TracedCall, launches: Sequence[Launch], found: Sequence[Cast]) -> Verdict:
     """Say what casts cost that the program writes, and name their lines alone."""
     first = found[0]
-    held = _of_inputs(whole, launches).removeprefix(", of ")
+    held = _of_inputs(traced, launches).removeprefix(", of ")
     keep = f"hold {held} in {first.after}, or " if held else ""
     return _computing_nothing(
-        whole,
+        traced,
         launches,
         "dtype cast",
-        f"{counted(len(launches), 'launch')} of kernels that only change a dtype: {first}"
-        + (f", and {counted(len(found) - 1, 'other cast')}" if found[1:] else ""),
+        f"{quantity(len(launches), 'launch')} of kernels that only change a dtype: {first}"
+        + (f", and {quantity(len(found) - 1, 'other cast')}" if found[1:] else ""),
         f"{keep}leave .{first.method}() out if its consumer accepts {first.before}; a cast that is needed "
         "costs nothing in the kernel of the next operator, if that is generated and not a call",
         "the line has to change",
@@ -168,14 +169,14 @@ def _own_casts(whole: Whole, launches: Sequence[Launch], found: Sequence[Cast]) 
     )
 
 
-def _of_inputs(whole: Whole, launches: Sequence[Launch]) -> str:
+def _of_inputs(traced: TracedCall, launches: Sequence[Launch]) -> str:
     """Name the program's inputs that some launches read, as ", of x, y"."""
-    inputs = list(dict.fromkeys(name for one in launches for name in _inputs(whole, one)))
+    inputs = list(dict.fromkeys(name for one in launches for name in _inputs(traced, one)))
     return f", of {', '.join(inputs[:3])}{' …' if len(inputs) > 3 else ''}" if inputs else ""
 
 
 def _computing_nothing(
-    whole: Whole,
+    traced: TracedCall,
     launches: Sequence[Launch],
     kind: str,
     title: str,
@@ -190,35 +191,35 @@ def _computing_nothing(
         kind,
         title,
         Cost(sum(one.seconds for one in launches), launches[0].known, "what these launches take", moved),
-        f"{_kernels_and_targets(whole, launches)}: {doing}",
+        f"{_kernels_and_targets(traced, launches)}: {doing}",
         remedy,
-        lines or whole.lines_of(launches),
-        whole.places_of(launches),
+        lines or traced.lines_of(launches),
+        traced.places_of(launches),
         why_unproved=f"{why}: trace the changed program, and explorer.compare() shows both",
     )
 
 
-def _only(whole: Whole, allowed: frozenset[str], needed: str) -> list[Launch]:
+def _only(traced: TracedCall, allowed: frozenset[str], needed: str) -> list[Launch]:
     """List the launches whose loops do nothing but some operations, among them one that is needed."""
     found = []
-    for launch in whole.launches:
-        texts = node_texts(whole, launch) if launch.row["kernels"] and launch.row["kind"] != "user's kernel" else []
+    for launch in traced.launches:
+        texts = node_texts(traced, launch) if launch.row["kernels"] and launch.row["kind"] != "user's kernel" else []
         called = {operation for text in texts for operation in loop_calls(text)}
         if called <= allowed and needed in called:
             found.append(launch)
     return found
 
 
-def _inputs(whole: Whole, launch: Launch) -> Iterator[str]:
+def _inputs(traced: TracedCall, launch: Launch) -> Iterator[str]:
     """Yield what the program calls the inputs that a launch reads."""
-    names = whole.inputs_of(launch)
+    names = traced.inputs_of(launch)
     yield from (names[used] for used in reads_of(launch) if used in names)
 
 
-def _kernels_and_targets(whole: Whole, launches: Sequence[Launch]) -> str:
+def _kernels_and_targets(traced: TracedCall, launches: Sequence[Launch]) -> str:
     names = list(dict.fromkeys(one.name for one in launches))
     targets = dict.fromkeys(
-        str(node["target"]) for one in launches for node in whole.nodes_of(one) if node.get("op") == "call_function"
+        str(node["target"]) for one in launches for node in traced.nodes_of(one) if node.get("op") == "call_function"
     )
     computing = [target for target in targets if not VIEWS.match(target)] or list(targets)
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from explorer.analysis.advice.call_cost import Launch, TracedCall, bytes_of, reads_of
 from explorer.analysis.advice.verdicts import Cost, Verdict
-from explorer.analysis.advice.whole import Launch, Whole, bytes_of, reads_of
 from explorer.analysis.questions.costs import loop_operations
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import typed
@@ -34,13 +34,13 @@ class Cast:
         return f".{self.method}() makes {self.after} of {self.before}"
 
 
-def casts_of(whole: Whole, frame: str, nodes: Iterable[Mapping[str, Plain]]) -> tuple[Cast, ...]:
+def casts_of(traced: TracedCall, frame: str, nodes: Iterable[Mapping[str, Plain]]) -> tuple[Cast, ...]:
     """List the casts in Dynamo's graph that some FX nodes compute: those of the same line that give the same dtype.
 
     What autocast, a promotion of dtypes or a decomposition casts is not in Dynamo's graph.
     """
     places = {(n["file"], n["line"], n["dtype"]) for n in nodes if n["target"] in CASTS}
-    casts = (one for graph in whole.trace.find("dynamo", frame) for one in _casts(typed(FxGraph, graph.data)))
+    casts = (one for graph in traced.trace.find("dynamo", frame) for one in _casts(typed(FxGraph, graph.data)))
     return tuple(dict.fromkeys(one for one in casts if (one.line.file, one.line.number, one.after) in places))
 
 
@@ -54,23 +54,23 @@ def _casts(graph: FxGraph) -> Iterator[Cast]:
             yield Cast(node.target, before, str(node.dtype), line)
 
 
-def float64(whole: Whole) -> Iterator[Verdict]:
+def float64(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict where a graph mixes float64 with narrower inputs, which makes every result float64."""
-    for graph in whole.graphs:
+    for graph in traced.graphs:
         inputs = [node for node in graph.graph_nodes if node.get("op") == "placeholder" and "float" in str(node.get("dtype"))]
         wide = [node for node in graph.graph_nodes if "float64" in str(node.get("dtype"))]
         if not wide or all("float64" in str(node.get("dtype")) for node in inputs):
             continue
         launches = [
             one
-            for one in whole.launches
+            for one in traced.launches
             if one.graph is graph and {n["name"] for n in wide} & {*one.row["fx_nodes"], *reads_of(one)}
         ]
-        cost = _narrowed(whole, launches)
-        names = input_names(whole.trace, graph.artifact.frame, graph.artifact.graph)
+        cost = _narrowed(traced, launches)
+        names = input_names(traced.trace, graph.artifact.frame, graph.artifact.graph)
         named = [names.get(str(node["name"]), str(node["name"])) for node in inputs if node in wide]
         first = [node for node in wide if node.get("file")]
-        casts = casts_of(whole, graph.artifact.frame, wide)
+        casts = casts_of(traced, graph.artifact.frame, wide)
         yield Verdict(
             "float64",
             f"{len(wide)} values are float64 among narrower ones"
@@ -80,13 +80,13 @@ def float64(whole: Whole) -> Iterator[Verdict]:
             "leave the cast out: float32 is enough for most sums, which kernels accumulate in it"
             if casts and not named
             else "give the float64 input the dtype of the others before the call: what NumPy makes is float64",
-            tuple(dict.fromkeys((*(one.line for one in casts if not named), *whole.user_lines(first[:3])))),
-            tuple(whole.places_of_nodes(graph.artifact, [node["name"] for node in wide[:3]])),
+            tuple(dict.fromkeys((*(one.line for one in casts if not named), *traced.user_lines(first[:3])))),
+            tuple(traced.places_of_nodes(graph.artifact, [node["name"] for node in wide[:3]])),
             why_unproved="a dtype of the program's has to change: trace the changed one, and explorer.compare() shows both",
         )
 
 
-def _narrowed(whole: Whole, launches: Iterable[Launch]) -> Cost:
+def _narrowed(traced: TracedCall, launches: Iterable[Launch]) -> Cost:
     """Return the cost of float64: half of its bytes, and the slower of both rates."""
     moved, seconds = 0, 0.0
     for launch in launches:
@@ -94,13 +94,15 @@ def _narrowed(whole: Whole, launches: Iterable[Launch]) -> Cost:
         nodes = [node for node in launch.graph.graph_nodes if node["name"] in names and "float64" in str(node.get("dtype"))]
         half = min(sum(bytes_of(node) for node in nodes), launch.row["read"] + launch.row["written"]) // 2
         moved += half
-        seconds += max(whole.seconds_of(half), _slower(whole, launch))
-    return Cost(seconds, "estimated", f"half of the bytes that float64 takes, {whole.bandwidth}, or its slower operations", moved)
+        seconds += max(traced.seconds_of(half), _slower(traced, launch))
+    return Cost(
+        seconds, "estimated", f"half of the bytes that float64 takes, {traced.bandwidth}, or its slower operations", moved
+    )
 
 
-def _slower(whole: Whole, launch: Launch) -> float:
+def _slower(traced: TracedCall, launch: Launch) -> float:
     """Seconds that the float64 operations of a launch take longer than float32's would."""
-    peak = whole.target.peak if whole.target else {}
+    peak = traced.target.peak if traced.target else {}
     count = loop_operations(launch.row).get("float64", 0)
     if not count or not peak.get("fp64") or not peak.get("fp32"):
         return 0.0

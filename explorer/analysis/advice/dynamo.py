@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from explorer.analysis.advice.call_cost import BREAK, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict
-from explorer.analysis.advice.whole import BREAK, Whole
 from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.capture.compilers.torch_compile import CONFIG, MARKS
@@ -28,10 +28,10 @@ SETTINGS: tuple[tuple[str, str, Plain], ...] = (
 _COMMENT = re.compile(r"\s+# .*", re.DOTALL)
 
 
-def breaks(whole: Whole) -> Iterator[Verdict]:
+def breaks(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each reason of graph breaks, with the lines that broke."""
     same: dict[str, list[Mapping[str, Plain]]] = {}
-    for row in graph_breaks(whole.trace):
+    for row in graph_breaks(traced.trace):
         same.setdefault(str(row["reason"]), []).append(row)
     for rows in same.values():
         row = rows[0]
@@ -39,14 +39,14 @@ def breaks(whole: Whole) -> Iterator[Verdict]:
         what_if = _settings(str(row["reason"]))
         hint = next(iter(row["hints"]), "")
         places = {(one["reason"], one["line"]): one for one in rows}
-        told = [a for a in whole.trace.find("graph_break") if places.pop((a.data["reason"], a.data["line"]), None)]
+        told = [a for a in traced.trace.find("graph_break") if places.pop((a.data["reason"], a.data["line"]), None)]
         yield Verdict(
             "graph break",
             f"Graph break{f' at {len(rows)} lines' if rows[1:] else ''}: {row['reason']}",
             Cost(len(rows) * BREAK, "estimated", how),
             f"Dynamo: {row['explanation'] or row['reason']}",
             str(hint) or "write the line so that Dynamo can trace it, or move it out of the compiled function",
-            tuple(_broken_line(whole.trace, a) for a in told if a.data["file"]),
+            tuple(_broken_line(traced.trace, a) for a in told if a.data["file"]),
             tuple((a.id, 1) for a in told),
             what_if,
             "" if what_if else "the line itself has to change: trace the changed program, and explorer.compare() shows both",
@@ -76,20 +76,20 @@ def _user_line(trace: TraceData, file: str, line: int) -> tuple[UserLine, ...]:
 # Recompiles --------------------------------------------------------------------------------------------------------------
 
 
-def recompiles(whole: Whole) -> Iterator[Verdict]:
+def recompiles(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each function that was compiled again and again."""
     functions: dict[str, list[Mapping[str, Plain]]] = {}
-    for row in table(whole.trace, "recompile"):
+    for row in table(traced.trace, "recompile"):
         functions.setdefault(str(row["frame"]).partition("/")[0], []).append(row)
     for number, rows in functions.items():
         frames = list(dict.fromkeys(str(row["frame"]) for row in rows))
         if len(frames) >= FEWEST_RECOMPILES:
-            yield _recompiled(whole, number, frames, rows)
+            yield _recompiled(traced, number, frames, rows)
 
 
-def _recompiled(whole: Whole, number: str, frames: list[str], rows: list[Mapping[str, Plain]]) -> Verdict:
+def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[Mapping[str, Plain]]) -> Verdict:
     """Say how long compiling a function again took, and which guards caused it."""
-    trace = whole.trace
+    trace = traced.trace
     once = sum(float(row["seconds"] or 0) for row in table(trace, "phase") if row["frame"] in frames and row["depth"] == 0)
     source = next(iter(trace.find("source", f"{number}/0")), None)
     name = str(source.data["function"]) if source else f"frame {number}"
@@ -109,24 +109,24 @@ def _recompiled(whole: Whole, number: str, frames: list[str], rows: list[Mapping
         f"failed guards: {'; '.join(list(guards)[:3])}{f'; and {len(guards) - 3} more' if len(guards) > 3 else ''}"
         + (f". {limit.message.partition(': ')[2].partition('. ')[0]}" if limit else ""),
         remedy,
-        _guarded_lines(whole, frames) or _source_line(whole, number),
+        _guarded_lines(traced, frames) or _source_line(traced, number),
         tuple((a.id, 1) for a in trace.find("recompile") if a.frame in frames)[:1],
         why_unproved="a trace is of one call: explorer.probe(f, x) varies it, and its dynamic() says what mark_dynamic spares",
     )
 
 
-def _guarded_lines(whole: Whole, frames: list[str]) -> tuple[UserLine, ...]:
+def _guarded_lines(traced: TracedCall, frames: list[str]) -> tuple[UserLine, ...]:
     """List the user lines that the failed guards name."""
     found: dict[UserLine, None] = {}
-    for row in table(whole.trace, "recompile"):
+    for row in table(traced.trace, "recompile"):
         for file, line in re.findall(r'File "(.+?)", line (\d+)', str(row["guard"]))[-1:] if row["frame"] in frames else ():
-            found.update(dict.fromkeys(_user_line(whole.trace, file, int(line))))
+            found.update(dict.fromkeys(_user_line(traced.trace, file, int(line))))
     return tuple(found)
 
 
-def _source_line(whole: Whole, number: str) -> tuple[UserLine, ...]:
+def _source_line(traced: TracedCall, number: str) -> tuple[UserLine, ...]:
     """Return the first line of a function."""
-    source = next(iter(whole.trace.find("source", f"{number}/0")), None)
+    source = next(iter(traced.trace.find("source", f"{number}/0")), None)
     if source is None:
         return ()
     return (UserLine(str(source.data["file"]), int(source.data["first_line"]), source.lines[0].strip()),)

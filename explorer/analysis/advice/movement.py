@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from explorer.analysis.advice.call_cost import Launch, TracedCall, bytes_of
 from explorer.analysis.advice.verdicts import Cost, Verdict, size
-from explorer.analysis.advice.whole import Launch, Whole, bytes_of, counted
 from explorer.analysis.questions.fusion import Graph
 from explorer.model.values import Force, Plain
+from explorer.model.wording import quantity
 from explorer.stages.inductor.verdicts import Verdict as Pair
 
 #: The scheduler's refusals that are a matter of taste and not of need: a Force, or the setting, does what was refused.
@@ -37,20 +38,20 @@ SOFTMAX = re.compile(r"softmax|\bamax\b.*\bexp\b|\bexp\b.*\bamax\b")
 # Fusions -----------------------------------------------------------------------------------------------------------------
 
 
-def fusions(whole: Whole) -> Iterator[Verdict]:
+def fusions(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each setting or pair of kernels that made the scheduler refuse a possible fusion."""
     by_setting: dict[str, list[tuple[Graph, Pair]]] = {}
-    for graph, pair in _refused(whole):
+    for graph, pair in _refused(traced):
         setting = AVOIDABLE[pair.rule.said]
         key = setting or f"{graph.artifact.id}: {graph.verdicts.name(pair.first)}, {graph.verdicts.name(pair.second)}"
         by_setting.setdefault(key, []).append((graph, pair))
     for key, pairs in by_setting.items():
-        yield _missed(whole, key if key in RELAXED_SETTINGS else "", pairs)
+        yield _missed(traced, key if key in RELAXED_SETTINGS else "", pairs)
 
 
-def _refused(whole: Whole) -> Iterator[tuple[Graph, Pair]]:
+def _refused(traced: TracedCall) -> Iterator[tuple[Graph, Pair]]:
     """Yield each pair of final nodes that share bytes, and that a fusion was refused for by an avoidable rule."""
-    for graph in whole.graphs:
+    for graph in traced.graphs:
         homes = {n: group.number for group in graph.verdicts.data.final for n in graph.verdicts.members(group.number)}
         best: dict[tuple[int, int], Pair] = {}
         rows = [(v, others) for v, others in graph.verdicts.rows() if _is_avoidable(v)]
@@ -69,7 +70,7 @@ def _is_avoidable(verdict: Pair) -> bool:
     return verdict.verdict == "refused" and bool(verdict.shared) and verdict.rule.said in AVOIDABLE
 
 
-def _missed(whole: Whole, setting: str, pairs: Sequence[tuple[Graph, Pair]]) -> Verdict:
+def _missed(traced: TracedCall, setting: str, pairs: Sequence[tuple[Graph, Pair]]) -> Verdict:
     """Say what some refused fusions cost: each node joins at most one other, so each counts once, the most bytes first."""
     ordered = sorted(pairs, key=lambda one: -(one[1].shared or 0))
     moved, joined = 0, set[tuple[str, int]]()
@@ -80,16 +81,16 @@ def _missed(whole: Whole, setting: str, pairs: Sequence[tuple[Graph, Pair]]) -> 
     graph, pair = ordered[0]
     names = [graph.verdicts.names_in(n)[0] for n in (pair.first, pair.second)]
     ends = [n for g, p in ordered for n in (*g.verdicts.members(p.first), *g.verdicts.members(p.second))]
-    launches = [one for one in whole.launches if one.graph is graph and any(n in _numbers(graph, one) for n in ends)]
+    launches = [one for one in traced.launches if one.graph is graph and any(n in _numbers(graph, one) for n in ends)]
     request = Force(names[0], names[1], graph.artifact.graph, graph.artifact.frame)
     return Verdict(
         "fusion missed",
-        f"{counted(len(ordered), 'fusion')} refused" + (f" by {setting}" if setting else ""),
-        Cost(whole.seconds_of(moved), "estimated", f"bytes moved twice that could be moved once, {whole.bandwidth}", moved),
+        f"{quantity(len(ordered), 'fusion')} refused" + (f" by {setting}" if setting else ""),
+        Cost(traced.seconds_of(moved), "estimated", f"bytes moved twice that could be moved once, {traced.bandwidth}", moved),
         f"the scheduler: {graph.reason(pair)}",
         f"leave {setting} at its default" if setting else "see t.fusion.why for the pair; a Force puts them into one kernel",
-        whole.lines_of(launches),
-        whole.places_of(launches),
+        traced.lines_of(launches),
+        traced.places_of(launches),
         {"options": {setting: RELAXED_SETTINGS[setting]}} if setting else {"fusion": request},
     )
 
@@ -102,36 +103,36 @@ def _numbers(graph: Graph, launch: Launch) -> set[int]:
 # Buffers -----------------------------------------------------------------------------------------------------------------
 
 
-def scores(whole: Whole) -> Iterator[Verdict]:
+def scores(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each softmax between two products, whose scores are written out and read again."""
-    for launch in whole.launches:
-        calls = {one.row["name"]: one for one in whole.launches if one.graph is launch.graph and PRODUCT.search(one.row["call"])}
+    for launch in traced.launches:
+        calls = {one.row["name"]: one for one in traced.launches if one.graph is launch.graph and PRODUCT.search(one.row["call"])}
         before, after = ([calls[name] for name in launch.row[side] if name in calls] for side in ("before", "after"))
-        targets = " ".join(str(node.get("target")) for node in whole.nodes_of(launch))
+        targets = " ".join(str(node.get("target")) for node in traced.nodes_of(launch))
         if before and after and SOFTMAX.search(targets) and launch.row["kernels"]:
-            yield _scores(whole, before[0], launch, after[0])
+            yield _scores(traced, before[0], launch, after[0])
 
 
-def _scores(whole: Whole, product: Launch, softmax: Launch, result: Launch) -> Verdict:
+def _scores(traced: TracedCall, product: Launch, softmax: Launch, result: Launch) -> Verdict:
     moved = (
         product.row["written"] + softmax.row["read"] + softmax.row["written"] + min(result.row["read"], softmax.row["written"])
     )
     return Verdict(
         "buffer materialised",
         f"attention's scores are in memory: {size(product.row['written'])} of them",
-        Cost(whole.seconds_of(moved), "estimated", f"each read and write of scores and weights, {whole.bandwidth}", moved),
+        Cost(traced.seconds_of(moved), "estimated", f"each read and write of scores and weights, {traced.bandwidth}", moved),
         f"{product.name} writes what {softmax.name} reads, and {result.name} reads that",
         "use torch.nn.functional.scaled_dot_product_attention, or flex_attention with a score_mod for what changes the scores",
-        whole.lines_of([softmax]),
-        whole.places_of([product, softmax, result]),
+        traced.lines_of([softmax]),
+        traced.places_of([product, softmax, result]),
         why_unproved="the lines have to change: trace the changed program, and explorer.compare() shows both",
     )
 
 
-def realized(whole: Whole) -> Iterator[Verdict]:
+def realized(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each limit of lowering's that put values in memory, in place of computing them where they are read."""
     by_setting: dict[str, list[tuple[Graph, str, str, Plain]]] = {}
-    for graph in whole.graphs:
+    for graph in traced.graphs:
         for made in graph.verdicts.data.made:
             exceeded = [
                 (setting, value)
@@ -144,14 +145,14 @@ def realized(whole: Whole) -> Iterator[Verdict]:
             for setting, value in exceeded[:1]:
                 by_setting.setdefault(setting, []).append((graph, made.buffer, made.lowering, value))
     for setting, rows in by_setting.items():
-        yield from _realized(whole, setting, rows)
+        yield from _realized(traced, setting, rows)
 
 
-def _realized(whole: Whole, setting: str, rows: Sequence[tuple[Graph, str, str, Plain]]) -> Iterator[Verdict]:
+def _realized(traced: TracedCall, setting: str, rows: Sequence[tuple[Graph, str, str, Plain]]) -> Iterator[Verdict]:
     moved, nodes = 0, []
     for graph, buffer, lowering, _ in rows:
         node = next((node for node in graph.graph_nodes if node["name"] == lowering), None)
-        if (each := bytes_of(node)) and _is_read_by_a_kernel(whole, graph, buffer):
+        if (each := bytes_of(node)) and _is_read_by_a_kernel(traced, graph, buffer):
             moved += 2 * each
             nodes.append(node)
     if nodes:
@@ -160,22 +161,22 @@ def _realized(whole: Whole, setting: str, rows: Sequence[tuple[Graph, str, str, 
         most = max(int(value) for *_, value in rows)
         yield Verdict(
             "buffer materialised",
-            f"{counted(len(nodes), 'value')} in memory by {setting}",
-            Cost(whole.seconds_of(moved), "estimated", f"each is written and read once more, {whole.bandwidth}", moved),
+            f"{quantity(len(nodes), 'value')} in memory by {setting}",
+            Cost(traced.seconds_of(moved), "estimated", f"each is written and read once more, {traced.bandwidth}", moved),
             f"Inductor: {buffer}: {why}",
             f"raise {setting}: the value is then computed where it is read, which costs operations in place of bytes",
-            whole.user_lines(node for node in nodes if node),
-            tuple(place for g, _, lowering, _ in rows for place in whole.places_of_nodes(g.artifact, [lowering]))[:3],
+            traced.user_lines(node for node in nodes if node),
+            tuple(place for g, _, lowering, _ in rows for place in traced.places_of_nodes(g.artifact, [lowering]))[:3],
             {"options": {setting: most}},
         )
 
 
-def _is_read_by_a_kernel(whole: Whole, graph: Graph, buffer: str) -> bool:
+def _is_read_by_a_kernel(traced: TracedCall, graph: Graph, buffer: str) -> bool:
     """Tell whether a generated kernel reads a buffer of another one; a call or an output does not count."""
-    home = [one for one in whole.launches if one.graph is graph and buffer in one.row["buffers"]]
+    home = [one for one in traced.launches if one.graph is graph and buffer in one.row["buffers"]]
     readers = [
         one
-        for one in whole.launches
+        for one in traced.launches
         if one.graph is graph and any(buffer in graph.nodes.get(name, {}).get("reads", ()) for name in one.row["nodes"])
     ]
     return bool(home) and any(one not in home and one.row["kernels"] for one in readers)

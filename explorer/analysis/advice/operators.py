@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict
-from explorer.analysis.advice.whole import Launch, Whole, counted
 from explorer.analysis.questions.costs import estimate
 from explorer.analysis.questions.lowering import lowerings
 from explorer.analysis.questions.rows import GroupRow
@@ -15,6 +15,7 @@ from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import changed
 from explorer.model.shared import OperatorCall
 from explorer.model.values import Plain
+from explorer.model.wording import quantity
 
 #: Operators that a library computes as a whole, better than loops would: a call of these is no fault.
 WHOLE_OPERATORS = re.compile(
@@ -29,21 +30,21 @@ PRODUCTS = re.compile(r"\b(mm|bmm|addmm|baddbmm)\b")
 #: 4096 by 4097, 4098 and 4100 in bfloat16 and float16, measured on an H100 with torch 2.11.
 HALF, ALIGNED, ODD, EVEN = ("bfloat16", "float16"), 8, 5.0, 2.8
 #: Hints that name nothing to do, or what another verdict says better.
-NO_MATTER = re.compile(r"^(Using FallbackKernel|Skip comprehensive padding)")
+IGNORED_HINTS = re.compile(r"^(Using FallbackKernel|Skip comprehensive padding)")
 _FROM_CONFIG = re.compile(r"\b(fallback_random|deterministic|fallback_by_default|emulate_precision_casts)\b")
 
 
-def fallbacks(whole: Whole) -> Iterator[Verdict]:
+def fallbacks(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each operator that could be generated code, and is a call."""
     rows: dict[str, list[Mapping[str, Plain]]] = {}
-    for row in lowerings(whole.trace):
+    for row in lowerings(traced.trace):
         at_fault = _FROM_CONFIG.search(str(row["why"])) or not WHOLE_OPERATORS.search(str(row["target"]))
-        if row["kind"] == "fallback" and row["frame"] in whole.frames and at_fault:
+        if row["kind"] == "fallback" and row["frame"] in traced.frames and at_fault:
             rows.setdefault(str(row["target"]), []).append(row)
     for target, same in rows.items():
-        launches = [one for one in whole.launches for row in same if one.row["call"] and row["node"] in _called(one)]
+        launches = [one for one in traced.launches for row in same if one.row["call"] and row["node"] in _called(one)]
         if launches:
-            yield _fallback(whole, target, same, launches)
+            yield _fallback(traced, target, same, launches)
 
 
 def _called(launch: Launch) -> set[str]:
@@ -51,24 +52,24 @@ def _called(launch: Launch) -> set[str]:
     return {str(call.node) for call in launch.row["calls"] or () if call.node} or set(launch.row["fx_nodes"])
 
 
-def _fallback(whole: Whole, target: str, rows: list[Mapping[str, Plain]], launches: list[Launch]) -> Verdict:
+def _fallback(traced: TracedCall, target: str, rows: list[Mapping[str, Plain]], launches: list[Launch]) -> Verdict:
     moved = sum(one.row["read"] + one.row["written"] for one in launches)
     why = str(rows[0]["why"])
     option = _FROM_CONFIG.search(why)
     off = option is not None and option[1] == "fallback_random"
     return Verdict(
         "fallback",
-        f"{target} is called, {counted(len(launches), 'time')}: Inductor writes no code for it",
+        f"{target} is called, {quantity(len(launches), 'time')}: Inductor writes no code for it",
         Cost(
-            max(whole.seconds_of(moved), sum(one.seconds for one in launches)),
+            max(traced.seconds_of(moved), sum(one.seconds for one in launches)),
             launches[0].known,
-            f"what it reads and writes and a kernel of its neighbours would keep, {whole.bandwidth}",
+            f"what it reads and writes and a kernel of its neighbours would keep, {traced.bandwidth}",
             moved,
         ),
         f"Inductor: {why}" if why else f"{rows[0]['function']} calls it ({rows[0]['lowered_at']})",
         f"turn {option[1]} off" if option else "write it with operators that Inductor lowers, if it is not fast by itself",
         tuple(dict.fromkeys(UserLine(str(r["file"]), int(r["line"]), str(r["code"])) for r in rows if r["file"])),
-        whole.places_of(launches),
+        traced.places_of(launches),
         {"options": {"fallback_random": False}} if off else {},
         "" if off else "what_if has no way to lower it otherwise: the line has to change",
     )
@@ -77,24 +78,24 @@ def _fallback(whole: Whole, target: str, rows: list[Mapping[str, Plain]], launch
 # Precision ---------------------------------------------------------------------------------------------------------------
 
 
-def precision(whole: Whole) -> Iterator[Verdict]:
+def precision(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for products of float32 that run without tensor cores on a GPU that has TF32."""
-    target = whole.target
+    target = traced.target
     if target is None or "tf32" not in target.peak:
         return
-    launches = [one for one in whole.launches if any(map(_is_without_tf32, one.row["calls"] or ()))]
+    launches = [one for one in traced.launches if any(map(_is_without_tf32, one.row["calls"] or ()))]
     saved = sum(one.seconds - estimate(target, _with_tf32(one.row)).seconds for one in launches if not one.measured)
     if saved > 0:
         calls = [call for one in launches for call in one.row["calls"] or ()]
         rates = [target.peak[name] / 1e12 for name in ("fp32", "tf32")]
         yield Verdict(
             "slow precision",
-            f"{counted(len(launches), 'product')} of float32 without tensor cores",
+            f"{quantity(len(launches), 'product')} of float32 without tensor cores",
             Cost(saved, "estimated", f"the peak in float32 is {rates[0]:.3g} TFLOP/s, in TF32 {rates[1]:.3g}"),
             f"{calls[0].operator} of {calls[0].dtype}, and torch allowed no TF32 when it compiled",
             'torch.set_float32_matmul_precision("high"), if ten bits of mantissa are enough; or bfloat16',
-            whole.lines_of(launches),
-            whole.places_of(launches),
+            traced.lines_of(launches),
+            traced.places_of(launches),
             {"settings": {"torch.backends.cuda.matmul.allow_tf32": True}},
         )
 
@@ -109,15 +110,15 @@ def _with_tf32(row: GroupRow) -> GroupRow:
     return {**row, "calls": tuple(changed(call, tf32=True) for call in row["calls"] or ())}
 
 
-def unaligned(whole: Whole) -> Iterator[Verdict]:
+def unaligned(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for products of half precision whose rows do not begin at multiples of 16 bytes."""
-    launches = [one for one in whole.launches if not one.measured and _slower(one.row) > 1]
-    if launches and whole.target is not None and whole.target.vendor == "nvidia":
+    launches = [one for one in traced.launches if not one.measured and _slower(one.row) > 1]
+    if launches and traced.target is not None and traced.target.vendor == "nvidia":
         worst = max(launches, key=lambda one: one.seconds * _slower(one.row))
         (call, *_) = worst.row["calls"] or ()
         yield Verdict(
             "slow precision",
-            f"{counted(len(launches), 'product')} whose rows are not aligned to 16 bytes",
+            f"{quantity(len(launches), 'product')} whose rows are not aligned to 16 bytes",
             Cost(
                 sum(one.seconds * (_slower(one.row) - 1) for one in launches),
                 "estimated",
@@ -127,8 +128,8 @@ def unaligned(whole: Whole) -> Iterator[Verdict]:
             f"{call.operator} of {call.dtype} has rows {_strides_of(call)} elements apart: cuBLAS has fast kernels "
             f"for multiples of {ALIGNED} alone",
             f"pad the length to a multiple of {ALIGNED}, as a vocabulary of 50,257 to 50,304",
-            whole.lines_of(launches),
-            whole.places_of(launches),
+            traced.lines_of(launches),
+            traced.places_of(launches),
             why_unproved="the shapes have to change: trace the changed program, and explorer.compare() shows both",
         )
 
@@ -148,16 +149,16 @@ def _strides_of(call: OperatorCall) -> list[int]:
 # Inductor's hints --------------------------------------------------------------------------------------------------------
 
 
-def hints(whole: Whole) -> Iterator[Verdict]:
+def hints(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each of Inductor's own hints on nodes of kernels that weigh."""
-    for row in table(whole.trace, "perf_hint"):
+    for row in table(traced.trace, "perf_hint"):
         nodes = set(row["nodes"])
         launches = [
             one
-            for one in whole.launches
+            for one in traced.launches
             if nodes & set(one.row["fx_nodes"]) and one.row["kernels"] and one.graph.artifact.graph == row["graph"]
         ]
-        if NO_MATTER.search(str(row["hint"])) or not launches or row["frame"] not in whole.frames:
+        if IGNORED_HINTS.search(str(row["hint"])) or not launches or row["frame"] not in traced.frames:
             continue
         tiles = "tile_reductions" in str(row["hint"])
         yield Verdict(
@@ -166,8 +167,8 @@ def hints(whole: Whole) -> Iterator[Verdict]:
             Cost(sum(one.seconds for one in launches) / 2, launches[0].known, "not known; ranked as half of these kernels"),
             f"TORCH_LOGS=perf_hints: {row['hint']}",
             "try what the hint names",
-            (UserLine(str(row["file"]), int(row["line"]), str(row["code"])),) if row["file"] else whole.lines_of(launches),
-            whole.places_of(launches),
+            (UserLine(str(row["file"]), int(row["line"]), str(row["code"])),) if row["file"] else traced.lines_of(launches),
+            traced.places_of(launches),
             {"options": {"triton.tile_reductions": True, "triton.prefer_nd_tiling": True}} if tiles else {},
             "" if tiles else "the hint names no setting",
         )

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from explorer.analysis.advice.call_cost import Launch, TracedCall, first_line
 from explorer.analysis.advice.verdicts import Cost, Verdict, duration
-from explorer.analysis.advice.whole import Launch, Whole, counted, first_line
-from explorer.analysis.questions.costs import ALONE
+from explorer.analysis.questions.costs import IDLE_NEIGHBOUR_GAIN
 from explorer.analysis.questions.kernels import KernelData
 from explorer.model.values import Plain, text_lines
+from explorer.model.wording import quantity
 
 #: The share of a multiprocessor's warps below which too few loads are under way to fill the memory's bandwidth.
 LOW = 0.125
@@ -22,25 +23,25 @@ SCALAR = 1e-9
 # GPU ---------------------------------------------------------------------------------------------------------------------
 
 
-def spills(whole: Whole) -> Iterator[Verdict]:
+def spills(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each kernel whose values do not fit into its registers."""
-    for launch in whole.launches:
-        for kernel in whole.kernels_of(launch):
+    for launch in traced.launches:
+        for kernel in traced.kernels_of(launch):
             taken = kernel.resources
             each = sum(int(taken.get(key) or 0) for key in ("spill_stores", "spill_loads"))
             if each:
-                yield _spilled(whole, launch, kernel, taken, each)
+                yield _spilled(traced, launch, kernel, taken, each)
 
 
-def _spilled(whole: Whole, launch: Launch, kernel: KernelData, taken: Mapping[str, Plain], each: int) -> Verdict:
-    threads = int(taken["num_warps"]) * (whole.target.warp if whole.target else 32)
+def _spilled(traced: TracedCall, launch: Launch, kernel: KernelData, taken: Mapping[str, Plain], each: int) -> Verdict:
+    threads = int(taken["num_warps"]) * (traced.target.warp if traced.target else 32)
     blocks = _blocks(kernel) or 1
     moved = each * threads * blocks
     return Verdict(
         "spills",
         f"{kernel.name} spills {each:,} bytes a thread",
         Cost(
-            whole.seconds_of(moved),
+            traced.seconds_of(moved),
             "estimated",
             f"each spilling instruction once, {blocks:,} blocks of {threads} threads",
             moved,
@@ -49,7 +50,7 @@ def _spilled(whole: Whole, launch: Launch, kernel: KernelData, taken: Mapping[st
         f"ptxas: {taken['registers']} registers, {taken.get('spill_stores')} bytes of spill stores, "
         f"{taken.get('spill_loads')} of spill loads, with num_warps={taken['num_warps']}",
         "smaller blocks, or more warps for the same block, so that each thread holds less",
-        whole.lines_of([launch]),
+        traced.lines_of([launch]),
         ((kernel.artifact.id, first_line(kernel)),),
         why_unproved="what_if changes what Inductor decides; the block sizes and warps of this kernel are its own"
         if launch.row["kind"] == "user's kernel"
@@ -66,34 +67,34 @@ def _blocks(kernel: KernelData) -> int | None:
     return None
 
 
-def idle(whole: Whole) -> Iterator[Verdict]:
+def idle(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each kernel that leaves most of the GPU idle: too few blocks, or too few warps at a time."""
-    if whole.target is None:
+    if traced.target is None:
         return
-    for launch in whole.launches:
-        for kernel in whole.kernels_of(launch):
-            yield from _few_blocks(whole, launch, kernel)
-            yield from _few_warps(whole, launch, kernel)
+    for launch in traced.launches:
+        for kernel in traced.kernels_of(launch):
+            yield from _few_blocks(traced, launch, kernel)
+            yield from _few_warps(traced, launch, kernel)
 
 
-def _few_blocks(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Verdict]:
-    target, blocks = whole.target, _blocks(kernel)
-    if target is None or not blocks or blocks * ALONE >= target.multiprocessors or launch.measured:
+def _few_blocks(traced: TracedCall, launch: Launch, kernel: KernelData) -> Iterator[Verdict]:
+    target, blocks = traced.target, _blocks(kernel)
+    if target is None or not blocks or blocks * IDLE_NEIGHBOUR_GAIN >= target.multiprocessors or launch.measured:
         return
-    full = whole.seconds_of(launch.row["read"] + launch.row["written"])
-    longer = full * target.multiprocessors / (ALONE * blocks) - full
+    full = traced.seconds_of(launch.row["read"] + launch.row["written"])
+    longer = full * target.multiprocessors / (IDLE_NEIGHBOUR_GAIN * blocks) - full
     yield Verdict(
         "low occupancy",
-        f"{kernel.name} has {counted(blocks, 'block')} for {target.multiprocessors} multiprocessors",
+        f"{kernel.name} has {quantity(blocks, 'block')} for {target.multiprocessors} multiprocessors",
         Cost(
             longer,
             "estimated",
-            f"a block has at most {ALONE:.0f} times its part of the bandwidth; all of them: {duration(full)}",
+            f"a block has at most {IDLE_NEIGHBOUR_GAIN:.0f} times its part of the bandwidth; all of them: {duration(full)}",
             beyond=not launch.row["rows"],  # the estimate counts the rows of a reduction
         ),
         f"the wrapper launches it with the grid {kernel.launches[0]['grid']}",
         "give each block less to do, and launch more of them",
-        whole.lines_of([launch]),
+        traced.lines_of([launch]),
         ((kernel.artifact.id, first_line(kernel)),),
         why_unproved="the grid is the program's own"
         if launch.row["kind"] == "user's kernel"
@@ -101,13 +102,13 @@ def _few_blocks(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Ve
     )
 
 
-def _few_warps(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Verdict]:
+def _few_warps(traced: TracedCall, launch: Launch, kernel: KernelData) -> Iterator[Verdict]:
     occupancy = kernel.resources.get("occupancy")
     if occupancy is None or occupancy["fraction"] > LOW or launch.measured or launch.row["calls"]:
         return
     if kernel.resources.get("spill_stores"):
         return  # the same registers, said by `spills`
-    full = whole.seconds_of(launch.row["read"] + launch.row["written"])
+    full = traced.seconds_of(launch.row["read"] + launch.row["written"])
     longer = full * (2 * LOW / occupancy["fraction"] - 1)
     yield Verdict(
         "low occupancy",
@@ -120,7 +121,7 @@ def _few_warps(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Ver
         ),
         f"{occupancy['fraction']:.0%} of the warps that fit, limited by {occupancy['limited_by']}",
         "fewer registers or less shared memory a block: smaller blocks, fewer stages",
-        whole.lines_of([launch]),
+        traced.lines_of([launch]),
         ((kernel.artifact.id, first_line(kernel)),),
         why_unproved="what_if changes what Inductor decides; t.kernels has its candidates, and what each takes",
     )
@@ -160,9 +161,9 @@ def loops(text: str) -> Iterator[Loop]:
         open_loops.append((indentation, runs, number))
         body = _body(lines[number:], indentation)
         if not any(_FOR.match(inner) for inner in body):
-            whole = "\n".join(body)
-            lanes = tuple(dict.fromkeys(_LANES.findall(whole)))
-            yield Loop(number, math.prod(count for _, count, _ in open_loops), "at::vec" in whole, lanes)
+            traced = "\n".join(body)
+            lanes = tuple(dict.fromkeys(_LANES.findall(traced)))
+            yield Loop(number, math.prod(count for _, count, _ in open_loops), "at::vec" in traced, lanes)
 
 
 def _body(lines: list[str], indentation: int) -> list[str]:
@@ -173,15 +174,15 @@ def _body(lines: list[str], indentation: int) -> list[str]:
     return lines
 
 
-def scalar(whole: Whole) -> Iterator[Verdict]:
+def scalar(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each C++ kernel with a long loop that computes an element at a time."""
-    for launch in whole.launches:
-        for kernel in whole.kernels_of(launch):
+    for launch in traced.launches:
+        for kernel in traced.kernels_of(launch):
             if kernel.language == "cpp":
-                yield from _scalar(whole, launch, kernel)
+                yield from _scalar(traced, launch, kernel)
 
 
-def _scalar(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Verdict]:
+def _scalar(traced: TracedCall, launch: Launch, kernel: KernelData) -> Iterator[Verdict]:
     every = list(loops(kernel.source))
     slow = [loop for loop in every if not loop.vectors or loop.lanes]
     lanes = tuple(dict.fromkeys(name for loop in slow for name in loop.lanes))
@@ -201,7 +202,7 @@ def _scalar(whole: Whole, launch: Launch, kernel: KernelData) -> Iterator[Verdic
         ),
         f"line {worst.line}: {_why(kernel.source, lanes)}",
         f"compute it without {', '.join(lanes)}: vectors have no such function" if lanes else _remedy(kernel.source),
-        whole.lines_of([launch]),
+        traced.lines_of([launch]),
         ((kernel.artifact.id, worst.line),),
         why_unproved="Inductor has no option that gives this loop vectors; the line has to change",
     )

@@ -10,13 +10,14 @@ from typing import overload
 
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.values import EMPTY, Plain, Rows
+from explorer.model.wording import quantity
 
 #: The width of the page in a terminal.
 WIDTH = 112
 #: A call that takes this part of what it took is no faster.
 NO_GAIN = 0.98
 #: A verdict names at most this many user lines, and counts the others.
-MOST_LINES = 3
+MAX_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class Advice(Sequence[Verdict]):
     def headline(self) -> str:
         """Count the verdicts in words; without any, say whether nothing stands out or nothing could be judged."""
         if self:
-            return f"{len(self)} verdict{'s' * (len(self) != 1)}"
+            return quantity(len(self), "verdict")
         if not self.unread:
             return "nothing stands out"
         return "nothing stands out in what could be judged" if self.seconds else "cannot judge"
@@ -186,9 +187,9 @@ def _facts(verdict: Verdict) -> list[tuple[str, str]]:
 
 def _page(number: int, verdict: Verdict) -> str:
     head = f"{number}. {verdict.title}  [{verdict.kind}, {verdict.shared}]"
-    lines = [f"     {line.file}:{line.number}  {line.code}" for line in verdict.lines[:MOST_LINES]]
-    if (rest := len(verdict.lines) - MOST_LINES) > 0:
-        lines.append(f"     and {rest} more line{'s' * (rest != 1)}")
+    lines = [f"     {line.file}:{line.number}  {line.code}" for line in verdict.lines[:MAX_LINES]]
+    if (rest := len(verdict.lines) - MAX_LINES) > 0:
+        lines.append(f"     and {quantity(rest, 'more line')}")
     indent = " " * 15
     facts = [
         textwrap.fill(text, WIDTH, initial_indent=f"     {name:8}  ", subsequent_indent=indent, break_on_hyphens=False)
@@ -201,7 +202,7 @@ def _html(verdict: Verdict) -> str:
     head = f"<b>{html.escape(verdict.title)}</b> <small>{html.escape(f'{verdict.kind}, {verdict.shared}')}</small>"
     lines = "".join(
         f"<br><small>{html.escape(f'{line.file}:{line.number}')}</small> <code>{html.escape(line.code)}</code>"
-        for line in verdict.lines[:MOST_LINES]
+        for line in verdict.lines[:MAX_LINES]
     )
     facts = "".join(_fact(name, text, code=name == "prove" and bool(verdict.call)) for name, text in _facts(verdict))
     return f"<li>{head}{lines}<ul>{facts}</ul></li>"

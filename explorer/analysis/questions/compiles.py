@@ -11,7 +11,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Failure
 
 #: The most lines of text that a view opens at first, if they are of more than one compile.
-MOST_LINES = 1_000_000
+MAX_LINES = 1_000_000
 #: What a view names in place of a stage where it does not show all compiles.
 COMPILES = "compiles"
 
@@ -34,16 +34,16 @@ def _part(trace: TraceData, frames: Container[str], failures: tuple[Failure, ...
 
 
 def opened(trace: TraceData) -> TraceData:
-    """What a view opens: the trace, or of one with more than `MOST_LINES` the first compiles, with a failure that says so."""
+    """What a view opens: the trace, or of one with more than `MAX_LINES` the first compiles, with a failure that says so."""
     lines: Counter[str] = Counter()
     for artifact in trace.artifacts:
         lines[artifact.frame] += artifact.line_count
-    if lines.total() <= MOST_LINES:
+    if lines.total() <= MAX_LINES:
         return trace
     total, shown = lines[""], list[str]()
     for frame in trace.frames:
         total += lines[frame]
-        if shown and total > MOST_LINES:
+        if shown and total > MAX_LINES:
             break
         shown.append(frame)
     if len(shown) == len(trace.frames):
@@ -57,4 +57,4 @@ def opened(trace: TraceData) -> TraceData:
     return _part(trace, shown, (*trace.failures, said))
 
 
-__all__ = ["COMPILES", "MOST_LINES", "only", "opened"]
+__all__ = ["COMPILES", "MAX_LINES", "only", "opened"]

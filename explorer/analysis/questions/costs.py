@@ -297,7 +297,7 @@ L2_SPEED, L2_SHARES = 2.0, (0.3, 0.8)
 #: What DRAM and L2 hand out at the least, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
 SECTOR = 32
 #: How much more than its part of the bandwidth a multiprocessor can have where others are idle.
-ALONE = 2.0
+IDLE_NEIGHBOUR_GAIN = 2.0
 #: The share of the peak that kernels reach, by what they compute.
 SHARES: Mapping[str, float] = MappingProxyType(
     {
@@ -383,7 +383,7 @@ def _bandwidth(target: Target, group: GroupRow) -> float:
     """Estimate bytes per second: the memory's rate, or less for a reduction of few rows on few multiprocessors."""
     whole = target.bandwidth * SHARES["memory"]
     rows = group["rows"]
-    return min(whole, ALONE * whole * rows / target.multiprocessors) if rows else whole
+    return min(whole, IDLE_NEIGHBOUR_GAIN * whole * rows / target.multiprocessors) if rows else whole
 
 
 def copied(group: GroupRow) -> int:

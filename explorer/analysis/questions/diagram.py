@@ -12,6 +12,7 @@ from explorer.analysis.questions.modules import boxes_in_order, module_paths
 from explorer.errors import InputError, require_installed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
+from explorer.model.wording import quantity
 from explorer.stages.program_names import Path, joined_name
 
 Row = Mapping[str, Plain]
@@ -96,9 +97,7 @@ def collapsed_diagram(nodes: Sequence[Row], boxes: Mapping[str, str], contents: 
 def _contents_of_module(nodes: Sequence[Row]) -> tuple[str, ...]:
     """Describe a module: its number of nodes and its most frequent operators."""
     counted = Counter(str(n.get("target", "")).removesuffix(".default") for n in nodes if n.get("op") == "call_function")
-    return f"{len(nodes)} node{'s' * (len(nodes) != 1)}", ", ".join(
-        f"{name} ×{n}" if n > 1 else name for name, n in counted.most_common(4)
-    )
+    return quantity(len(nodes), "node"), ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counted.most_common(4))
 
 
 def _contents_of_group(nodes: Sequence[Row]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from functools import cached_property
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
 from explorer.errors import InputError, unknown_name
-from explorer.model.events import FusionWish
+from explorer.model.events import FusionRequest
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
@@ -45,7 +45,7 @@ WRONG_WAY = "node1 must go before node2"
 #: Where a template computes the nodes that are fused into it.
 ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
 #: A sentence names at most this many nodes of a list, and counts the others.
-MOST_LISTED = 4
+MAX_LISTED = 4
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class Graph:
             return sentence
         both = sorted(self.touched(self.verdicts.members(v.first)) & self.touched(self.verdicts.members(v.second)))
         return (
-            f"{sentence} Both touch {', '.join(both[:MOST_LISTED])}, but at other places or in another order."
+            f"{sentence} Both touch {', '.join(both[:MAX_LISTED])}, but at other places or in another order."
             if both
             else sentence
         )
@@ -477,7 +477,7 @@ class Graph:
         devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side} for side in (one, other)]
         if not devices[0] & devices[1]:
             return f"{first} and {second} were never considered: they run on different devices."
-        shared = ", ".join(sorted(a & b)[:MOST_LISTED])
+        shared = ", ".join(sorted(a & b)[:MAX_LISTED])
         return (
             f"{first} and {second} were never considered: both touch {shared}, but the scheduler pairs each node only with the "
             f"next {self.most_partners} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts)."
@@ -552,8 +552,8 @@ class Graph:
                 partner = v.second if set(self.verdicts.members(v.first)) & set(numbers) else v.first
                 partners[self.verdicts.name(partner)] = None
         names = list(partners)
-        more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-        return "with " + ", ".join(names[:MOST_LISTED]) + more
+        more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+        return "with " + ", ".join(names[:MAX_LISTED]) + more
 
 
 def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
@@ -585,7 +585,7 @@ def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Se
     `events` have the kind "fusion_wish". InputError, with the nearest names, if no graph has the nodes or none has both, and for
     a Veto on a single scheduler node.
     """
-    outcomes = [typed(FusionWish, event.data) for event in events]
+    outcomes = [typed(FusionRequest, event.data) for event in events]
     failures = []
     for number, request in enumerate(requests):
         rows = [row for outcome in outcomes for row in outcome.rows if row.wish == number]
@@ -610,7 +610,7 @@ def _failure(trace: TraceData, request: Veto | Force) -> Failure:
     return Failure("fusion", step, message.strip())
 
 
-def _not_in_one_graph(request: Veto | Force, outcomes: Sequence[FusionWish]) -> InputError:
+def _not_in_one_graph(request: Veto | Force, outcomes: Sequence[FusionRequest]) -> InputError:
     names = {name for outcome in outcomes for name in outcome.names}
     if not outcomes:
         return InputError("Veto and Force need a graph that Inductor schedules, and this compile scheduled none")

@@ -40,7 +40,7 @@ IN_CPP = (
     "Trace without cpp_wrapper: the kernels and buffers are the same."
 )
 #: A message names at most this many storages of unknown size, and counts the others.
-MOST_NAMED = 4
+MAX_NAMED = 4
 #: Calls that take no scratch memory on a GPU, as seen on an H100: cuBLAS keeps one workspace for all of them.
 FREE_ON_GPU = ("extern_kernels.mm", "extern_kernels.addmm", "extern_kernels.bmm", "extern_kernels.baddbmm")
 #: The namespace of torch's collectives, which take no memory of torch's allocator except for their results.
@@ -225,8 +225,8 @@ def _unmeasured(rows: Sequence[UncountedRow]) -> str:
 
 def _first_of(names: Sequence[str]) -> str:
     """Join the first names, and count the others."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
 
 
 def readable(size: float) -> str:

@@ -15,7 +15,7 @@ from explorer.model.values import Plain
 #: The namespaces of operators that a kernel's name leaves out.
 NAMESPACES = ("aten.", "prims.", "inductor_prims.")
 #: A message lists at most this many places, and counts the others.
-MOST_LISTED = 4
+MAX_LISTED = 4
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def _places(uses: Iterable[list[Mapping[str, Plain]]], numbers_by_name: Mapping[
 def ambiguous(name: str, places: Iterable[OperatorPlace]) -> str:
     """Say that a name stands for several places, and what to ask about instead."""
     listed = [f"{place.node} ({place.code})" if place.code else place.node for place in places]
-    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-    return f"{name} is computed in {len(listed)} places, so ask about one of its nodes: {', '.join(listed[:MOST_LISTED])}{more}"
+    more = f" and {len(listed) - MAX_LISTED} more" if len(listed) > MAX_LISTED else ""
+    return f"{name} is computed in {len(listed)} places, so ask about one of its nodes: {', '.join(listed[:MAX_LISTED])}{more}"
 
 
 def several_places(name: str, places: Iterable[OperatorPlace]) -> InputError:

@@ -9,6 +9,7 @@ from explorer.analysis.questions.tables import functions, graph_breaks, table
 from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
+from explorer.model.wording import quantity
 from explorer.stages import stage_of
 from explorer.stages.torch_compile.cache import ARTIFACT
 
@@ -93,7 +94,7 @@ def counts(trace: TraceData) -> str:
         "assumption": len(table(trace, "assumption")),
         "failure": sum(failure.stage != COMPILES for failure in trace.failures),
     }
-    return ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in numbers.items() if n) or "nothing compiled"
+    return ", ".join(quantity(n, name) for name, n in numbers.items() if n) or "nothing compiled"
 
 
 def stage_table(trace: TraceData) -> str:

@@ -23,7 +23,7 @@ Begin = Callable[[], Callable[[], None] | None]
 #: The function by which a wrapper turns Dynamo off and on.
 _TURNS = "_maybe_set_eval_frame"
 #: So many wrappers of a function are looked into by the quick way.
-MOST_WRAPPERS = 8
+MAX_WRAPPERS = 8
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _calling(code: CodeType) -> FrameType | None:
 
 def _is_plainly_torchs(function: Any) -> bool:
     """Whether a function is plainly torch's own. The test is quick and may miss some of torch's functions."""
-    for _ in range(MOST_WRAPPERS):
+    for _ in range(MAX_WRAPPERS):
         if type(function) is not FunctionType:
             return False
         if "__wrapped__" not in function.__dict__:

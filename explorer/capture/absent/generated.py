@@ -103,8 +103,8 @@ class Generated:
                 raise InputError("the trace that this code was generated for is gone")
             return compiled.function(*args)
 
-        losses = guard_here().losses
-        with guarding(Guard(lambda: _HERE.wrappers is not None, {} if losses is None else losses, essential=True)):
+        errors = guard_here().errors
+        with guarding(Guard(lambda: _HERE.wrappers is not None, {} if errors is None else errors, essential=True)):
             return guarded(graph, lambda _: generated, "generated")
 
 

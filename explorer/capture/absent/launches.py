@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 #: The function that launches kernels of Dynamo's graphs; these are among the kernels of Inductor's code.
 IN_A_GRAPH = "triton_kernel_wrapper_mutation_dense"
 #: Rows kept of one kernel's launches: a loop may launch it a million times, each with other numbers.
-MOST_ROWS = 256
-#: The label of the one row that counts all launches beyond MOST_ROWS.
+MAX_ROWS = 256
+#: The label of the one row that counts all launches beyond MAX_ROWS.
 OTHERS = "others, with other arguments"
 
 
@@ -83,7 +83,7 @@ class Specialized:
     def count(self, where: tuple[str, int, str], arguments: Mapping[str, Plain], grid: Sequence[int]) -> None:
         """Count one launch."""
         key: Any = (where, tuple(arguments.items()), tuple(grid))
-        if key not in self._launches and len(self._launches) >= MOST_ROWS:
+        if key not in self._launches and len(self._launches) >= MAX_ROWS:
             key, arguments, grid = OTHERS, {}, ()
         if key not in self._launches:
             file, line, function = where

@@ -116,7 +116,7 @@ def _outside_of_inductor(guard: Guard) -> Guard:
     def covers() -> bool:
         return guard.acts("torch.cuda") and not _THIS_MACHINES.get() and isinstance(V.graph, NullHandler)
 
-    return Guard(covers, guard.losses, stage=guard.stage, essential=guard.essential)
+    return Guard(covers, guard.errors, stage=guard.stage, essential=guard.essential)
 
 
 class _Devices:

@@ -23,7 +23,7 @@ from explorer.process.undebugged import undebugged
 #: Seconds after which a kernel's compile is given up.
 PATIENCE = 600.0
 #: A kernel compiles in a fraction of a second: more processes than these cost more to start than they save.
-MOST_WORKERS = 4
+MAX_WORKERS = 4
 
 
 class StageError(CompileError):
@@ -112,14 +112,14 @@ class Pool:
 
     def __init__(self, size: int, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
-        self._threads = ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="explorer-triton")
+        self._threads = ThreadPoolExecutor(MAX_WORKERS, thread_name_prefix="explorer-triton")
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._workers: list[Worker] = []
         self.grow(size)
 
     def grow(self, size: int) -> None:
-        """Start workers until there are `size`, at most MOST_WORKERS; returns without waiting for them."""
-        while len(self._workers) < min(size, MOST_WORKERS):
+        """Start workers until there are `size`, at most MAX_WORKERS; returns without waiting for them."""
+        while len(self._workers) < min(size, MAX_WORKERS):
             worker = Worker(self._environment)
             worker.start()
             self._workers.append(worker)

@@ -14,7 +14,7 @@ under the guard that lets torch's own function answer where explorer's part fail
 
 `lowering.py`, `conditions.py`: how each FX node was lowered; the conditions of torch's code under which a call was reached.
 
-`kernel_lines.py`, `scheduler.py`, `work.py`, `wishes.py`: which FX node each line of a kernel computes; the scheduler's
+`kernel_lines.py`, `scheduler.py`, `work.py`, `requests.py`: which FX node each line of a kernel computes; the scheduler's
 verdicts (noted in `scheduler_log.py`, `refusals.py`, `realized.py`); what its nodes move and compute (`bytes_moved.py`,
 `operators.py`, `loop_operations.py`); verdicts changed on request.
 

@@ -172,7 +172,7 @@ class FailedCompiles:
                 self._emit("stance", lambda: Stance(stance=stance))
 
         guard = guard_here()
-        every_thread = Guard(lambda: True, guard.losses, stage=guard.stage)  # a stance is the whole process's
+        every_thread = Guard(lambda: True, guard.errors, stage=guard.stage)  # a stance is the whole process's
 
         with ExitStack() as stack, ExitStack() as following:
 

@@ -45,7 +45,7 @@ class Guard:
     """The rule for a set of replacements: in which threads they act, and where their errors go.
 
     Without `covers` they act in the thread that made the guard. With `here` they always act in that thread, and in other
-    threads if `covers()` is true. `losses` has (stage, step, message) of each error in explorer's part. If `losses` is None,
+    threads if `covers()` is true. `errors` has (stage, step, message) of each error in explorer's part. If `errors` is None,
     such an error is raised, as in a verb that the user waits for. `essential` replacements answer in place of torch: if one
     fails, torch's own answer would be wrong. Its error is raised as well as recorded, and the caller gives up the compile.
     `failed` says that there was such an error.
@@ -54,7 +54,7 @@ class Guard:
     def __init__(
         self,
         covers: Callable[[], bool] | None = None,
-        losses: dict[tuple[str, str, str], None] | None = None,
+        errors: dict[tuple[str, str, str], None] | None = None,
         *,
         stage: str = "",
         essential: bool = False,
@@ -62,20 +62,20 @@ class Guard:
     ) -> None:
         self.thread = get_ident() if here or covers is None else None  # in which they act without a question
         self.covers = covers
-        self.losses = losses
+        self.errors = errors
         self.stage = stage
         self.essential = essential
         self.failed = False
 
     def of(self, stage: str) -> Guard:
         """The same guard for the hooks of one stage."""
-        guard = Guard(self.covers, self.losses, stage=stage, essential=self.essential)
+        guard = Guard(self.covers, self.errors, stage=stage, essential=self.essential)
         guard.thread = self.thread
         return guard
 
     def essential_here(self) -> Guard:
-        """A guard for answers in place of torch's in this thread, which writes to the same losses."""
-        return Guard(None, self.losses, stage=self.stage, essential=True)
+        """A guard for answers in place of torch's in this thread, which writes to the same errors."""
+        return Guard(None, self.errors, stage=self.stage, essential=True)
 
     def acts(self, step: str) -> bool:
         """Whether replacements act for whoever asks."""
@@ -92,13 +92,13 @@ class Guard:
     def lose(self, step: str, error: BaseException) -> None:
         """Write an error of explorer's down; raise it where there is nobody to read it."""
         self.failed = True
-        if self.losses is None:
+        if self.errors is None:
             raise error
-        self.losses.setdefault((self.stage, step, f"{type(error).__name__}: {error}".strip()), None)
+        self.errors.setdefault((self.stage, step, f"{type(error).__name__}: {error}".strip()), None)
 
     def failures(self, known: Iterable[Failure] = ()) -> list[Failure]:
-        """Return the recorded losses as Failures, without those in `known`."""
-        lost = [Failure(stage or "record", step, message) for stage, step, message in self.losses or ()]
+        """Return the recorded errors as Failures, without those in `known`."""
+        lost = [Failure(stage or "record", step, message) for stage, step, message in self.errors or ()]
         return [failure for failure in lost if failure not in known]
 
 
@@ -427,8 +427,8 @@ def guarded(original: Callable[..., Any], make: Callable[[Any], Any], step: str)
 
 
 def guarded_always(original: Callable[..., Any], make: Callable[[Any], Any], step: str) -> Callable[..., Any]:
-    """Guard a replacement that also runs after the recording, and in any thread. Its losses go to this thread's guard."""
-    with guarding(Guard(lambda: True, guard_here().losses)):
+    """Guard a replacement that also runs after the recording, and in any thread. Its errors go to this thread's guard."""
+    with guarding(Guard(lambda: True, guard_here().errors)):
         return guarded(original, make, step)
 
 
@@ -694,7 +694,7 @@ class _Observers:
         self.guard.thread = threads.pop() if len(threads) == 1 else None
         if self.members:
             first = self.members[0].guard
-            self.guard.losses, self.guard.stage = first.losses, first.stage
+            self.guard.errors, self.guard.stage = first.errors, first.stage
         return bool(self.members)
 
     def _acts(self) -> bool:

@@ -127,7 +127,7 @@ class _SchedulerHooks:
             log, reorder = logs.now(), bool(kwargs.get("is_reorder_round", args[0] if args else False))
             log.rounds.append(Round(before=len(nodes), after=len(nodes), reorder=reorder))
             result = original(scheduler, nodes, *args, **kwargs)
-            logs.attempt("round", log.settle)
+            logs.attempt("round", log.refuse_unfused_pair)
             log.rounds[-1] = replace(log.rounds[-1], after=len(result))
             return result
 
@@ -162,7 +162,7 @@ class _SchedulerHooks:
             log.depth, log.reason, log.shared = 1, None, None
             try:
                 answer = ask()
-                logs.attempt("verdict", lambda: log.asked(node1, node2, bool(answer), ask))
+                logs.attempt("verdict", lambda: log.record_answer(node1, node2, bool(answer), ask))
             finally:
                 log.depth = 0
             return answer

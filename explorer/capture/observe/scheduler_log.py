@@ -22,7 +22,7 @@ from explorer.stages.inductor.reasons import MadeBuffer, Rule
 from explorer.stages.inductor.verdicts import FinalNode, Fusion, Group, Round, VerdictRow
 
 #: The most refusals without a reason that are asked about again, to find the function that refuses; others stay unexplained.
-MOST_LOCATED = 2000
+MAX_LOCATED = 2000
 #: The scheduler's settings that its reasons depend on.
 SETTINGS = (
     "max_fusion_size",
@@ -97,9 +97,9 @@ class Log:
 
     # Verdicts ------------------------------------------------------------------------------------------------------
 
-    def asked(self, node1: Any, node2: Any, answer: bool, again: Callable[[], object]) -> None:
+    def record_answer(self, node1: Any, node2: Any, answer: bool, again: Callable[[], object]) -> None:
         """Note the answer to the scheduler's question whether two nodes can be fused."""
-        self.settle()
+        self.refuse_unfused_pair()
         pair = self.number(node1), self.number(node2)
         if self.reason is not None and self.reason.said == OVERRIDDEN:
             self.reason = None  # what a Force overrides is no reason: the refusal after it came without one
@@ -117,9 +117,9 @@ class Log:
                 located: Rule = rule
                 return located
         self._located += 1
-        return Rule("", *refused_at(again)) if self._located <= MOST_LOCATED else NO_RULE
+        return Rule("", *refused_at(again)) if self._located <= MAX_LOCATED else NO_RULE
 
-    def settle(self) -> None:
+    def refuse_unfused_pair(self) -> None:
         """Mark the last pair as refused, if it was possible and was not fused: its fusion was found to be no faster."""
         pair, self._awaited = self._awaited, None
         if pair is not None:
@@ -188,7 +188,7 @@ class Log:
 
     def end(self, scheduler: Any) -> None:
         """Note the final nodes: each is a kernel, a part of one, or a call."""
-        self.settle()
+        self.refuse_unfused_pair()
         self.final = [self._final(node) for node in scheduler.nodes]
 
     def _final(self, node: Any) -> FinalNode:

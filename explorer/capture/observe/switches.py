@@ -30,7 +30,7 @@ def applied_at_most(switch: str, most: int, among: Collection[str] | None = None
 
     applied: list[str] = []
     here, begun = get_ident(), set[str]()
-    guard = Guard(lambda: current_compile_id() in begun, guard_here().losses, here=True)
+    guard = Guard(lambda: current_compile_id() in begun, guard_here().errors, here=True)
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def disable_subsystem(backend: str, subsystem: str, debug_info: Callable[[], str] | None = None) -> Any:

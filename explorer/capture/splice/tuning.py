@@ -18,6 +18,7 @@ from explorer.capture.splice.job import ROWS, TuningJob
 from explorer.capture.splice.trial import POLL, end, given_timeout, started
 from explorer.errors import InputError
 from explorer.model.values import Artifact, Plain, Rows, plain, text_lines
+from explorer.model.wording import quantity
 from explorer.process import scratch
 from explorer.process.under_way import step
 
@@ -86,7 +87,7 @@ class Tuning:
         times = f", {ratio:.2f} times the time of its own" if ratio is not None else ""
         fixed = f"; not varied, as the text states it: {_written_out(self.in_text)}" if self.in_text else ""
         others = "; t.choices lists the templates with other sizes" if "BLOCK_M" in self.in_text else ""
-        configs = f"{count} of {len(self.rows)} config{'s' * (len(self.rows) != 1)}"
+        configs = f"{count} of {quantity(len(self.rows), 'config')}"
         return f"<Tuning of {self.kernel}: {configs}, {how}; best {said}{times}{fixed}{others}>"
 
     def _repr_html_(self) -> str:

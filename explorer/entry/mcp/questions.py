@@ -36,7 +36,7 @@ TABLES = (
     "symbols",
 )
 #: The most lines of a text in one answer.
-MOST_LINES = 80
+MAX_LINES = 80
 #: The most lines whose text `follow` gives.
 QUOTED = 3
 
@@ -57,7 +57,7 @@ def text(trace: Trace, stage: str, kernel: str = "", frame: str = "", graph: str
         raise InputError(f"{title} has lines 1 to {len(lines)}, not {start}")
     numbered = [(number, line) for number, line in enumerate(lines, 1) if number >= start and find in line]
     said, last = [], 0
-    for number, line in numbered[:MOST_LINES]:
+    for number, line in numbered[:MAX_LINES]:
         said.append(f"{number:5} {line}")
         last = number
         if sum(map(len, said)) > 3600:

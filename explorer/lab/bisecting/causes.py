@@ -17,7 +17,7 @@ ALL = 10**9
 #: The most names that are left out one by one.
 MAX_NAMES = 40
 #: The most compiles of one search that may fail: each is a place at which nothing can be told.
-MOST_FAILED = 12
+MAX_FAILED = 12
 #: How torch writes an operator: "<OpOverload(op='aten.gelu', overload='default')>".
 _OPERATOR = re.compile(r"<OpOverload\(op='([^']*)', overload='([^']*)'\)>")
 #: What each of torch's switches switches, in words.
@@ -107,7 +107,7 @@ class _Search:
         It is right with none of `count` and wrong with all. Where a compile fails its neighbours are asked instead.
         """
         low, high, failed = 0, count, set[int]()
-        while len(failed) < MOST_FAILED and (left := [n for n in range(low + 1, high) if n not in failed]):
+        while len(failed) < MAX_FAILED and (left := [n for n in range(low + 1, high) if n not in failed]):
             middle = min(left, key=lambda n: abs(n - (low + high) // 2))
             right, _ = self._right(switch, middle)
             if right is None:

@@ -18,9 +18,9 @@ from explorer.capture.absent.cuda_on_cpu import on_the_cpu
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.lab.live.call import Call
 from explorer.lab.live.check_rows import CheckRow, compared
+from explorer.lab.live.float64_reference import IMPOSSIBLE
 from explorer.lab.live.outcome import Outcome, Part, outcome_of
 from explorer.lab.live.protocol import Live, check_unedited
-from explorer.lab.live.truth import IMPOSSIBLE
 from explorer.model.integers import value_of as number_of
 from explorer.model.records import typed
 from explorer.model.shared import OutputCode

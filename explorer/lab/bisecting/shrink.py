@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.lab.bisecting.case import Case, Compared, Launch
-from explorer.lab.live.truth import IMPOSSIBLE
+from explorer.lab.live.float64_reference import IMPOSSIBLE
 from explorer.process.under_way import step
 
 #: The most launches that making the inputs smaller may take, and seconds.

@@ -1,6 +1,6 @@
 """The rows of a check: compare what compiled code returns and changes with eager.
 
-Each value is judged by what the same function gives in float64, and by how far rounding moves it: see `truth.py`.
+Each value is judged by what the same function gives in float64, and by how far rounding moves it: see `float64_reference.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from explorer.capture.observe.tensors import has_fractions, strided_parts
 from explorer.lab.live.call import Call
 from explorer.lab.live.draws import MIN_CALLS, compare_draws
+from explorer.lab.live.float64_reference import AFTER, IMPOSSIBLE, Float64Reference, as_tensor, fits, value_of
 from explorer.lab.live.judge import NEAR, Evidence, Judgement, beside, exactly, gaps, judged, near, zeros_of_other_sign
 from explorer.lab.live.outcome import Outcome, Part
-from explorer.lab.live.truth import AFTER, IMPOSSIBLE, Truth, as_tensor, fits, value_of
 from explorer.model.values import Plain
 
 #: How many ways to round are tried before a value is called unequal. A value that is right mostly needs the first few.
@@ -59,7 +59,7 @@ RANDOM = "random: depends on numbers that compiled code draws otherwise"
 #: The note of a value that depends on what was in memory.
 UNWRITTEN = "not compared: depends on memory that the function never wrote, such as that of torch.empty"
 #: The most bytes of random values that are kept at once. For more, the calls are made again.
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 
 
 def nothing_compared(why: str) -> CheckRow:
@@ -75,7 +75,7 @@ def compared(
     redo: tuple[Redo, Redo] | None = None,
     draws: int = DRAWS,
     strides: str = "",
-    truth: Truth | None = None,
+    truth: Float64Reference | None = None,
 ) -> list[CheckRow]:
     """Compare two outcomes: one row for each output, gradient and changed tensor; one with `equal` None if there is nothing.
 
@@ -83,7 +83,7 @@ def compared(
     depend on random numbers; these values are judged by `draws` calls of each. `strides` says why strides are not compared,
     "" if they are.
     """
-    truth = truth or Truth(call)
+    truth = truth or Float64Reference(call)
     pairs = {name: (one, other) for name, one, other in _pairs(expected, given)}
     rows = {name: _row(name, one, other, truth, strides) for name, (one, other) in pairs.items()}
     if redo is not None:
@@ -111,7 +111,7 @@ def _pairs(expected: Outcome, given: Outcome) -> Iterator[tuple[str, Part | None
             yield f"{name}{AFTER}", expected.state.get(name), given.state.get(name)
 
 
-def _row(name: str, one: Part | None, other: Part | None, truth: Truth, strides: str) -> CheckRow:
+def _row(name: str, one: Part | None, other: Part | None, truth: Float64Reference, strides: str) -> CheckRow:
     """Compare two parts: the row of a check."""
     import torch
 
@@ -142,7 +142,7 @@ def _no_gradient(one: Part, other: Part) -> tuple[Part, Part]:
     return one, other
 
 
-def _plain(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
+def _plain(name: str, one: Any, other: Any, truth: Float64Reference) -> CheckRow:
     """Compare two values that are no tensors: numbers as tensors without dimensions, others by ==."""
     if type(one) is not type(other):
         return CheckRow(
@@ -160,7 +160,7 @@ def _plain(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
     return CheckRow(name, same, compared="value, type", bound="exact", note="" if same else f"{one!r:.60} is not {other!r:.60}")
 
 
-def _tensors(name: str, one: Part, other: Part, truth: Truth, strides: str) -> CheckRow:
+def _tensors(name: str, one: Part, other: Part, truth: Float64Reference, strides: str) -> CheckRow:
     """Compare two tensors: type, shape and layout, then values, strides, and the tensors that they share memory with."""
     a, b = one.value, other.value
     for what, mine, theirs in (
@@ -195,7 +195,7 @@ def _steps(part: Part) -> list[int]:
     return [step for step, size in zip(part.strides, part.value.shape, strict=False) if size > 1]
 
 
-def _values(name: str, one: Any, other: Any, truth: Truth) -> CheckRow:
+def _values(name: str, one: Any, other: Any, truth: Float64Reference) -> CheckRow:
     """Compare the values of two tensors of one shape and type: a row with the judge's verdict."""
     import torch
 
@@ -239,7 +239,7 @@ def _alike_at_once(one: Any, other: Any) -> bool:
     return near(one, other) if has_fractions(one) else bool((one == other).all())
 
 
-def _verdict(name: str, one: Any, other: Any, truth: Truth, *, is_whole: bool) -> Judgement:
+def _verdict(name: str, one: Any, other: Any, truth: Float64Reference, *, is_whole: bool) -> Judgement:
     """Ask the judge about values that are not alike at once, with as many ways to round as it takes.
 
     `is_whole` is False for one of several stored parts of a sparse tensor: there is no evidence for these.
@@ -261,7 +261,7 @@ def _may_be_random(row: CheckRow) -> bool:
     return row.equal is False and row.compared not in ("type", "layout", PRESENCE)
 
 
-def _random_names(pairs: Mapping[str, tuple[Part | None, Part | None]], truth: Truth, eager: Redo) -> Iterator[str]:
+def _random_names(pairs: Mapping[str, tuple[Part | None, Part | None]], truth: Float64Reference, eager: Redo) -> Iterator[str]:
     """The names of the values that eager computes otherwise with another seed."""
     if not pairs:
         return
@@ -313,12 +313,12 @@ def _by_distribution(row: CheckRow, values: Sequence[Sequence[Any]], draws: int)
 
 
 def _groups(values: Mapping[str, Any], draws: int) -> Iterator[list[str]]:
-    """The names in groups whose values of all calls take no more than `MOST_BYTES` together; a large value is alone."""
+    """The names in groups whose values of all calls take no more than `MAX_BYTES` together; a large value is alone."""
     group: list[str] = []
     size = 0
     for name, value in values.items():
         needed = 2 * draws * value.numel() * value.element_size() if value is not None else 0
-        if group and size + needed > MOST_BYTES:
+        if group and size + needed > MAX_BYTES:
             yield group
             group, size = [], 0
         group.append(name)

@@ -82,7 +82,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Standing:
+class InstalledEdit:
     """An edit that can replace the original.
 
     `put` puts the edit in place and returns a function that restores the original. `wrapper` is the edited wrapper, if a whole
@@ -104,7 +104,7 @@ class Edits:
     """
 
     made: dict[str, list[Variant]] = field(default_factory=dict)
-    standing: dict[Place, Standing] = field(default_factory=dict)
+    standing: dict[Place, InstalledEdit] = field(default_factory=dict)
     undo: dict[Place, Callable[[], None]] = field(default_factory=dict)
     idle: set[Place] = field(default_factory=set)
 
@@ -121,7 +121,7 @@ class Edits:
         standing = self.standing.get((wrapper.file, CALL))
         return standing.wrapper if standing is not None and standing.wrapper is not None else wrapper  # type: ignore[return-value]
 
-    def put(self, place: Place, standing: Standing) -> None:
+    def put(self, place: Place, standing: InstalledEdit) -> None:
         """Put an edit in place of the original."""
         self.reset(place)
         self.undo[place] = standing.put()
@@ -303,13 +303,15 @@ class Editing:
             self.live.edits.put((wrapper.file, self.edit.name), replace(standing, variant=made))
         return made
 
-    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, Standing]:
+    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, InstalledEdit]:
         """Compile the text to an object that can replace the original, and add both kernels' costs to the variant."""
         assert isinstance(text, KernelText)
         kernel = compiled(text)
         if own := launched_cost(kernel):
             made = replace(made, cost=own, original_cost=launched_cost(vars_of(wrapper, self.edit.name)))
-        return made, Standing(made, functools.partial(wrapper.replace, self.edit.name, functools.partial(_standing_in, kernel)))
+        return made, InstalledEdit(
+            made, functools.partial(wrapper.replace, self.edit.name, functools.partial(_standing_in, kernel))
+        )
 
     def _calls(self, put: Callable[[], Callable[[], None]]) -> tuple[float, float]:
         """The median seconds of a call of the whole function with the edit, and with the original."""

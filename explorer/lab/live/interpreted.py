@@ -10,6 +10,7 @@ from explorer.capture.absent.generated import Code, estimate, interpreted
 from explorer.capture.interpret.estimate import Estimate, speed
 from explorer.errors import InputError
 from explorer.lab.live.call import Call
+from explorer.model.wording import quantity
 from explorer.process.progress import progress
 
 #: The most seconds of interpreting that a check may be estimated to take, unless asked for more.
@@ -26,7 +27,7 @@ def interpreting_calls(call: Call, codes: Sequence[Code], limit: float | None) -
     seconds = LIMIT if limit is None else limit
     check_limit(cost, seconds)
     more_calls = int(seconds / max(cost.seconds(speed()), 1e-3)) - 1
-    with progress(call_name(call), f"{cost.launches} kernel{'s' * (cost.launches != 1)}, interpreting") as show:
+    with progress(call_name(call), f"{quantity(cost.launches, 'kernel')}, interpreting") as show:
 
         def within() -> AbstractContextManager[Any]:
             return interpreted(show)

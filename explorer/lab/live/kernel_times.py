@@ -36,7 +36,7 @@ IN_CPP = "AtenTensorHandle"
 FLUSHED, FLUSHES = 1 << 28, 2
 ON_CPU = "the clock around each call, with the caches as the run left them"
 #: The most times that the buffer is written before one launch, about 7 ms on an H100.
-MOST_WRITES = 64
+MAX_WRITES = 64
 ON_GPU = "device events around each launch; L2 was overwritten before it"
 WAITED = "; the time includes the wait of the device for the host"
 
@@ -74,7 +74,7 @@ class _Stopwatch:
     def again(self) -> bool:
         """Return whether more preceding work would hide the wait of a launch. If so, its number of writes is doubled."""
         late = {(launch.file, launch.name) for launch in self.launches if launch.waited}
-        more = {key for key in late if self.writes[key] < MOST_WRITES}
+        more = {key for key in late if self.writes[key] < MAX_WRITES}
         for key in more:
             self.writes[key] *= 2
         return bool(more)

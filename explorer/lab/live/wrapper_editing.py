@@ -13,7 +13,7 @@ from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.variant import Variant
 from explorer.capture.splice.wrapper_text import WrapperText, changed_kernels, loaded, put_in_place, unreadable, wrapper_text
 from explorer.capture.splice.wrappers import Wrapper
-from explorer.lab.live.editing import AnyText, Editing, Standing
+from explorer.lab.live.editing import AnyText, Editing, InstalledEdit
 
 
 @dataclass
@@ -35,10 +35,10 @@ class WrapperEditing(Editing):
         calls = self.live.calls(of=[wrapper])
         return [RecordedLaunch(each.file, CALL, each.before, (*each.after, *each.returned)) for each in calls]
 
-    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, Standing]:
+    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, InstalledEdit]:
         assert isinstance(text, WrapperText)
         edited = loaded(text, wrapper)
-        return made, Standing(made, functools.partial(put_in_place, wrapper, edited), edited)
+        return made, InstalledEdit(made, functools.partial(put_in_place, wrapper, edited), edited)
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
 

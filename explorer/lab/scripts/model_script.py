@@ -18,6 +18,7 @@ from explorer.model.records import typed
 from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
+from explorer.model.wording import quantity
 from explorer.stages.fx_graph import FxGraph
 
 #: What is in the text of a graph, or of its code, that draws random numbers.
@@ -154,7 +155,7 @@ def script(
 ) -> str:
     """The text of the script; `file` has its inputs, and they are random without one."""
     device = graphs[0].device
-    count = f"{len(graphs)} compiled graph{'s' * (len(graphs) > 1)}"
+    count = quantity(len(graphs), "compiled graph")
     about = [
         *about,
         f"The output code that Inductor generated for {trace.meta.get('name', 'a program')}: {count}.",

@@ -13,6 +13,7 @@ from explorer.lab.scripts.inputs import keeps
 from explorer.lab.scripts.kernel_script import Made
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
+from explorer.model.wording import quantity
 
 
 def script_path(path: str | PathLike[str]) -> Path:
@@ -68,7 +69,7 @@ def kernel_to_script(
     wrapper = kernel_script.wrapper_of(trace, kernel, live.wrappers)
     launches = live.launches([(wrapper.file, kernel.kernel)], launch + 1, limit)
     if launches and len(launches) <= launch:
-        known = f"{len(launches)} launch{'es' * (len(launches) != 1)}"
+        known = quantity(len(launches), "launch")
         raise InputError(f"{kernel.kernel} has {known}, numbered from 0: there is no launch {launch}")
     made = kernel_script.reproducer(trace, kernel, wrapper, launches, gpu=gpu, options=getattr(wrapper, "options", {}))
     return kernel_script.write(made, file, inputs)

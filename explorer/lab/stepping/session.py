@@ -33,6 +33,7 @@ from explorer.lab.stepping.node_values import COLUMNS as VALUE_COLUMNS
 from explorer.lab.stepping.node_values import Values, interpreter_of, row_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.wording import quantity
 from explorer.process import scratch
 from explorer.process.progress import in_notebook, progress
 from explorer.stages.fx_graph import node_lines
@@ -110,7 +111,7 @@ class Stepping:
         self.remove()
 
     def __repr__(self) -> str:
-        return f"<Stepping through {self.stage}: {len(self.paths)} file{'s' * (len(self.paths) != 1)} in {self.folder}>"
+        return f"<Stepping through {self.stage}: {quantity(len(self.paths), 'file')} in {self.folder}>"
 
     @property
     def files(self) -> Rows:

@@ -121,7 +121,7 @@ def _traced_again(live: Live) -> tuple[SymbolicSteps, TraceData]:
     attempts: list[_Attempt] = []
     begun: dict[str, None] = {}
     lost: dict[tuple[str, str, str], None] = {}
-    with guarding(Guard(losses=lost)), compiles_begun(begun), _stepped(attempts):
+    with guarding(Guard(errors=lost)), compiles_begun(begun), _stepped(attempts):
         again = live.trace_again()
     if again.live is not None and again.live.error is not None:
         failures = "\n".join(map(str, again.failures))

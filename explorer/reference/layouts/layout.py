@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from explorer.errors import InputError, unknown_name
 from explorer.model.values import Plain, Rows
+from explorer.model.wording import quantity
 from explorer.reference.layouts.attributes import Attribute, AttributeTextError, parse_attribute
 from explorer.reference.layouts.banks import BANKS, WORD, BankUse, bank_use
 from explorer.reference.layouts.encodings import NoLayoutError, linear_layout, padding_of
@@ -137,7 +138,7 @@ class Layout:
     @property
     def facts(self) -> str:
         """The layout in one line."""
-        counts = ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in self.sizes.items() if count > 1)
+        counts = ", ".join(quantity(count, name) for name, count in self.sizes.items() if count > 1)
         if self.memory == "shared":
             counts = f"{self.bytes_used} bytes"
         return f"{self.kind} in {self.memory}, {'x'.join(map(str, self.shape))} of {self.bits} bits: {counts or '1 register'}"

@@ -11,7 +11,7 @@ from explorer.reference.layouts.banks import BANKS, WORD, BankUse
 from explorer.reference.layouts.linear import LinearLayout
 
 #: The most rows and columns of a picture; the layout goes on in the same way.
-MOST_ROWS, MOST_COLUMNS = 32, 64
+MAX_ROWS, MAX_COLUMNS = 32, 64
 CELL, HIGH, EDGE = 18, 16, 34
 #: One colour a warp (Okabe and Ito's, lightened), told apart also by those who are colour blind; text on them is black.
 FILLS = ("#8ecdf0", "#f3c56b", "#7fd0b4", "#f0a98a", "#d7b4d8", "#f2ea8f", "#9fb6e8", "#c9c9c9")
@@ -47,13 +47,13 @@ def holders(layout: LinearLayout) -> dict[Element, list[Place]]:
 def _grid(shape: Sequence[int]) -> Iterator[list[Element]]:
     """The elements in rows: the last dimension across, a tensor of one dimension in several rows; only the first of many."""
     if len(shape) == 1:
-        across = min(shape[0], MOST_COLUMNS)
-        for first in range(0, min(shape[0], across * MOST_ROWS), across):
+        across = min(shape[0], MAX_COLUMNS)
+        for first in range(0, min(shape[0], across * MAX_ROWS), across):
             yield [(first + n,) for n in range(across)]
         return
     rows = product(*(range(size) for size in shape[:-1]))
-    for _, row in zip(range(MOST_ROWS), rows, strict=False):
-        yield [(*row, n) for n in range(min(shape[-1], MOST_COLUMNS))]
+    for _, row in zip(range(MAX_ROWS), rows, strict=False):
+        yield [(*row, n) for n in range(min(shape[-1], MAX_COLUMNS))]
 
 
 def _runs(row: Sequence[Element], held: Holders) -> Iterator[tuple[int, list[Element]]]:
@@ -94,12 +94,12 @@ def draw_shared(bytes_of: Mapping[Element, int], bits: int) -> str:
             words.setdefault(word, []).append(element)
     boxes: list[Box] = []
     for word, elements in sorted(words.items()):
-        if word // BANKS < MOST_ROWS:
+        if word // BANKS < MAX_ROWS:
             row = elements[0][-2] if len(elements[0]) > 1 else elements[0][0] // 32
             about = f"bank {word % BANKS}, byte {word * WORD}: {', '.join(map(str, elements))}"
             boxes.append((word % BANKS * 2, word // BANKS, 2, ",".join(map(str, elements[0])), FILLS[row % len(FILLS)], about))
-    rows = min(MOST_ROWS, max(words) // BANKS + 1)
-    whole = "" if max(words) // BANKS < MOST_ROWS else f"the first {MOST_ROWS * BANKS * WORD} bytes; "
+    rows = min(MAX_ROWS, max(words) // BANKS + 1)
+    whole = "" if max(words) // BANKS < MAX_ROWS else f"the first {MAX_ROWS * BANKS * WORD} bytes; "
     return _drawn(
         boxes, [str(n * BANKS * WORD) for n in range(rows)], whole, "a column is a bank, a box is a word with its first element"
     )

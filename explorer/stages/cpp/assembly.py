@@ -180,7 +180,7 @@ def kinds(artifact: Artifact) -> list[str]:
     return ["" if is_instruction(line) else "directives" for line in artifact.lines]
 
 
-def losses(artifact: Artifact) -> Iterable[Failure]:
+def unlinked(artifact: Artifact) -> Iterable[Failure]:
     """Why instructions of inlined functions are not linked, where they are not."""
     if why := typed(Assembly, artifact.data).unlinked:
         yield Failure(artifact.stage, "inlining", why)
@@ -197,7 +197,7 @@ STAGE = Stage(
     kinds=kinds,
     link=link,
     backend="inductor",
-    losses=losses,
+    unlinked=unlinked,
     on_demand_of="cpp",
     about="What the C++ compiler made of the kernel: the instructions the CPU runs.",
 )

@@ -9,12 +9,13 @@ from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
+from explorer.model.wording import quantity
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import Fusion, Verdict, Verdicts
 
 #: Partners of a node that were refused alike are named up to this number.
-MOST_PARTNERS = 8
+MAX_PARTNERS = 8
 #: A line of the text and the single nodes that it is about.
 Line = tuple[str, tuple[int, ...]]
 
@@ -32,7 +33,7 @@ def readable(verdicts: Verdicts) -> Iterator[Line]:
     """The text, line by line."""
     final = verdicts.data.final
     nodes, rounds = len(verdicts.names), len(verdicts.data.rounds)
-    yield f"{nodes} scheduler node{'s' * (nodes != 1)} became {len(final)}, in {rounds} round{'s' * (rounds != 1)}", ()
+    yield f"{quantity(nodes, 'scheduler node')} became {len(final)}, in {quantity(rounds, 'round')}", ()
     yield "", ()
     for row in final:
         members = verdicts.members(row.number)
@@ -53,10 +54,10 @@ def _section(title: str, lines: list[Line]) -> Iterator[Line]:
 
 def _verdict(verdicts: Verdicts, v: Verdict, others: tuple[int, ...]) -> Line:
     """One row: a node, its partners, and the rule."""
-    partners = ", ".join(map(verdicts.name, others[:MOST_PARTNERS]))
-    if len(others) > MOST_PARTNERS:
-        partners += f" and {len(others) - MOST_PARTNERS} more"
-    about = tuple(n for number in (v.first, *others[:MOST_PARTNERS]) for n in verdicts.members(number))
+    partners = ", ".join(map(verdicts.name, others[:MAX_PARTNERS]))
+    if len(others) > MAX_PARTNERS:
+        partners += f" and {len(others) - MAX_PARTNERS} more"
+    about = tuple(n for number in (v.first, *others[:MAX_PARTNERS]) for n in verdicts.members(number))
     when = ", ".join(str(n + 1) for n in v.rounds)
     if v.verdict == "fused":
         return f"  {verdicts.name(v.first)} + {partners}  (round {when}, {v.shared or 0} bytes shared)", about

@@ -8,6 +8,7 @@ from explorer.model.records import typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
+from explorer.model.wording import quantity
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.inductor.lowered import LoweredNode, LoweredOperation, Lowering, kinds_of_node, said_of_loops, why_fallback
 from explorer.stages.inductor.scheduler_ir import post_grad_lines
@@ -66,7 +67,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
     recorded = [(artifact.id, typed(Lowering, artifact.data)) for artifact in artifacts]
     nodes = sum(len(data.lowered) for _, data in recorded)
     called = {(id, one.node) for id, data in recorded for one in data.operations if one.reason is not None}
-    return f"{nodes} node{'s' * (nodes != 1)}" + (f", {len(called)} fallback{'s' * (len(called) != 1)}" if called else "")
+    return quantity(nodes, "node") + (f", {quantity(len(called), 'fallback')}" if called else "")
 
 
 STAGE = Stage(

@@ -49,7 +49,7 @@ class MadeBuffer(Record):
 
 
 #: What the scheduler says → what it means.
-SAID: Mapping[str, str] = MappingProxyType(
+SENTENCE_BY_REASON: Mapping[str, str] = MappingProxyType(
     {
         # neither direction
         "no shared data": "{a} and {b} read and write nothing in common in the same order, so one kernel would save no memory traffic.",
@@ -143,7 +143,7 @@ _NO_OUTER = (
     "both into one outer loop."
 )
 #: The function that said no without a word → what it means.
-SILENT: Mapping[str, str] = MappingProxyType(
+SENTENCE_BY_FUNCTION: Mapping[str, str] = MappingProxyType(
     {
         "CppScheduling.can_fuse_horizontal": "Side by side the C++ backend fuses at most {cpp.max_horizontal_fusion_size} nodes (cpp.max_horizontal_fusion_size), "
         "and no template.",
@@ -181,7 +181,7 @@ def words(rule: Rule, args: Sequence[str]) -> str:
 
 def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **settings: object) -> str:
     """Word a rule as one plain sentence; quote a rule that is not in the tables."""
-    template = SAID.get(rule.said) or (SILENT.get(rule.function) if not rule.said else None)
+    template = SENTENCE_BY_REASON.get(rule.said) or (SENTENCE_BY_FUNCTION.get(rule.function) if not rule.said else None)
     if template is None:
         quoted = words(rule, args)
         if rule.said:
@@ -194,7 +194,7 @@ def sentence(rule: Rule, args: Sequence[str], *, a: str, b: str, **settings: obj
 # Why a buffer is made --------------------------------------------------------------------------------------------------
 
 #: A function on the way to the making of a buffer → why it is made; the first that is found, from the innermost out.
-MADE: tuple[tuple[str, str], ...] = (
+WHY_REALIZED: tuple[tuple[str, str], ...] = (
     (r"create_multilayer|_multilayer", "a reduction too long for its few results is split in two, and this is the first half"),
     (r"check_for_split_dense_dim_reindexing", "a full reduction of it reads memory in the buffer's own order"),
     (
@@ -226,7 +226,7 @@ def why_made(row: MadeBuffer, path: Sequence[Call], settings: Mapping[str, Setti
     if "GraphLowering.run_node" in functions and not any("require" in f or "copy_input" in f for f in functions):
         return _made_by_lowering(row, functions, settings)
     for function in functions:
-        for pattern, why in MADE:
+        for pattern, why in WHY_REALIZED:
             if re.search(pattern, function):
                 return why.replace("{lowering}", row.lowering or "a call")
     return f"{asked_by(path)[2] or 'lowering'} asks for it in memory"

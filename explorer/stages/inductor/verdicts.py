@@ -153,7 +153,7 @@ class Fusion(Record):
 
 
 #: A group of more nodes is named by its first and last in a sentence.
-MOST_NAMED = 6
+MAX_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Verdicts:
     def name(self, number: int) -> str:
         """A node's name for people: the scheduler's, long ones by their first and last."""
         names = self.names_in(number)
-        if len(names) > MOST_NAMED:
+        if len(names) > MAX_NAMED:
             return f"{names[0]}_…_{names[-1]} ({len(names)} nodes)"
         return "_".join(names)
 

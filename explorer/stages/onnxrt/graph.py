@@ -10,6 +10,7 @@ from explorer.model.records import record, typed
 from explorer.model.stage import KernelPlace, Stage, no_kernels, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once
+from explorer.model.wording import quantity
 from explorer.stages import fx_graph
 from explorer.stages.kinds import BLANK, BRACES, CONSTANT, SIGNATURE, Kinds
 from explorer.stages.onnxrt.origins import OnnxGraph, OnnxNode, origins
@@ -135,7 +136,7 @@ def graph_before(artifact: Artifact, trace: TraceData) -> Artifact | None:
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many nodes the graphs have."""
     count = sum(len(nodes_of(artifact)) for artifact in artifacts)
-    return f"{count} node{'s' * (count != 1)}"
+    return quantity(count, "node")
 
 
 def _stage(name: str, title: str, about: str, link: LinkFunction, why_absent: str = "", opens_at: int = 0) -> Stage:

@@ -9,6 +9,7 @@ from explorer.model.shared import Names
 from explorer.model.stage import KernelPlace, Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
+from explorer.model.wording import quantity
 from explorer.stages.kinds import CONSTANT, Kinds
 from explorer.stages.openvino import ir
 
@@ -91,7 +92,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
     """How many layers compute."""
     rows = [row for artifact in artifacts for row in typed(OpenVinoExecuted, artifact.data).rows]
     count = sum(row.layer not in NOT_COMPUTING for row in rows)
-    return f"{count} layer{'s' * (count != 1)}"
+    return quantity(count, "layer")
 
 
 STAGE = Stage(

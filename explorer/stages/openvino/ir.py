@@ -11,6 +11,7 @@ from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once
+from explorer.model.wording import quantity
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.fx_locations import graph_of
 from explorer.stages.kinds import CONSTANT, XML, Kinds
@@ -92,7 +93,7 @@ def kinds(artifact: Artifact) -> Kinds:
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many layers compute."""
     count = sum(layer.type not in NOT_COMPUTING for artifact in artifacts for layer in layers(artifact))
-    return f"{count} layer{'s' * (count != 1)}"
+    return quantity(count, "layer")
 
 
 STAGE = Stage(

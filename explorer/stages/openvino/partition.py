@@ -9,6 +9,7 @@ from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link
+from explorer.model.wording import quantity
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.fx_locations import graph_of
 from explorer.stages.kinds import fx_kinds
@@ -70,7 +71,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
     rows = [row for artifact in artifacts for row in typed(OpenVinoPartition, artifact.data).rows]
     handed = sum(len(row.fx_nodes) for row in rows if row.part)
     parts = sum(bool(row.part) for row in rows)
-    return f"{handed} of {sum(len(row.fx_nodes) for row in rows)} operators in {parts} part{'s' * (parts != 1)}"
+    return f"{handed} of {sum(len(row.fx_nodes) for row in rows)} operators in {quantity(parts, 'part')}"
 
 
 STAGE = Stage(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from explorer.model.values import text_lines
+from explorer.model.wording import quantity
 
 #: What each part of a key is, by its name: its hash, a space, and its text.
 KeyParts = Mapping[str, str]
@@ -83,7 +84,7 @@ def _changed_lines(old: str, new: str) -> Iterator[str]:
     yield from marked[:_LINES]
     if len(marked) > _LINES:
         rest = len(marked) - _LINES
-        yield f"and {rest} more line{'s' * (rest != 1)}"
+        yield f"and {quantity(rest, 'more line')}"
 
 
 def _code(graph: str) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from explorer.model.records import Record, record, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
+from explorer.model.wording import quantity
 from explorer.stages.gathering import data_as, one_table
 from explorer.stages.inductor.cuda_graph import CudaGraphDecision
 
@@ -46,7 +47,7 @@ def render(event: Event, id: str) -> Artifact:
 
 def readable(row: ExecutedPart) -> str:
     """A part as one line: the graph, the part, what ran it and how often, and why not the compiler's own engine."""
-    times = f"{row.calls} time{'s' * (row.calls != 1)}"
+    times = quantity(row.calls, "time")
     why = f": {row.why}" if row.why else ""
     return f"{row.graph}: {row.what} ran {times} on {row.engine} ({row.device}){why}"
 

@@ -8,6 +8,7 @@ from statistics import median
 from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.values import Artifact, Event
+from explorer.model.wording import quantity
 
 
 @record
@@ -93,7 +94,7 @@ def summary_of(data: RunTimes) -> str:
     """How often compiled frames were called, and what that took."""
     outer = [call.seconds for call in data.calls if call.outer]
     waited = sum(one.seconds or 0.0 for one in data.exchanges)
-    said = f"{len(outer)} call{'s' * (len(outer) != 1)} of compiled frames took {sum(outer) * 1e3:.4g} ms"
+    said = f"{quantity(len(outer), 'call')} of compiled frames took {sum(outer) * 1e3:.4g} ms"
     return said + (f", {waited * 1e3:.4g} ms in collectives" if data.exchanges else "")
 
 

@@ -9,6 +9,7 @@ from explorer.model.shared import Nothing, Text
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
+from explorer.model.wording import quantity
 from explorer.stages.xla.hlo import module_of
 
 _ALLOCATION = re.compile(r"^allocation (?P<number>\d+): size (?P<bytes>\d+)(?:, (?P<what>.*?))?:?$")
@@ -52,7 +53,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How many allocations there are, and their bytes."""
     found = [match for artifact in artifacts for line in artifact.lines if (match := _ALLOCATION.match(line))]
-    return f"{len(found)} allocation{'s' * (len(found) != 1)}, {sum(int(each['bytes']) for each in found):,} bytes"
+    return f"{quantity(len(found), 'allocation')}, {sum(int(each['bytes']) for each in found):,} bytes"
 
 
 STAGE = Stage(

@@ -8,6 +8,7 @@ from functools import partial
 from explorer.model.shared import Nothing, Text
 from explorer.model.stage import KernelPlace, Stage, line_count, text_artifact
 from explorer.model.values import Artifact, Event
+from explorer.model.wording import quantity
 from explorer.stages.xla import hlo
 
 
@@ -26,7 +27,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
     """How many kernels there are, and how many of them are fusions."""
     found = [instruction for artifact in artifacts for instruction, _ in hlo.kernels(artifact.lines)]
     fusions = sum(each.operation == "fusion" for each in found)
-    return f"{len(found)} kernel{'s' * (len(found) != 1)}, {fusions} fusion{'s' * (fusions != 1)}"
+    return f"{quantity(len(found), 'kernel')}, {quantity(fusions, 'fusion')}"
 
 
 BEFORE = Stage(

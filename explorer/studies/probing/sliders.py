@@ -11,9 +11,9 @@ from explorer.capture.compilers import torch_compile as compiling
 from explorer.errors import ExplorerError
 from explorer.model.values import Rows
 from explorer.studies.probing.lab import Lab, Probed, probed, sentence, whole_cells
-from explorer.studies.probing.variations import MOST_TENSORS
+from explorer.studies.probing.variations import MAX_TENSORS
 from explorer.studies.probing.varied_call import argument_names, tensor_names
-from explorer.studies.probing.vary import LAYOUTS, LEAST_DIMENSIONS, STANCES, UNCHANGED, Vary
+from explorer.studies.probing.vary import LAYOUTS, MIN_DIMENSIONS, STANCES, UNCHANGED, Vary
 
 #: The choice that leaves a thing as it was given.
 AS_GIVEN = "as given"
@@ -89,7 +89,7 @@ class Sliders:
         import ipywidgets as widgets
 
         call = self._lab.plan.call
-        for name, tensor in list(tensor_names(call).items())[:MOST_TENSORS]:
+        for name, tensor in list(tensor_names(call).items())[:MAX_TENSORS]:
             yield from _of_tensor(name, tensor)
         for name, value in argument_names(call).items():
             if (control := _of_value(name, value)) is not None:
@@ -158,7 +158,7 @@ def _of_tensor(name: str, tensor: Any) -> Iterator[tuple[str, Any, Callable[[Any
     others = FLOATS if tensor.is_floating_point() else WHOLE if own in WHOLE else ()
     types = widgets.Dropdown(options=list(dict.fromkeys((own, *others))), value=own, description=f"{name}.dtype")
     yield f"{name}.dtype", types, lambda dtype: Vary(name, dtype=dtype)
-    layouts = [layout for layout in LAYOUTS if tensor.dim() >= LEAST_DIMENSIONS.get(layout, 0)]
+    layouts = [layout for layout in LAYOUTS if tensor.dim() >= MIN_DIMENSIONS.get(layout, 0)]
     stride = widgets.Dropdown(options=[AS_GIVEN, *layouts], description=f"{name} lies")
     yield f"{name}.stride", stride, lambda layout: Vary(name, stride=layout)
     if tensor.is_floating_point():

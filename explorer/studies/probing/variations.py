@@ -10,7 +10,7 @@ from explorer.studies.probing.varied_call import argument_names, global_values, 
 from explorer.studies.probing.vary import Vary
 
 #: How many tensors are varied; of more, the first.
-MOST_TENSORS = 3
+MAX_TENSORS = 3
 
 Runs = Callable[[Vary], bool]
 
@@ -20,7 +20,7 @@ def variations(call: Call, runs: Runs) -> Iterator[Vary]:
 
     `runs` says whether the function, not compiled, takes a variation: sizes that belong together are varied together.
     """
-    tensors = dict(list(tensor_names(call).items())[:MOST_TENSORS])
+    tensors = dict(list(tensor_names(call).items())[:MAX_TENSORS])
     for name, tensor in tensors.items():
         for dim in range(tensor.dim()):
             yield from _sizes(name, dim, tensors, runs)

@@ -13,7 +13,7 @@ from explorer.capture.observe.recompiles import mark
 from explorer.capture.observe.tensors import map_tensors, named_tensors
 from explorer.errors import InputError, unknown_name
 from explorer.lab.live.call import Call
-from explorer.studies.probing.vary import LEAST_DIMENSIONS, OF_COMPILE, OF_TENSORS, Change, Vary
+from explorer.studies.probing.vary import MIN_DIMENSIONS, OF_COMPILE, OF_TENSORS, Change, Vary
 
 _ROOT = re.compile(r"^(?P<root>\w+)(?P<rest>(?:\.\w+|\[[^\[\]]+\])*)$")
 _STEP = re.compile(r"\.(\w+)|\[([^\[\]]+)\]")
@@ -229,7 +229,7 @@ def _laid_out(tensor: Any, change: Change) -> Any:
     """The same values in another layout in memory."""
     import torch
 
-    least = LEAST_DIMENSIONS.get(change.value, 0)
+    least = MIN_DIMENSIONS.get(change.value, 0)
     if tensor.dim() < least:
         raise InputError(f"{change.where} has {tensor.dim()} dimensions, and {change.value!r} takes {least} or more")
     if change.value == "transposed":

@@ -12,7 +12,7 @@ from explorer.errors import InputError, unknown_name
 #: How a tensor may lie in memory.
 LAYOUTS = ("contiguous", "transposed", "expanded", "offset", "channels_last")
 #: The least number of dimensions that a tensor has to lie so, where it is not 0.
-LEAST_DIMENSIONS = MappingProxyType({"transposed": 2, "expanded": 1, "channels_last": 4})
+MIN_DIMENSIONS = MappingProxyType({"transposed": 2, "expanded": 1, "channels_last": 4})
 #: The stances of torch.compiler.set_stance, as torch's documentation lists them.
 STANCES = (
     "default",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from explorer.analysis.questions.fusion import unfulfilled_requests
-from explorer.capture.observe.wishes import Changes, is_named
+from explorer.capture.observe.requests import Changes, is_named
 from explorer.errors import InputError, unknown_name
 from explorer.model.values import Event, Plain
 from explorer.tracing.traced import Trace

@@ -26,7 +26,7 @@ def profiling() -> Iterator[Callable[[Trace], Trace]]:
     The calls are the program's own. None is added, so ranks stay in step. Where there is no profile, the trace has a Failure that
     says why.
     """
-    guard = Guard(losses={}, stage="run_times")
+    guard = Guard(errors={}, stage="run_times")
     with shielded(_profiler, guard, "start the profiler", "stop the profiler") as profiler:
         yield lambda trace: _with_times(trace, profiler, guard)
 

@@ -60,7 +60,7 @@ class Recording:
         if self._trace is None:
             raise InputError("the recording is still under way: ask for its trace after the with block")
         for guard in self._guards:
-            if guard.losses:
+            if guard.errors:
                 self._trace = _with_losses(self._trace, guard)
         return self._trace
 
@@ -125,7 +125,7 @@ def record(
     try:
         with ExitStack() as stack:
             try:
-                result._guards.append(Guard(losses={}))
+                result._guards.append(Guard(errors={}))
                 stack.enter_context(shielded(started, result._guards[0], "set up", "take down"))
             except BusyError as error:
                 lost.append(Failure("record", "set up", str(error), fatal=True))

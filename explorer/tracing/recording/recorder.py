@@ -24,7 +24,7 @@ from explorer.capture.observe.own_frames import own_frames_skipped, own_frames_u
 from explorer.capture.observe.patch import Guard, guarding, shielded
 from explorer.capture.observe.places import CallPaths
 from explorer.capture.observe.probes import PROBES
-from explorer.capture.observe.wishes import Changes
+from explorer.capture.observe.requests import Changes
 from explorer.errors import BusyError
 from explorer.model.context import Context
 from explorer.model.events import CompileError

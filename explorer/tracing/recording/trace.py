@@ -19,7 +19,7 @@ from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.compilers.compilers import compiler_named
 from explorer.capture.observe.functions import emit_function, emit_inlined
 from explorer.capture.observe.patch import ON_PURPOSE, shielded
-from explorer.capture.observe.wishes import Changes
+from explorer.capture.observe.requests import Changes
 from explorer.capture.observe.without_data import as_fake, without_data
 from explorer.errors import BusyError, InputError, InterpretError, require_installed
 from explorer.lab.live.call import Call, clone, hidden_elsewhere, run_call

@@ -744,7 +744,7 @@ class Trace(TraceData):
         The marks are words with a sign, on the kernels and the nodes of the graphs; a legend counts them. The stage "bisection"
         lists every judged value. InputError for a bisection of another trace.
         """
-        from explorer.lab.bisecting.painted import painted
+        from explorer.lab.bisecting.marks import painted
 
         return painted(self, result)
 

@@ -41,7 +41,7 @@ PLACED = ("kernel", "operations", "bytes", "intensity", "seconds", "timed", "lim
 #: The seconds that the check of a changed trace for a GPU you don't have may take.
 CHECK_LIMIT = 30.0
 #: How many questions may wait. A person asks fewer, and a page that asks without end must not fill the memory.
-MOST_WAITING = 20
+MAX_WAITING = 20
 
 
 class Worker:
@@ -57,7 +57,7 @@ class Worker:
         """Queue a message of the view, a `wire.Question`; a browser sends it, so it may hold anything.
 
         "stop" ends the task under way and drops those that wait, each with an answer; "interrupt" ends what a cell has
-        called. If `MOST_WAITING` questions wait, the next is refused.
+        called. If `MAX_WAITING` questions wait, the next is refused.
         """
         ask = message.get("ask")
         if ask == "stop":
@@ -68,8 +68,8 @@ class Worker:
         elif ask in ASKED:
             about = _about(str(ask), message)
             self._waiting = [(one, future) for one, future in self._waiting if not future.done()]
-            if len(self._waiting) > MOST_WAITING:
-                said = f"not done: {MOST_WAITING} questions wait already; let them finish, or press stop"
+            if len(self._waiting) > MAX_WAITING:
+                said = f"not done: {MAX_WAITING} questions wait already; let them finish, or press stop"
                 self._tell(about, error=said)
             else:
                 self._waiting.append((about, self._thread.submit(self._work, about, message)))

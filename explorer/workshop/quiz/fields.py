@@ -15,7 +15,7 @@ from explorer.errors import InputError
 #: A range of lines in text, such as "7-8".
 _RANGE = re.compile(r"\s*(\d+)\s*(?:[-–:]\s*(\d+)\s*)?$")
 #: The most lines that a range may name: more is a slip.
-MOST_LINES = 10_000
+MAX_LINES = 10_000
 
 
 class AnyOf(tuple[Any, ...]):
@@ -220,7 +220,7 @@ class Lines(Field):
         if match is None:
             raise InputError(f"it takes {self.takes}, not “{text[:40]}”")
         first, last = int(match[1][:9]), int((match[2] or match[1])[:9])
-        return range(first, min(last, first + MOST_LINES) + 1)
+        return range(first, min(last, first + MAX_LINES) + 1)
 
     def _selected(self, selected: Mapping[str, Any]) -> int:
         """The line of a selection; InputError for none, and for another stage's."""

@@ -16,7 +16,7 @@ from explorer.workshop.quiz.results import Results
 from explorer.workshop.quiz.workshop import EXERCISES, FINAL
 
 #: A board is of a class.
-MOST_FILES = 2_000
+MAX_FILES = 2_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,4 +94,4 @@ def _files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
             files.append(path)
         else:
             raise InputError(f"there is no folder or file {path}: give a folder with exported results, or the files")
-    return list(dict.fromkeys(files))[:MOST_FILES]
+    return list(dict.fromkeys(files))[:MAX_FILES]

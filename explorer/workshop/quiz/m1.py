@@ -28,7 +28,7 @@ def softmax_of_sine(x):
 SIZES = (8, 10_000, 10_001, 10_016)
 #: The stages that may be the first to know the target, in the compiler's order.
 STAGES = ("dynamo", "forward", "inductor_input", "post_grad", "ir_pre_fusion")
-LEAST_OPERATORS = 4
+MIN_OPERATORS = 4
 
 trace = traced(IDENTITY, (10_000,), target="cpu")
 trace_two_lines = traced(TWO_LINES, (10_000,), target="h100")
@@ -100,7 +100,7 @@ def number_of_kernels(wanted: int) -> Check:
 
 def _enough(t: Trace) -> tuple[bool, str]:
     names = operators(t)
-    return len(names) >= LEAST_OPERATORS, f"{len(names)} in Dynamo's graph"
+    return len(names) >= MIN_OPERATORS, f"{len(names)} in Dynamo's graph"
 
 
 EXERCISES: tuple[Item, ...] = (

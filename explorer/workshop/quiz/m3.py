@@ -65,7 +65,7 @@ SAVED = ("nothing", "x", "the inner cos", "x and the inner cos")
 #: How a pattern for scaled dot product attention is called.
 SFDP = "_sfdp"
 #: More than torch has of them.
-MOST_PATTERNS = 40
+MAX_PATTERNS = 40
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def recognised(t: Trace) -> list[str]:
 def _switched_off(t: Trace) -> int:
     """How many patterns are switched off, one after the other, before none fires."""
     off: list[str] = []
-    while (names := recognised(t)) and len(off) < MOST_PATTERNS:
+    while (names := recognised(t)) and len(off) < MAX_PATTERNS:
         off.append(names[0])
         t = on_heads(ATTENTION.load(), without_pattern=tuple(off))
     return len(off)

@@ -65,7 +65,7 @@ PRODUCTS = ("one Triton kernel for all", "a library call, and a kernel for the r
 #: The operators that are products of matrices; M4.7 wants one of them.
 MATMULS = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "dot"})
 VIEWS = frozenset({"permute", "view", "expand", "unsqueeze", "squeeze", "transpose", "t", "_unsafe_view", "reshape"})
-LEAST_POINTWISE, LAUNCHES = 4, 2
+MIN_POINTWISE, LAUNCHES = 4, 2
 
 trace_softmax = traced(SOFTMAX, SQUARE, target="h100")
 trace_rows = traced(ROWS_AND_COLUMNS, SQUARE, target="h100")
@@ -146,7 +146,7 @@ def _one_product(t: Trace) -> tuple[bool, str]:
 
 def _pointwise(t: Trace) -> tuple[bool, str]:
     found = [name for name in calls(t, "forward") if name not in MATMULS | VIEWS]
-    return len(found) >= LEAST_POINTWISE, f"{len(found)}: {', '.join(found)}" if found else "none"
+    return len(found) >= MIN_POINTWISE, f"{len(found)}: {', '.join(found)}" if found else "none"
 
 
 def _two_launches(t: Trace) -> tuple[bool, str]:

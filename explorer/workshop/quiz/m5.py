@@ -90,7 +90,7 @@ INSTRUCTIONS = ("mma.sync", "wgmma", "tcgen05")
 BLOCK, ROWS, COLUMNS, MANY_COLUMNS = 1024, 8, 1000, 20_000
 WARPS = (32, 16, 8, 4, 2, 1)
 #: No GPU here has shared memory for more.
-MOST_STAGES = 12
+MAX_STAGES = 12
 
 Traces = Mapping[Any, Trace]
 
@@ -152,7 +152,7 @@ def by_gpu() -> Traces:
 def by_stages() -> Traces:
     """A trace of `matmul` for an A100 for each number of stages, up to the first that does not fit."""
     traces: dict[int, Trace] = {}
-    for stages in range(1, MOST_STAGES + 1):
+    for stages in range(1, MAX_STAGES + 1):
         traces[stages] = multiplied("a100", num_warps=8, num_stages=stages)
         if not _fits(traces[stages]):
             break

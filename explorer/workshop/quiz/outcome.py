@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass, field
 
 from explorer.model.values import Rows
+from explorer.model.wording import quantity
 from explorer.process.progress import in_notebook
 from explorer.workshop.quiz.exercises import Place
 
@@ -94,7 +95,7 @@ def with_code(text: str) -> str:
 
 def points(number: int) -> str:
     """A number of points in words."""
-    return f"{number} point{'s' * (number != 1)}"
+    return quantity(number, "point")
 
 
 def open_place(place: Place) -> object:

@@ -14,7 +14,7 @@ from explorer.model.values import Rows, text_lines
 from explorer.workshop.quiz.exercise import Exercise
 from explorer.workshop.quiz.exercises import Item, Question, Subject, Task
 from explorer.workshop.quiz.outcome import ICONS, NOT_YET, RIGHT, UNANSWERED, points
-from explorer.workshop.quiz.results import MOST_ID, MOST_POINTS, Result, Results, checked_name, is_id
+from explorer.workshop.quiz.results import MAX_ID, MAX_POINTS, Result, Results, checked_name, is_id
 from explorer.workshop.quiz.workshop import EXERCISES, PARTS
 
 
@@ -110,7 +110,7 @@ class Quiz:
             }
             for each in self
         )
-        return Score(rows, sum(row["points"] for row in rows), MOST_POINTS * len(rows))
+        return Score(rows, sum(row["points"] for row in rows), MAX_POINTS * len(rows))
 
     def export(self, path: str | os.PathLike[str], name: str = "") -> Results:
         """Write the results to a small JSON file, and return them: each exercise's tries, and `name`, which you choose.
@@ -154,7 +154,7 @@ def _items(part: str | Question | Task) -> tuple[Item, ...]:
         if not is_id(part.id):
             raise InputError(
                 f"an exercise cannot have the id {part.id!r}, since a file of results could not have it: choose one of 1 to"
-                f' {MOST_ID} letters, digits, ".", "_" and "-", such as "X.1"'
+                f' {MAX_ID} letters, digits, ".", "_" and "-", such as "X.1"'
             )
         return (part,)
     if not isinstance(part, str):

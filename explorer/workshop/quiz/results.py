@@ -14,12 +14,12 @@ from explorer.errors import FileError
 
 #: The points of an exercise that is right at the first try, at the second, and at a later one.
 POINTS = (3, 2, 1)
-MOST_POINTS = POINTS[0]
+MAX_POINTS = POINTS[0]
 #: What the file says that it is, and the version of its shape.
 FORMAT, VERSION = "explorer.quiz", 1
 #: Bounds on what a file may hold: it is read from people whom the reader need not know.
-MOST_BYTES, MOST_NAME, MOST_ID, MOST_TRIES, MOST_FIGURE = 1_000_000, 80, 40, 1_000, 1_000_000
-_ID = re.compile(rf"[\w.-]{{1,{MOST_ID}}}")
+MAX_BYTES, MAX_NAME, MAX_ID, MAX_TRIES, MAX_FIGURE = 1_000_000, 80, 40, 1_000, 1_000_000
+_ID = re.compile(rf"[\w.-]{{1,{MAX_ID}}}")
 _TRY = re.compile(r"[0-9a-f]{8}")
 
 
@@ -100,9 +100,9 @@ class Results:
         )
         content = f"{text}\n".encode()
         file = Path(path)
-        if len(content) > MOST_BYTES:
+        if len(content) > MAX_BYTES:
             raise FileError(
-                f"{file} was not written: the results are larger than {MOST_BYTES:,} bytes, the most that can be read again"
+                f"{file} was not written: the results are larger than {MAX_BYTES:,} bytes, the most that can be read again"
             )
         part = file.with_name(f".{file.name}.part")
         try:
@@ -117,11 +117,11 @@ class Results:
         file = Path(path)
         try:
             with file.open("rb") as opened:
-                content = opened.read(MOST_BYTES + 1)
+                content = opened.read(MAX_BYTES + 1)
         except OSError as error:
             raise FileError(f"{file.name}: it cannot be read ({error.strerror or error})") from error
-        if len(content) > MOST_BYTES:
-            raise FileError(f"{file.name}: it is larger than {MOST_BYTES:,} bytes, so it is not a file of results")
+        if len(content) > MAX_BYTES:
+            raise FileError(f"{file.name}: it is larger than {MAX_BYTES:,} bytes, so it is not a file of results")
         try:
             return _checked(json.loads(content.decode("utf-8")))
         except (ValueError, RecursionError) as error:
@@ -134,14 +134,14 @@ class _WrongShape(ValueError):
 
 
 def _row(result: Result) -> dict[str, Any]:
-    row: dict[str, Any] = {"tries": list(result.tries[-MOST_TRIES:]), "right": result.is_right}
+    row: dict[str, Any] = {"tries": list(result.tries[-MAX_TRIES:]), "right": result.is_right}
     return {**row, "figure": result.figure} if result.is_right and _is_figure(result.figure) else row
 
 
 def checked_name(name: object) -> str:
     """A learner's name without spaces around it; ValueError for what is none."""
-    if not isinstance(name, str) or not 0 < len(name.strip()) <= MOST_NAME or not name.strip().isprintable():
-        raise _WrongShape(f"its name is not a text of 1 to {MOST_NAME} printable characters")
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= MAX_NAME or not name.strip().isprintable():
+        raise _WrongShape(f"its name is not a text of 1 to {MAX_NAME} printable characters")
     return name.strip()
 
 
@@ -162,19 +162,19 @@ def is_id(value: object) -> bool:
 
 
 def _is_figure(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MOST_FIGURE
+    return type(value) is int and 0 <= value <= MAX_FIGURE
 
 
 def _result(id: str, row: Any) -> Result:
     if not is_id(id):
-        raise _WrongShape(f"{id[:MOST_ID]!r} is not the id of an exercise")
+        raise _WrongShape(f"{id[:MAX_ID]!r} is not the id of an exercise")
     if not isinstance(row, dict) or not {"tries", "right"} <= set(row) <= {"tries", "right", "figure"}:
         raise _WrongShape(f"the fields of its result for {id} are not those of a result")
     tries, is_right, figure = row["tries"], row["right"], row.get("figure")
-    if not isinstance(tries, list) or not 0 < len(tries) <= MOST_TRIES or len(set(map(str, tries))) != len(tries):
-        raise _WrongShape(f"the tries of {id} are not a list of 1 to {MOST_TRIES} different answers")
+    if not isinstance(tries, list) or not 0 < len(tries) <= MAX_TRIES or len(set(map(str, tries))) != len(tries):
+        raise _WrongShape(f"the tries of {id} are not a list of 1 to {MAX_TRIES} different answers")
     if not all(isinstance(each, str) and _TRY.fullmatch(each) for each in tries) or type(is_right) is not bool:
         raise _WrongShape(f"the tries of {id} are not recorded answers, or 'right' is not true or false")
     if figure is not None and not (is_right and _is_figure(figure)):
-        raise _WrongShape(f"the figure of {id} must be a whole number from 0 to {MOST_FIGURE}, of a right answer")
+        raise _WrongShape(f"the figure of {id} must be a whole number from 0 to {MAX_FIGURE}, of a right answer")
     return Result(tuple(tries), is_right, figure)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.analysis.advice.whole import LEAST_SECONDS, LEAST_SHARE
+from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE
 from explorer.errors import InputError, LiveError
 from explorer.model.values import Failure
 from explorer.tracing.traced import Trace, load
@@ -45,7 +45,7 @@ def test_the_plant_is_named_first(name: str, traced: Callable[[str], Trace]) -> 
     kinds = next(program.kinds for program in advice_programs().programs() if program.name == name)
     verdict = traced(name).advise()[0]
     assert verdict.kind in kinds
-    assert verdict.cost.seconds >= LEAST_SECONDS and verdict.share >= LEAST_SHARE
+    assert verdict.cost.seconds >= MIN_SECONDS and verdict.share >= MIN_SHARE
     assert verdict.evidence and verdict.remedy and bool(verdict.call) != bool(verdict.why_unproved)
 
 

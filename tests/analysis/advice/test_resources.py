@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from explorer.analysis.advice.call_cost import TracedCall
 from explorer.analysis.advice.resources import loops, scalar
-from explorer.analysis.advice.whole import Whole
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 
@@ -60,6 +60,6 @@ def test_a_loop_without_vectors_says_why_and_what_to_do(
     recorded = replayed("sin_cos-torch2.13-cpu")
     loop = f"{HEAD.format(v='x0', low=0, high=64, step=1)}\n{{\n    {statement}\n}}\n"
     artifacts = tuple(replace(a, text=loop) if a.stage == "kernel" else a for a in recorded.artifacts)
-    (verdict,) = scalar(Whole(replace(recorded, artifacts=artifacts)))
+    (verdict,) = scalar(TracedCall(replace(recorded, artifacts=artifacts)))
     assert verdict.kind == "not vectorised" and not untold(verdict.title, "64")
     assert not untold(verdict.evidence, "line 1", "at::vec", why) and not untold(verdict.remedy, remedy)

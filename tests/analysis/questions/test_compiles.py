@@ -77,7 +77,7 @@ def test_a_part_of_a_large_file_does_not_read_its_links(many: Trace, tmp_path: P
 @pytest.mark.parametrize(("most", "shown"), [(90, 4), (89, 3), (50, 2), (49, 1), (1, 1)])
 def test_a_view_opens_as_many_compiles_as_fit(many: Trace, monkeypatch: pytest.MonkeyPatch, most: int, shown: int) -> None:
     """At least one is opened, whatever its size; what is left out is named, with the call that has it."""
-    monkeypatch.setattr(compiles, "MOST_LINES", most)
+    monkeypatch.setattr(compiles, "MAX_LINES", most)
     part = compiles.opened(many)
     assert part.frames == FRAMES[:shown] and part.artifacts[0].frame == ""
     if shown == len(FRAMES):
@@ -91,14 +91,14 @@ def test_a_view_opens_as_many_compiles_as_fit(many: Trace, monkeypatch: pytest.M
 
 def test_one_large_compile_is_opened_whole(many: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of a compile is left out."""
-    monkeypatch.setattr(compiles, "MOST_LINES", 1)
+    monkeypatch.setattr(compiles, "MAX_LINES", 1)
     one = many.only("1/0")
     assert compiles.opened(one) is one
 
 
 def test_the_widget_opens_the_part_and_says_so(many: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Python asks of the view is that part, and the chip is in its payload; the page has all."""
-    monkeypatch.setattr(compiles, "MOST_LINES", 50)
+    monkeypatch.setattr(compiles, "MAX_LINES", 50)
     view = Explorer(many)
     try:
         assert view.trace.frames == FRAMES[:2]
@@ -115,7 +115,7 @@ def test_the_widget_opens_the_part_and_says_so(many: Trace, monkeypatch: pytest.
 
 def test_what_is_live_stays_with_the_view(many: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A view of a part runs the same function; a part that is asked for has none."""
-    monkeypatch.setattr(compiles, "MOST_LINES", 50)
+    monkeypatch.setattr(compiles, "MAX_LINES", 50)
     live = LiveFunction(None)  # type: ignore[arg-type]
     view = Explorer(replace(many, live=live))
     try:

@@ -11,7 +11,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import explorer
-from explorer.analysis.advice.whole import Whole
+from explorer.analysis.advice.call_cost import TracedCall
 from explorer.capture.absent.cluster import Cluster
 from explorer.errors import InputError
 from explorer.tracing.traced import Trace
@@ -230,10 +230,10 @@ def test_a_wait_costs_no_memory_traffic() -> None:
     calls = {row["call"].rpartition(".")[0].rpartition(".")[2]: row for row in trace.library_calls}
     assert (calls["wait_tensor"]["seconds"], calls["wait_tensor"]["launch_seconds"]) == (0.0, 0.0)
     assert calls["all_reduce_"]["seconds"] is None and "t.collectives" in calls["all_reduce_"]["seconds_known"]
-    whole = Whole(trace)
+    call = TracedCall(trace)
     priced = sum(row["seconds"] or 0.0 for row in (*trace.kernels.table(), *trace.library_calls))
-    assert whole.device == pytest.approx(priced + trace.collectives[0]["exposed"])
-    assert not untold(whole.about(), "collectives")
+    assert call.device == pytest.approx(priced + trace.collectives[0]["exposed"])
+    assert not untold(call.about(), "collectives")
 
 
 @pytest.mark.compile

@@ -23,7 +23,7 @@ def in_a_circle() -> ValueError:
 
 def test_an_error_of_torchs_goes_through_whatever_it_was_raised_from() -> None:
     """Errors that name each other as their causes are looked through once."""
-    losses: dict[tuple[str, str, str], None] = {}
+    errors: dict[tuple[str, str, str], None] = {}
     error = in_a_circle()
     assert error.__cause__ is not None and error.__cause__.__context__ is error
 
@@ -31,5 +31,5 @@ def test_an_error_of_torchs_goes_through_whatever_it_was_raised_from() -> None:
         raise error
 
     with pytest.raises(ValueError, match="first"):
-        _given_up_where_ours_fails(lambda call: call(), torchs, Guard(None, losses))
-    assert not losses
+        _given_up_where_ours_fails(lambda call: call(), torchs, Guard(None, errors))
+    assert not errors

@@ -13,7 +13,7 @@ import torch
 import explorer
 from explorer.capture.ladder import ladder as ladders
 from explorer.capture.ladder.ladder import Dialects, Ladder, compile_ladder, compile_ladders
-from explorer.capture.ladder.triton_pool import MOST_WORKERS, Pool, Worker
+from explorer.capture.ladder.triton_pool import MAX_WORKERS, Pool, Worker
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.ladder_events import LadderCompiles, ladder_events
 from explorer.model.values import Event
@@ -202,7 +202,7 @@ def test_a_pool_grows_no_further_than_it_may(source: str) -> None:
     with Pool(1) as pool:
         pool.grow(99)
         pool.grow(1)
-        assert len(pool._workers) == MOST_WORKERS
+        assert len(pool._workers) == MAX_WORKERS
         jobs = [pool.submit(ladders.lower(source, NAME, H100).job) for _ in range(6)]
         assert len({job.result()["texts"]["ptx"] for job in jobs}) == 1
 

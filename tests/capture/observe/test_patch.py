@@ -133,7 +133,7 @@ def doubled(x: int) -> int:
 
 def test_where_ours_fails_before_the_original_the_original_is_called() -> None:
     """The caller gets the original's result, and the loss is written down once."""
-    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, stage="stage")
+    owner, guard = SimpleNamespace(f=doubled), Guard(errors={}, stage="stage")
     with guarding(guard), replaced(owner, "f", lambda original: fails):
         assert [owner.f(4), owner.f(5)] == [8, 10]
     assert [(f.stage, f.step, f.message) for f in guard.failures()] == [("stage", "SimpleNamespace.f", "RuntimeError: ours")]
@@ -142,7 +142,7 @@ def test_where_ours_fails_before_the_original_the_original_is_called() -> None:
 def test_where_ours_fails_after_the_original_it_is_not_called_again() -> None:
     """What the original changed is changed once, and its result is what the caller gets."""
     calls: list[int] = []
-    owner, guard = SimpleNamespace(f=lambda x: calls.append(x) or len(calls)), Guard(losses={})
+    owner, guard = SimpleNamespace(f=lambda x: calls.append(x) or len(calls)), Guard(errors={})
 
     def make(original: Any) -> Any:
         return lambda x: fails(original(x))
@@ -154,7 +154,7 @@ def test_where_ours_fails_after_the_original_it_is_not_called_again() -> None:
 
 def test_an_error_of_the_original_goes_through_without_frames_of_ours() -> None:
     """It is no loss of explorer's, is raised once, and its traceback is what it would be without explorer."""
-    owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(losses={})
+    owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(errors={})
 
     def make(original: Any) -> Any:
         return lambda x: original(x)
@@ -173,13 +173,13 @@ def test_what_is_raised_on_purpose_goes_through() -> None:
     def refuse(x: int) -> int:
         raise InputError("give another")
 
-    with guarding(Guard(losses={})), replaced(owner, "f", lambda original: refuse), pytest.raises(InputError):
+    with guarding(Guard(errors={})), replaced(owner, "f", lambda original: refuse), pytest.raises(InputError):
         owner.f(1)
 
 
 def test_an_essential_answer_that_fails_is_raised_and_written_down() -> None:
     """Where torch's own answer would be wrong it is not given."""
-    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, essential=True)
+    owner, guard = SimpleNamespace(f=doubled), Guard(errors={}, essential=True)
     with guarding(guard), replaced(owner, "f", lambda original: fails), pytest.raises(RuntimeError, match="ours"):
         owner.f(1)
     assert guard.failed and len(guard.failures()) == 1
@@ -202,7 +202,7 @@ def test_what_follows_a_call_has_its_result_and_arguments() -> None:
 
 def test_where_what_follows_a_call_fails_the_result_is_the_functions() -> None:
     """The loss is written down once."""
-    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, stage="stage")
+    owner, guard = SimpleNamespace(f=doubled), Guard(errors={}, stage="stage")
     with guarding(guard), followed(owner, "f", fails):
         assert [owner.f(4), owner.f(5)] == [8, 10]
     assert [(f.stage, f.step, f.message) for f in guard.failures()] == [("stage", "SimpleNamespace.f", "RuntimeError: ours")]
@@ -225,20 +225,20 @@ def test_what_precedes_a_call_has_its_arguments() -> None:
 
 def test_where_what_precedes_a_call_fails_the_function_is_called() -> None:
     """The loss is written down once; an answer that torch needs is raised instead."""
-    owner, guard = SimpleNamespace(f=doubled), Guard(losses={}, stage="stage")
+    owner, guard = SimpleNamespace(f=doubled), Guard(errors={}, stage="stage")
     with guarding(guard), preceded(owner, "f", fails):
         assert [owner.f(4), owner.f(5)] == [8, 10]
         with replaced(owner, "f", lambda original: original):
             assert owner.f(6) == 12
     assert [(f.stage, f.step, f.message) for f in guard.failures()] == [("stage", "SimpleNamespace.f", "RuntimeError: ours")]
-    with guarding(Guard(losses={}, essential=True)), preceded(owner, "f", fails), pytest.raises(RuntimeError, match="ours"):
+    with guarding(Guard(errors={}, essential=True)), preceded(owner, "f", fails), pytest.raises(RuntimeError, match="ours"):
         owner.f(4)
 
 
 def test_a_pure_replacement_that_fails_is_named_also_where_the_original_fails_otherwise() -> None:
     """The caller gets the original's error; the replacement's own is no loss where it is the same."""
     for replacement, lost in ((fails, ["RuntimeError: ours"]), (lambda x: 1 // x, [])):
-        owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(losses={})
+        owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(errors={})
         with guarding(guard), replaced_pure(owner, "f", lambda _, ours=replacement: ours), pytest.raises(ZeroDivisionError):
             owner.f(0)
         assert [failure.message for failure in guard.failures()] == lost
@@ -282,7 +282,7 @@ def test_replacements_of_two_threads_need_not_end_in_reverse() -> None:
 
 def test_a_call_inside_a_call_of_the_same_replacement() -> None:
     """Each call has its own original's result to fall back to."""
-    owner, guard = SimpleNamespace(f=lambda n: 1 if n == 0 else n * owner.f(n - 1)), Guard(losses={})
+    owner, guard = SimpleNamespace(f=lambda n: 1 if n == 0 else n * owner.f(n - 1)), Guard(errors={})
     with guarding(guard), replaced(owner, "f", lambda original: lambda n: fails(original(n))):
         assert owner.f(4) == 24
 
@@ -301,7 +301,7 @@ def test_a_context_beside_another_may_fail() -> None:
         yield
         raise RuntimeError("leaving")
 
-    owner, guard = SimpleNamespace(f=original), Guard(losses={})
+    owner, guard = SimpleNamespace(f=original), Guard(errors={})
     with guarding(guard):
         for context in (extra, fails):
             for inside in (False, True):
@@ -312,7 +312,7 @@ def test_a_context_beside_another_may_fail() -> None:
 
 def test_a_shield_lets_the_block_run_and_its_errors_through() -> None:
     """Setting up or taking down may fail; the block's own error is the block's."""
-    guard = Guard(losses={})
+    guard = Guard(errors={})
     with pytest.raises(ZeroDivisionError), shielded(fails, guard, "set up") as value:
         assert value is None
         raise ZeroDivisionError
@@ -321,7 +321,7 @@ def test_a_shield_lets_the_block_run_and_its_errors_through() -> None:
 
 def test_a_guarded_function_falls_back() -> None:
     """What is handed to torch is guarded as what stands in torch's place."""
-    with guarding(Guard(losses={})):
+    with guarding(Guard(errors={})):
         assert guarded(doubled, lambda original: fails, "step")(4) == 8
 
 
@@ -571,11 +571,11 @@ def test_an_observer_that_fails_is_named_and_the_others_observe(when: str) -> No
         return x
 
     owner = SimpleNamespace(f=original)
-    losses: dict[tuple[str, str, str], None] = {}
+    errors: dict[tuple[str, str, str], None] = {}
     with ExitStack() as stack:
-        with guarding(Guard(losses=losses, stage="mine")):
+        with guarding(Guard(errors=errors, stage="mine")):
             stack.enter_context(observed(owner, "f", fails if when == "at once" else failing))
-        with guarding(Guard(losses=losses, stage="other")):
+        with guarding(Guard(errors=errors, stage="other")):
             stack.enter_context(observed(owner, "f", other))
         if when == "at the error":
             with pytest.raises(ValueError, match="the original's"):
@@ -583,7 +583,7 @@ def test_an_observer_that_fails_is_named_and_the_others_observe(when: str) -> No
         else:
             assert owner.f(1) == 1
     assert told == ["before", "after"]
-    assert [stage for stage, _, _ in losses] == ["mine"]
+    assert [stage for stage, _, _ in errors] == ["mine"]
 
 
 def test_an_observer_sees_its_own_thread_only() -> None:
@@ -633,7 +633,7 @@ def test_frames_between_two_replaced_functions_are_not_in_the_traceback() -> Non
 
 def test_a_pure_function_that_is_replaced_gives_its_own_result_where_that_fails() -> None:
     """The original is called after explorer's error, which is lost; its own error goes through, and is no loss."""
-    owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(losses={})
+    owner, guard = SimpleNamespace(f=lambda x: 1 // x), Guard(errors={})
 
     def make(original: Callable[[int], int]) -> Callable[[int], int]:
         def instead(x: int) -> int:
@@ -644,12 +644,12 @@ def test_a_pure_function_that_is_replaced_gives_its_own_result_where_that_fails(
         return instead
 
     with guarding(guard), replaced_pure(owner, "f", make):
-        assert owner.f(1) == 11 and not guard.losses
+        assert owner.f(1) == 11 and not guard.errors
         assert owner.f(7) == 0
-        assert [message for _, _, message in guard.losses or ()] == ["RuntimeError: boom"]
+        assert [message for _, _, message in guard.errors or ()] == ["RuntimeError: boom"]
         with pytest.raises(ZeroDivisionError) as raised:
             owner.f(0)
-    assert len(guard.losses or ()) == 1 and owner.f(1) == 1
+    assert len(guard.errors or ()) == 1 and owner.f(1) == 1
     assert "explorer/capture/observe/patch.py" not in "".join(traceback.format_tb(raised.value.__traceback__))
 
 
@@ -668,6 +668,6 @@ def test_pure_replacements_lie_upon_others() -> None:
 
     with replaced_pure(owner, "f", lambda _: refuse), pytest.raises(InputError):
         owner.f(1)
-    with guarding(Guard(losses={}).essential_here()), replaced_pure(owner, "f", lambda _: fail):
+    with guarding(Guard(errors={}).essential_here()), replaced_pure(owner, "f", lambda _: fail):
         with pytest.raises(RuntimeError, match="boom"):
             owner.f(1)

@@ -198,13 +198,13 @@ def test_no_reason_of_the_scheduler_is_without_a_plain_sentence() -> None:
     from torch._inductor import choices, scheduler
     from torch._inductor.codegen import simd
 
-    from explorer.stages.inductor.reasons import SAID
+    from explorer.stages.inductor.reasons import SENTENCE_BY_REASON
 
     said: set[str] = set()
     for module in (scheduler, choices, simd):
         source = inspect.getsource(module)
         said |= {m[1] for m in re.finditer(r'(?:why|WhyNoFuse\(\w+, \w+\))\(\s*"([^"]+)"', source)}
-    assert len(said) > 40 and said - set(SAID) == set()
+    assert len(said) > 40 and said - set(SENTENCE_BY_REASON) == set()
 
 
 # Groups and kernels ----------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_a_thousand_nodes_are_one_row_a_node_not_one_a_pair() -> None:
         log.rounds.append(Round(reorder=False, before=1_000, after=1_000))
         for n, node in enumerate(nodes):
             for other in nodes[n + 1 : n + 65]:
-                log.asked(node, other, False, lambda: None)
+                log.record_answer(node, other, False, lambda: None)
     rows = log.record().pairs
     assert len(rows) == 999 and len(json.dumps(rows)) < 50_000
     assert rows[0] == (0, "refused", 0, 0, None, 0b111, "1-64")

@@ -11,7 +11,7 @@ import torch
 
 import explorer
 from explorer.errors import CompileError
-from explorer.lab.bisecting.causes import MOST_FAILED, Cause, cause_among
+from explorer.lab.bisecting.causes import MAX_FAILED, Cause, cause_among
 from tests.facts import untold
 
 pytestmark = pytest.mark.compile
@@ -53,7 +53,7 @@ def test_the_application_at_fault_is_found_whichever_compiles_fail(count: int) -
 def test_a_search_that_mostly_fails_to_compile_ends() -> None:
     """After a dozen failed compiles it says among how many the fault is, and names no single one."""
     cause, tried = searched(1000, 700, range(1, 1000))
-    assert len(cause.candidates) == 1000 and len(tried) == MOST_FAILED + 2
+    assert len(cause.candidates) == 1000 and len(tried) == MAX_FAILED + 2
     assert not untold(str(cause), "1000", "pass 0", "pass 999", "compiles")
 
 

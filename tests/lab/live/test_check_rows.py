@@ -13,10 +13,10 @@ import explorer
 from explorer.lab.live import check_rows, truth
 from explorer.lab.live.call import Call
 from explorer.lab.live.check_rows import DRAWS, compared
+from explorer.lab.live.float64_reference import Float64Reference, wide_call
 from explorer.lab.live.interpreted import interpreting_calls
 from explorer.lab.live.judge import Evidence, Varied, beside, exactly, judged, near
 from explorer.lab.live.outcome import Outcome, outcome_of
-from explorer.lab.live.truth import Truth, wide_call
 from tests.facts import untold
 from tests.programs import Block
 
@@ -39,7 +39,7 @@ class Deep:
         self.trace = trace
         self.live: Any = trace.live
         self.eager = outcome_of(self.live.call.function, self.live.call)
-        self.truth = Truth(self.live.call)
+        self.truth = Float64Reference(self.live.call)
 
     def rows(self) -> list[check_rows.CheckRow]:
         """The rows of a check of the code as it is now."""
@@ -233,10 +233,10 @@ def test_what_is_only_expected_has_a_bound_by_its_type() -> None:
     assert not beside(torch.arange(5), torch.arange(5) + 1).equal
 
 
-@pytest.mark.parametrize(("most_bytes", "groups"), [(check_rows.MOST_BYTES, 1), (1, 3)])
+@pytest.mark.parametrize(("most_bytes", "groups"), [(check_rows.MAX_BYTES, 1), (1, 3)])
 def test_random_values_share_their_calls(most_bytes: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several values that are random cost one call for each draw of each side, unless they are too large to be kept at once."""
-    monkeypatch.setattr(check_rows, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(check_rows, "MAX_BYTES", most_bytes)
     call = Call(lambda x: [nn.functional.dropout(x * n, 0.5) for n in (1, 2, 3)], (torch.ones(200),), {})
     calls = []
 
@@ -260,7 +260,7 @@ def test_the_user_s_module_stays_as_it_is() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).bfloat16()
     before = {name: value.clone() for name, value in module.state_dict().items()}
     x = torch.randn(6, 4, dtype=torch.bfloat16, requires_grad=True)
-    found = Truth(Call(module, (x,), {}, True)).exact()
+    found = Float64Reference(Call(module, (x,), {}, True)).exact()
     assert found is not None
     assert found.returned["output"].value.dtype == found.returned["gradient of 0.weight"].value.dtype == torch.float64
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
@@ -273,7 +273,9 @@ def test_constants_of_a_closure_and_casts_are_widened_too() -> None:
     """A function with tensors and types of its own has a reference: what it makes in 16 bits is made in float64."""
     weight = torch.randn(4, 4, dtype=torch.bfloat16)
     x = torch.randn(3, 4, dtype=torch.bfloat16)
-    found = Truth(Call(lambda x: (x @ weight).to(torch.float32) * torch.full((4,), 0.1, dtype=torch.bfloat16), (x,), {})).exact()
+    found = Float64Reference(
+        Call(lambda x: (x @ weight).to(torch.float32) * torch.full((4,), 0.1, dtype=torch.bfloat16), (x,), {})
+    ).exact()
     assert found is not None
     assert torch.allclose(found.returned["output"].value, x.double() @ weight.double() * 0.1, rtol=1e-12)
 
@@ -281,7 +283,7 @@ def test_constants_of_a_closure_and_casts_are_widened_too() -> None:
 def test_attention_that_drops_nothing_is_not_random() -> None:
     """Attention on the CPU is computed in float64 and its rounding varied: its results are no random numbers of eager's."""
     q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
-    truth = Truth(Call(lambda: nn.functional.scaled_dot_product_attention(q, k, v), (), {}))
+    truth = Float64Reference(Call(lambda: nn.functional.scaled_dot_product_attention(q, k, v), (), {}))
     wide = torch.softmax(q.double() @ k.double().mT / 4, -1) @ v.double()
     exact = truth.exact()
     assert exact is not None
@@ -293,7 +295,7 @@ def test_attention_that_drops_nothing_is_not_random() -> None:
 def test_random_numbers_are_the_same_in_float64() -> None:
     """Dropout in float64 keeps what it keeps in float32."""
     call = Call(lambda x: nn.functional.dropout(x, 0.5), (torch.ones(1000),), {})
-    found = Truth(call).exact()
+    found = Float64Reference(call).exact()
     assert found is not None
     assert torch.equal(found.returned["output"].value.float(), outcome_of(call.function, call).returned["output"].value)
 
@@ -302,7 +304,7 @@ def test_long_sums_are_held_to_what_they_add_up() -> None:
     """A sum near zero of large numbers may be off by what these round to, and no more."""
     half = torch.randn(10_000) * 1e6
     call = Call(lambda t: t.sum(), (torch.cat([half, -half + 0.25]),), {})
-    truth, eager = Truth(call), outcome_of(call.function, call).returned["output"].value
+    truth, eager = Float64Reference(call), outcome_of(call.function, call).returned["output"].value
     evidence = truth.of("output", eager, 18)
     assert evidence.exact is not None and abs(float(evidence.exact) - 2500) < 1e3
     assert judged(eager, (evidence.exact + 20).float(), evidence).equal

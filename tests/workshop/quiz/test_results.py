@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from explorer.errors import FileError
-from explorer.workshop.quiz.results import MOST_BYTES, MOST_FIGURE, MOST_TRIES, Result, Results
+from explorer.workshop.quiz.results import MAX_BYTES, MAX_FIGURE, MAX_TRIES, Result, Results
 from tests.facts import says, untold
 
 GOOD = Results("Ada", {"M1.1": Result(("00000001",), is_right=True), "M6.6": Result(("00000002", "00000003"), True, 5)})
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (altered(results=result(figure=-1)), ("figure", "M1.1")),
         (altered(results=result(figure=True)), ("figure", "M1.1")),
         (altered(results=result(right=False, figure=3)), ("figure", "M1.1")),
-        (" " * (MOST_BYTES + 1), (f"{MOST_BYTES:,} bytes",)),
+        (" " * (MAX_BYTES + 1), (f"{MAX_BYTES:,} bytes",)),
     ],
     ids=range(29),
 )
@@ -111,10 +111,10 @@ def test_a_right_answer_stands() -> None:
     assert right.after("0000000a", is_right=True, figure=5) == Result(right.tries, True, 5)
 
 
-@pytest.mark.parametrize("figure", [MOST_FIGURE + 1, -1, 2.5, True])
+@pytest.mark.parametrize("figure", [MAX_FIGURE + 1, -1, 2.5, True])
 def test_a_file_that_is_written_can_be_read(tmp_path: Path, figure: Any) -> None:
     """The oldest tries and a figure out of bounds are left out of the file, so that no reader refuses it."""
-    tries = tuple(f"{n:08x}" for n in range(MOST_TRIES + 5))
+    tries = tuple(f"{n:08x}" for n in range(MAX_TRIES + 5))
     Results("Ada", {"M6.6": Result(tries, True, figure)}).write(tmp_path / "ada.json")
     assert Results.read(tmp_path / "ada.json").results == {"M6.6": Result(tries[5:], True)}
 
@@ -122,8 +122,8 @@ def test_a_file_that_is_written_can_be_read(tmp_path: Path, figure: Any) -> None
 def test_a_file_that_nobody_would_read_is_not_written(tmp_path: Path) -> None:
     """Results of more bytes than a file may have are an error, and what was there stays."""
     GOOD.write(tmp_path / "ada.json")
-    tries = tuple(f"{n:08x}" for n in range(MOST_TRIES))
-    with pytest.raises(FileError, match=says("ada.json", f"{MOST_BYTES:,} bytes")):
+    tries = tuple(f"{n:08x}" for n in range(MAX_TRIES))
+    with pytest.raises(FileError, match=says("ada.json", f"{MAX_BYTES:,} bytes")):
         Results("Ada", {f"X.{n}": Result(tries) for n in range(100)}).write(tmp_path / "ada.json")
     assert Results.read(tmp_path / "ada.json") == GOOD
 

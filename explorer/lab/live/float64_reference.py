@@ -38,7 +38,7 @@ AFTER = " after the call"
 
 
 @dataclass
-class Truth:
+class Float64Reference:
     """What the same function gives in float64, and with its rounding varied.
 
     Each call is made when its outcome is first needed, and kept.

@@ -15,7 +15,7 @@ from typing import Any
 from explorer.capture.observe.patch import guard_here, guarding, replaced
 from explorer.capture.observe.patterns import pattern_name
 from explorer.capture.observe.scheduler_log import OVERRIDDEN
-from explorer.model.events import FusionWish, WishOutcome
+from explorer.model.events import FusionRequest, RequestOutcome
 from explorer.model.stage import Emit
 from explorer.model.values import Force, Veto
 from explorer.stages.inductor.autotune import AutotuneTaken
@@ -217,14 +217,14 @@ class Wanted:
 
         return __init__
 
-    def _outcome(self, scheduler: Any) -> FusionWish:
+    def _outcome(self, scheduler: Any) -> FusionRequest:
         names, pairs = self._here(scheduler)
         groups = [set(node.get_operation_names()) for node in scheduler.nodes]
         rows = (
-            WishOutcome(wish=self._wishes.index(wish), same=bool(a & b), together=any(g & a and g & b for g in groups))
+            RequestOutcome(wish=self._wishes.index(wish), same=bool(a & b), together=any(g & a and g & b for g in groups))
             for wish, a, b in pairs
         )
-        return FusionWish(names=tuple(sorted(names)), rows=tuple(rows))
+        return FusionRequest(names=tuple(sorted(names)), rows=tuple(rows))
 
 
 def names_of(node: Any) -> list[str]:

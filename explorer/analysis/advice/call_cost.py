@@ -23,6 +23,7 @@ from explorer.analysis.questions.target import gpu_of
 from explorer.analysis.questions.user_lines import UserLine, compilers_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
+from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.fx_graph import input_names, node_lines
 
@@ -34,7 +35,7 @@ LAUNCH = 5e-6
 #: backend "eager", so that nothing but Dynamo's part is in it: 8.3 to 8.8 µs.
 BREAK = 9e-6
 #: The shares below which a verdict is not worth a line, and the seconds: a twentieth of a call, and two launches' worth.
-LEAST_SHARE, LEAST_SECONDS = 0.05, 2e-6
+MIN_SHARE, MIN_SECONDS = 0.05, 2e-6
 #: What a trace's `backend` says where Inductor compiled.
 INDUCTOR = (None, "", "inductor")
 _LINE = "\n"
@@ -61,7 +62,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Whole:
+class TracedCall:
     """One call of a traced program: its launches and their seconds."""
 
     trace: TraceData = field(repr=False)
@@ -187,7 +188,7 @@ class Whole:
         cached = dict.fromkeys(str(row["frame"]) for row in table(self.trace, "cache") if "ir_pre_fusion" in row["not_seen"])
         if cached:
             return (
-                f"{counted(len(cached), 'frame')} came from a cache without being compiled, so their kernels were not read: "
+                f"{quantity(len(cached), 'frame')} came from a cache without being compiled, so their kernels were not read: "
                 "record(fresh=True), or explorer.trace(), compiles them."
             )
         if failures := [failure for failure in self.trace.failures if failure.fatal]:
@@ -215,10 +216,10 @@ class Whole:
         exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
         added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
         return (
-            f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {counted(len(self.launches), 'launch')}, "
+            f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(len(self.launches), 'launch')}, "
             f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
             f"The time of guards and of the Python around the graphs is not included. "
-            f"What costs less than {LEAST_SHARE:.0%} of it is not mentioned."
+            f"What costs less than {MIN_SHARE:.0%} of it is not mentioned."
         )
 
     # Lines ---------------------------------------------------------------------------------------------------------
@@ -285,12 +286,6 @@ def first_line(kernel: KernelData) -> int:
     return next(heads, 1)
 
 
-def counted(number: int, noun: str) -> str:
-    """Write a number with its noun: "1 launch", "3 launches"."""
-    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
 def _words(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
@@ -298,12 +293,11 @@ def _words(seconds: float) -> str:
 __all__ = [
     "BREAK",
     "LAUNCH",
-    "LEAST_SECONDS",
-    "LEAST_SHARE",
+    "MIN_SECONDS",
+    "MIN_SHARE",
     "Launch",
-    "Whole",
+    "TracedCall",
     "bytes_of",
-    "counted",
     "first_line",
     "is_view",
     "reads_of",
