@@ -495,7 +495,7 @@ def defines(file: str, name: str) -> bool:
     """Whether a file of the package defines a function, method, class or constant."""
     path = PACKAGE / file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    starts = rf"^\s*(?:(?:async )?def |class |static |export )?{name}\b(?:\(|:|\s*[:=])"
+    starts = rf"^\s*(?:(?:async )?def |class |static |(?:export )?(?:function |const )?)?{name}\b(?:\(|:|\s*[:=])"
     return bool(text) and (not name or re.search(starts, text, re.MULTILINE) is not None)
 
 
