@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.lab.live import check_rows, truth
+from explorer.lab.live import check_rows, float64_reference
 from explorer.lab.live.call import Call
 from explorer.lab.live.check_rows import DRAWS, compared
 from explorer.lab.live.float64_reference import Float64Reference, wide_call
@@ -191,7 +191,9 @@ def test_values_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, near = [], check_rows.near
     monkeypatch.setattr(check_rows, "near", lambda one, other: asked.append(one) or near(one, other))
     called = []
-    monkeypatch.setattr(truth, "outcome_of", lambda *args, **kwargs: called.append(args) or outcome_of(*args, **kwargs))
+    monkeypatch.setattr(
+        float64_reference, "outcome_of", lambda *args, **kwargs: called.append(args) or outcome_of(*args, **kwargs)
+    )
     call = Call(lambda x: (torch.empty(4).copy_(x), x * 2), (torch.arange(4.0),), {})
     eager = outcome_of(call.function, call)
     assert [row.equal for row in compared(call, eager, eager)] == [True, True]
