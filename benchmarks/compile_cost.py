@@ -6,6 +6,8 @@ of the machine hits all of them. Nothing is asserted: the tables are to be read.
     python benchmarks/compile_cost.py                        the comparison, on every workload
     python benchmarks/compile_cost.py --growth               GPT-2 of 6, 12, 24 and 48 layers
     python benchmarks/compile_cost.py --after                calls of the compiled function after its trace
+    python benchmarks/compile_cost.py --tools plain record --warm --train --device cuda
+                                                             a recorded training step whose compile the caches have
 
 `python benchmarks/compile_cost.py --help` lists the options, benchmarks/README.md says how to read the tables.
 """
@@ -164,6 +166,16 @@ def call_explorer(function: Any, args: tuple[Any, ...], train: bool, folder: Pat
     return {"cost": trace.meta["cost"], "artifacts": len(trace.artifacts), "failures": [str(f) for f in trace.failures]}
 
 
+def call_record(function: Any, args: tuple[Any, ...], train: bool, folder: Path) -> Result:
+    """Call torch.compile inside explorer.record, and read the recording's trace."""
+    import explorer
+
+    with explorer.record() as recording:
+        call_plain(function, args, train, folder)
+    trace = recording.trace
+    return {"artifacts": len(trace.artifacts), "failures": [str(f) for f in trace.failures]}
+
+
 def call_depyf(function: Any, args: tuple[Any, ...], train: bool, folder: Path) -> Result:
     """Compile inside depyf.prepare_debug, and leave the block, which writes the files."""
     import depyf
@@ -175,6 +187,7 @@ def call_depyf(function: Any, args: tuple[Any, ...], train: bool, folder: Path) 
 CALLS = {
     "plain": call_plain,
     "explorer": call_explorer,
+    "record": call_record,
     "depyf": call_depyf,
     "debug": call_plain,
     "torch_trace": call_plain,
@@ -182,6 +195,7 @@ CALLS = {
 TITLES = {
     "plain": "torch.compile",
     "explorer": "explorer.trace",
+    "record": "explorer.record",
     "depyf": "depyf",
     "debug": "TORCH_COMPILE_DEBUG=1",
     "torch_trace": "TORCH_TRACE",
@@ -196,10 +210,10 @@ def import_tool(tool: str) -> None:
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
 
-    if tool == "explorer":
+    if tool in ("explorer", "record"):
         import explorer
 
-        explorer.trace  # noqa: B018  # the public names are imported when asked for
+        explorer.trace, explorer.record  # noqa: B018  # the public names are imported when asked for
     elif tool == "depyf":
         import depyf  # noqa: F401
 
@@ -331,26 +345,40 @@ class Caches:
     def __init__(self, options: argparse.Namespace, root: Path) -> None:
         self._options, self._root = options, root
         self._warm = root / "warm"
+        self._filled: dict[str, Path] = {}
         if options.warm_headers and not options.cache:
             found = start({"what": "warm", "device": options.device}, self._variables(self._warm))
             if "error" in found:
                 raise SystemExit(f"a first compile, to warm the caches, failed: {found['error']}")
 
+    def fill(self, name: str) -> None:
+        """Compile a workload plainly: its measurements get copies of these caches, in the same place, which some keys have."""
+        with self.fresh() as (folder, variables):
+            asked = {"what": "compile", "tool": "plain", "workload": name, "train": self._options.train, "folder": str(folder)}
+            found = start({**asked, "device": self._options.device}, variables)
+            if "error" in found:
+                raise SystemExit(f"a first compile of {name}, to fill the caches, failed: {found['error']}")
+            self._filled[name] = self._root / f"filled-{name}"
+            shutil.copytree(folder / "caches", self._filled[name])
+
     @contextlib.contextmanager
-    def fresh(self) -> Iterator[tuple[Path, dict[str, str]]]:
-        """A folder for one child, and the environment that puts its caches there."""
-        with tempfile.TemporaryDirectory(dir=self._root, ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+    def fresh(self, name: str = "") -> Iterator[tuple[Path, dict[str, str]]]:
+        """A folder for one child, and the environment that puts its caches there, filled where the workload has such."""
+        folder = self._root / "child"
+        folder.mkdir()
+        try:
             if self._options.cache:
                 yield folder, self._variables(Path(self._options.cache))
                 return
-            if self._options.warm_headers:
-                shutil.copytree(self._warm, folder / "caches")
+            if self._options.warm_headers or name in self._filled:
+                shutil.copytree(self._filled.get(name, self._warm), folder / "caches")
             variables = self._variables(folder / "caches")
             if not self._options.warm_headers:
                 (folder / "tmp").mkdir()
                 variables["TMPDIR"] = str(folder / "tmp")
             yield folder, variables
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _variables(self, folder: Path) -> dict[str, str]:
         variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
@@ -363,11 +391,13 @@ def measure(options: argparse.Namespace, caches: Caches, workloads: Sequence[str
     """Measure every (workload, tool, round). The tools take turns, and each round begins with another one."""
     results = []
     for name in workloads:
+        if options.warm:
+            caches.fill(name)
         for number in range(options.repeats):
             turn = number % len(tools)
             for tool in (*tools[turn:], *tools[:turn]):
                 key = {"workload": name, "tool": tool, "round": number}
-                with caches.fresh() as (folder, variables):
+                with caches.fresh(name) as (folder, variables):
                     asked = {"what": "compile", "device": options.device, "train": options.train, "folder": str(folder), **key}
                     found = start(asked, {**variables, **environment(tool, folder)})
                 print(f"  {name} {tool} {found.get('seconds', found.get('error'))}", file=sys.stderr)
@@ -491,11 +521,13 @@ def setting(options: argparse.Namespace, results: Sequence[Result]) -> str:
     """How the numbers were taken, in one line."""
     gpu = next((f" ({r['gpu']})" for r in results if "gpu" in r), "")
     work = "a training step" if options.train else "inference"
-    caches = "headers warm" if options.warm_headers else "all from nothing"
+    caches = "fresh: headers warm" if options.warm_headers else "fresh: all from nothing"
+    if options.warm:
+        caches = "filled by a first compile"
     if options.cache:
         caches = "SHARED, so the seconds say nothing"
     graphs = "" if options.graph_caches else ", graph caches off for all"
-    return f"{options.device}{gpu}, {work}, medians of {options.repeats}, caches fresh: {caches}{graphs}"
+    return f"{options.device}{gpu}, {work}, medians of {options.repeats}, caches {caches}{graphs}"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -505,7 +537,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--workloads", nargs="+", type=workload, default=list(WORKLOADS), metavar="NAME", help=f"of {', '.join(BUILDERS)}, gpt2-N"
     )
-    add("--tools", nargs="+", choices=CALLS, default=list(CALLS), help="plain is what the ratios are to")
+    tools = [tool for tool in CALLS if tool != "record"]
+    add("--tools", nargs="+", choices=CALLS, default=tools, help="plain is what the ratios are to")
     add("--repeats", type=int, default=3, help="rounds over the tools (default 3)")
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--train", action="store_true", help="a training step (forward and backward) in place of inference")
@@ -520,6 +553,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     headers = parser.add_mutually_exclusive_group()
     headers.add_argument("--warm-headers", action="store_true", default=True, help="leave out the C++ header (the default)")
     headers.add_argument("--cold", dest="warm_headers", action="store_false", help="every cache from nothing, the C++ header too")
+    add("--warm", action="store_true", help="every cache filled: each workload is compiled once before it is measured")
     add("--no-graph-caches", dest="graph_caches", action="store_false", help="no tool may write FX graph or AOTAutograd caches")
     add("--cache", metavar="DIR", help="share one cache among all runs: to try the script, not to measure")
     add("--json", type=Path, metavar="FILE", help="write every single measurement there")
