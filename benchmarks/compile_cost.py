@@ -537,7 +537,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--workloads", nargs="+", type=workload, default=list(WORKLOADS), metavar="NAME", help=f"of {', '.join(BUILDERS)}, gpt2-N"
     )
-    tools = [tool for tool in CALLS if tool != "record"]
+    tools = [tool for tool in CALLS if tool != "record"]  # from fresh caches it is the compile of trace()
     add("--tools", nargs="+", choices=CALLS, default=tools, help="plain is what the ratios are to")
     add("--repeats", type=int, default=3, help="rounds over the tools (default 3)")
     add("--device", choices=("cpu", "cuda"), default="cpu")
@@ -561,6 +561,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.repeats < 1:
         parser.error("--repeats must be at least 1")
+    if options.warm and options.cache:
+        parser.error("--warm fills caches of its own: leave --cache out")
     return options
 
 

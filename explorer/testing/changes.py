@@ -151,7 +151,8 @@ def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
         row = nodes[fresh[0]]
         actual = f"a new call: {operator} is {rules.called_by(row)}{f', {more} times more' if more > 1 else ''}"
         look = f"t.lowering({row['node']!r})"
-        expected = f"{old[operator] or 'no'} call{'s' * (old[operator] != 1)} of {operator}"
+        calls = quantity(old[operator], "call") if old[operator] else "no calls"
+        expected = f"{calls} of {operator}"
         yield Finding("fallback", expected, actual, _lines(trace, fresh), rules.why_called(row), look)
     for operator, fewer in (old - new).items():
         yield Finding("fallback", f"{quantity(old[operator], 'call')} of {operator}", f"{fewer} fewer", is_gain=True)

@@ -12,6 +12,7 @@ from typing import Any
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows
 from explorer.errors import FileError, InputError
 from explorer.model.values import Plain, Rows
+from explorer.model.wording import quantity
 from explorer.sources.files import trace_file
 from explorer.sources.ranks import folder
 from explorer.sources.ranks.divergences import DivergenceRow, MissingRow, compared
@@ -257,7 +258,7 @@ class Ranks(Mapping[int, Trace]):
         """Say that some of what a group computes follows the rank."""
         members = {str(rank) for rank in group}
         number = sum(len(members & row["here"].keys()) > 1 for row in self.by_rank)
-        return f", but for a number that is n × rank in {number} {'place' if number == 1 else 'places'}" if number else ""
+        return f", but for a number that is n × rank in {quantity(number, 'place')}" if number else ""
 
 
 def _of_failures(failed: Mapping[int, str]) -> list[str]:
@@ -328,15 +329,13 @@ def _of_incomplete(runs: Mapping[int, RankRuns]) -> list[str]:
     unnamed = [group for group, ranks in groups.items() if not ranks]
     lines = []
     if lacking:
-        number = _groups_of(len(groups) - len(unnamed))
+        number = quantity(len(groups) - len(unnamed), "group")
         lines.append(f"who came last is not known in {number}: no profile has collectives of rank {_list(lacking)} there")
     if unnamed:
-        lines.append(f"who came last is not known in {_groups_of(len(unnamed))}: the traces do not say which ranks are in it")
+        lines.append(
+            f"who came last is not known in {quantity(len(unnamed), 'group')}: the traces do not say which ranks are in it"
+        )
     return lines
-
-
-def _groups_of(number: int) -> str:
-    return f"{number} group" + ("" if number == 1 else "s")
 
 
 def _ms(seconds: float) -> str:
