@@ -29,6 +29,7 @@ from explorer.capture.observe.launched import Launched, described
 from explorer.capture.observe.patch import added, replaced
 from explorer.capture.observe.versions import oldest_capability
 from explorer.errors import CompileError, ExplorerError, InputError
+from explorer.model.deferred import defer, deferrable
 from explorer.model.values import EMPTY, Plain, plain, text_lines
 from explorer.reference.gpus.figures import Target
 from explorer.reference.gpus.occupancy import occupancy
@@ -56,6 +57,7 @@ _FACTS = (
 )
 
 
+@deferrable("ttir")
 @dataclass(frozen=True)
 class Lowered:
     """A kernel after triton's front end: unoptimized TTIR, and the options for the backend.
@@ -176,14 +178,15 @@ class LadderWorkers:
     """Worker processes that compile kernels while the program compiles on.
 
     A kernel is submitted as soon as its source exists, and waited for when its ladder is needed. The first worker process
-    starts with the object, and imports triton while Dynamo and Inductor still work.
+    starts with the object, and imports triton while Dynamo and Inductor still work; unless `at_once`, it starts with the first
+    kernel that was not launched.
     """
 
-    def __init__(self, target: Target, workers: int = 0) -> None:
+    def __init__(self, target: Target, workers: int = 0, *, at_once: bool = True) -> None:
         self._target, self._workers = target, workers
         self._pending: dict[str, tuple[str, PendingLadder]] = {}
         self._launched: dict[tuple[str, str], Launched] = {}
-        self._pool = Pool(workers or 1, assembler(target))
+        self._pool = Pool((workers or 1) if at_once else 0, assembler(target))
         self._dialects = Dialects()
 
     def submit(self, kernels: Sequence[tuple[str, str]], launches: Sequence[Launched | None] = ()) -> None:
@@ -192,7 +195,8 @@ class LadderWorkers:
         `launches` has what the attached GPU launched of each, which is then not compiled again, and None for the others.
         """
         self._launched |= {kernel: launch for kernel, launch in zip(kernels, launches, strict=False) if launch is not None}
-        self._pool.grow(self._workers or min(os.cpu_count() or 1, len(kernels) // 8))
+        if to_compile := sum(kernel not in self._launched for kernel in kernels):
+            self._pool.grow(self._workers or max(1, min(os.cpu_count() or 1, to_compile // 8)))
         for kernel in kernels:
             if (key := self._key(kernel)) not in self._pending:
                 name, source = kernel
@@ -201,7 +205,7 @@ class LadderWorkers:
     def _start(self, source: str, name: str, launch: Launched | None) -> PendingLadder:
         try:
             if launch is not None:
-                return of_launch(lower(source, name, self._target, launch.config, self._dialects), launch)
+                return of_launch(lower_later(source, name, self._target, launch.config), launch)
             lowered = lower(source, name, self._target, None, self._dialects)
         except ExplorerError as error:
             return error
@@ -299,8 +303,8 @@ def of_launch(lowered: Lowered, launch: Launched) -> Ladder:
     if lowered.target.vendor == "amd" and "amdgcn" in texts:
         used |= amdgcn_resources(texts["amdgcn"])
     facts = facts_of(lowered.target, launch.metadata, used)
-    lowered = replace(lowered, file=launch.file, first_line=launch.first_line)
-    return _ladder(lowered, texts, launch.binary, facts, measured=launch.measured, launched=True, chosen=why(launch))
+    made = _ladder(lowered, texts, launch.binary, facts, measured=launch.measured, launched=True, chosen=why(launch))
+    return replace(made, file=launch.file, first_line=launch.first_line)
 
 
 def why(launch: Launched) -> str:
@@ -379,6 +383,24 @@ def lower(
     dialects: Dialects | None = None,
 ) -> Lowered:
     """Execute a kernel's source, as Inductor writes it, and take its function through triton's front end."""
+    return _lowered(source, name, target, config, lambda *call: front_end(*call, target, name, dialects))
+
+
+def lower_later(source: str, name: str, target: Target, config: Mapping[str, Plain]) -> Lowered:
+    """Execute the source of a kernel that was launched; its TTIR, which only a new compile needs, is made when it is read."""
+    lowered = _lowered(source, name, target, config, lambda *call: "")
+    defer(lowered, lambda: {"ttir": lower(source, name, target, config).ttir})
+    return lowered
+
+
+def _lowered(
+    source: str,
+    name: str,
+    target: Target,
+    config: int | Mapping[str, Plain] | None,
+    make_ttir: Callable[[Any, Mapping[str, Any]], str],
+) -> Lowered:
+    """Execute a kernel's source; `make_ttir` is given what Inductor calls triton.compile with."""
     file = f"{name}.py"
     with ExitStack() as stack:
         stack.enter_context(triton_driver_of(target))
@@ -389,7 +411,7 @@ def lower(
         chosen = choose(tuner.configs, config)
         src, options = inductor_compile_call(tuner, chosen, name)
         grid, prefix = grid_of(tuner, chosen)
-        ttir = front_end(src, options, target, name, dialects)
+        ttir = make_ttir(src, options)
 
     def scaled(registers: int) -> tuple[Mapping[str, Plain], ...]:
         with triton_driver_of(target), inductor_heuristics_for(target):

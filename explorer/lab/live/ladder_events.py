@@ -59,7 +59,7 @@ class LadderCompiles:
     def __init__(self, target: Target, workers: int = 0, find: Find | None = None) -> None:
         self._find = find
         self._target, self._missing = target, missing_backend(target)
-        self._workers = None if self._missing else LadderWorkers(target, workers)
+        self._workers = None if self._missing else LadderWorkers(target, workers, at_once=find is None)
         self._wrappers: list[Event] = []
         self._kernels: list[tuple[Event, Event]] = []
 

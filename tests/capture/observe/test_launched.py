@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from explorer.capture.ladder.ladder import compile_ladder
+from explorer.capture.ladder import ladder as ladders
+from explorer.capture.ladder.ladder import Ladder, LadderWorkers, compile_ladder, lower
+from explorer.capture.ladder.triton_pool import Worker
 from explorer.capture.observe.launched import Launched, described, launched, launched_of, loaded_modules, measured
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.ladder_events import ladder_events
@@ -144,6 +146,24 @@ def test_a_launched_kernels_ladder_is_not_compiled_again(kernel: Any, launch: tu
     assert kernel.binary == b"\x7fELF own" and kernel.resources["registers"] == 77 and kernel.resources["spill_stores"] == 0
     assert any(not a.data["launched"] for a in kernel.trace.find("ptx"))
     assert any(link.source == own.id for link in kernel.trace.links)
+
+
+def test_a_launched_kernel_costs_neither_tritons_front_end_nor_a_process(
+    launch: tuple[str, Launched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its TTIR, for a new compile, is made when it is read: of the launch's config, as if it had been made at once."""
+    name, made = launch
+    text = next(k.data["text"] for e in recorded() if e.kind == "output_code" for k in kernel_events(e) if k.data["name"] == name)
+    asked: list[str] = []
+    real = ladders.front_end
+    monkeypatch.setattr(ladders, "front_end", lambda *call: (asked.append(call[3]), real(*call))[1])
+    monkeypatch.setattr(Worker, "start", lambda worker: pytest.fail("a process was started"))
+    with LadderWorkers(H200, at_once=False) as workers:
+        workers.submit([(name, text)], [made])
+        [ladder] = workers.results([(name, text)])
+    assert isinstance(ladder, Ladder) and ladder.launched and ladder.lowered is not None and not asked
+    assert (ladder.file, ladder.first_line) == (f"{name}.py", 1)
+    assert ladder.lowered.ttir == lower(text, name, H200, made.config).ttir and len(asked) == 2
 
 
 def test_each_candidate_has_its_time_and_the_taken_one_is_the_fastest(kernel: Any) -> None:
