@@ -289,7 +289,10 @@ def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
 
 
 def test_a_recording_says_which_binaries_and_configs_were_cached(tmp_path, monkeypatch) -> None:
-    """The first compile of a kernel misses Triton's cache, the second finds it; the ladder is that of the launch both times."""
+    """The first compile of a kernel misses Triton's cache, the second finds it; the ladder is that of the launch both times.
+
+    A kernel with several configs may miss once for each; what won is found alone.
+    """
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     # named, not left out: Inductor's workers keep the one that they were started with, and write there
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
@@ -300,7 +303,7 @@ def test_a_recording_says_which_binaries_and_configs_were_cached(tmp_path, monke
             torch.compile(lambda x: torch.sin(x) * 3 + 1)(x)
         states.append([row["state"] for row in recorded.trace.caches.where(cache="Triton")])
         assert recorded.trace.find("ptx") and recorded.trace.failures == ()
-    assert states == [["miss"], ["hit"]]
+    assert {*states[0]} == {"miss"} and states[1] == ["hit"]
 
 
 def test_cpp_wrapper_on_the_gpu_has_its_kernels() -> None:
