@@ -172,8 +172,10 @@ def call_record(function: Any, args: tuple[Any, ...], train: bool, folder: Path)
 
     with explorer.record() as recording:
         call_plain(function, args, train, folder)
+    began = time.perf_counter()
     trace = recording.trace
-    return {"artifacts": len(trace.artifacts), "failures": [str(f) for f in trace.failures]}
+    found = {"artifacts": len(trace.artifacts), "failures": [str(f) for f in trace.failures]}
+    return {**found, "reading": time.perf_counter() - began}
 
 
 def call_depyf(function: Any, args: tuple[Any, ...], train: bool, folder: Path) -> Result:
@@ -446,13 +448,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def comparison(results: Sequence[Result], workloads: Sequence[str], tools: Sequence[str]) -> str:
     """Medians of each tool and their ratios to plain torch.compile."""
     head = ("workload", "tool", "seconds", "ratio", "least to most", "CPU s", "ratio", "in this process", "ratio")
-    head += ("peak MiB", "ratio", "child MiB")
+    head += ("peak MiB", "ratio", "child MiB", "reading s")
     return table(head, [comparison_row(results, name, tool) for name in workloads for tool in tools])
 
 
 def comparison_row(results: Sequence[Result], name: str, tool: str) -> tuple[str, ...]:
     key = {"workload": name, "tool": tool}
-    found = {field: median_of(results, field, **key) for field in ("seconds", "cpu", "cpu_here", "peak", "peak_child")}
+    found = {field: median_of(results, field, **key) for field in ("seconds", "cpu", "cpu_here", "peak", "peak_child", "reading")}
     base = {field: median_of(results, field, workload=name, tool="plain") for field in found}
     every = [r["seconds"] for r in results if r["workload"] == name and r["tool"] == tool and "seconds" in r]
     spread = f"{min(every):.2f} to {max(every):.2f}" if every else "failed"
@@ -470,6 +472,7 @@ def comparison_row(results: Sequence[Result], name: str, tool: str) -> tuple[str
         cell(found["peak"], 0),
         ratios["peak"],
         cell(found["peak_child"], 0),
+        cell(found["reading"]),
     )
 
 
