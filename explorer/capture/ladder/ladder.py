@@ -383,12 +383,12 @@ def lower(
     dialects: Dialects | None = None,
 ) -> Lowered:
     """Execute a kernel's source, as Inductor writes it, and take its function through triton's front end."""
-    return _lowered(source, name, target, config, lambda *call: front_end(*call, target, name, dialects))
+    return _lowered(source, name, target, config, lambda src, options: front_end(src, options, target, name, dialects))
 
 
 def lower_later(source: str, name: str, target: Target, config: Mapping[str, Plain]) -> Lowered:
     """Execute the source of a kernel that was launched; its TTIR, which only a new compile needs, is made when it is read."""
-    lowered = _lowered(source, name, target, config, lambda *call: "")
+    lowered = _lowered(source, name, target, config, lambda src, options: "")
     defer(lowered, lambda: {"ttir": lower(source, name, target, config).ttir})
     return lowered
 
