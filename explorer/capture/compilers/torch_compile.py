@@ -13,6 +13,7 @@ from explorer.capture.absent.torch_cuda import DRIVER, GENERATOR, STREAM
 from explorer.capture.observe.patch import replaced
 from explorer.capture.observe.versions import isolates_recompiles
 from explorer.errors import chain
+from explorer.stages.fx_graph import places_of
 
 #: Names in Dynamo that messages refer to.
 CONFIG, MARKS, RESETS = "torch._dynamo.config", "torch._dynamo.mark_dynamic", "torch._dynamo.reset()"
@@ -222,7 +223,21 @@ def advice(error: BaseException) -> str:
             "takes all rows; leave it out by "
             f"without_pattern={RANDPERM!r}"
         )
-    return needs_its_gpu(error)
+    return needs_its_gpu(error) or refused_operator(error)
+
+
+def refused_operator(error: BaseException) -> str:
+    """Say what an operator has against its inputs, with the program's line; "" for other errors than Dynamo's for that.
+
+    Dynamo runs each operator on tensors without data, so it meets what eager would meet at a real call.
+    """
+    if type(error).__name__ != "TorchRuntimeError" or not (places := places_of(str(error).partition("from user code:")[2])):
+        return ""
+    reason = list(chain(error))[-1]
+    if reason is error:
+        return ""
+    place = places[-1]
+    return f"{str(reason).partition(chr(10))[0].rstrip('.')}, at {place.file}:{place.line}: {place.code}"
 
 
 def needs_its_gpu(error: BaseException) -> str:

@@ -14,14 +14,15 @@ TOP, USUAL = "torch", logging.WARNING
 
 
 @contextmanager
-def torch_logs_kept_from_terminal() -> Iterator[None]:
+def torch_logs_kept_from_terminal(log: str = TOP) -> Iterator[None]:
     """Inside the block torch's own handlers print nothing of this thread but what TORCH_LOGS or `set_logs` asked for.
 
-    Handlers of the user's, torch's log files and its structured log get each record, as they did.
+    With `log` only records of that log, and of those below it, are kept back. Handlers of the user's, torch's log files and its
+    structured log get each record, as they did.
     """
     from torch._logging import _internal
 
-    unasked = _Unasked(threading.get_ident())
+    unasked = _Unasked(threading.get_ident(), log)
     with ExitStack() as stack:
         for handler in tuple(_internal.handlers):
             if type(handler) is logging.StreamHandler:
@@ -31,15 +32,16 @@ def torch_logs_kept_from_terminal() -> Iterator[None]:
 
 
 class _Unasked(logging.Filter):
-    """Let a record of a thread through only where the user asked for its log."""
+    """Let a thread's record of one log through only where the user asked for it."""
 
-    def __init__(self, thread: int) -> None:
-        super().__init__()
+    def __init__(self, thread: int, log: str) -> None:
+        super().__init__(log)  # `Filter.filter` tells whether a record is of this log
         self._thread = thread
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record is of another thread, or was asked for."""
-        return record.thread != self._thread or ARTIFACT in record.name or _is_asked_for(record.name)
+        """Tell whether a record is of another thread or log, or was asked for."""
+        of_another = record.thread != self._thread or not super().filter(record)
+        return of_another or ARTIFACT in record.name or _is_asked_for(record.name)
 
 
 def _is_asked_for(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
@@ -200,7 +201,7 @@ def probe(
     require_installed("torch", "explorer.probe", "full")
     check = _checked(variations) if variations is not None else None
     request = TraceRequest(fn, args, kwargs, target, False, mode, dynamic, fullgraph, backend, options, STAGES, (), (), ())
-    check_request(request, {})
+    check_request(request, {}, sys._getframe(1))
     lab = Lab(Plan.of(request))
     first = lab.first()
     name = str(lab.plan.meta()["name"])

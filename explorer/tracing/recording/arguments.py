@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FrameType
 from typing import Any
 
 from explorer.capture.absent.cluster import Cluster, cluster_of
@@ -17,6 +17,7 @@ from explorer.errors import InputError, unknown_name
 from explorer.model.stage import Stage
 from explorer.model.values import Force, Veto
 from explorer.reference.gpus.figures import Target
+from explorer.tracing.recording.call_site import call_under_way, with_inner_call_opened
 
 #: The registered backends that compile for a GPU you don't have; a callable of one's own does as far as it uses these.
 FOR_ABSENT = ("inductor", "cudagraphs")
@@ -68,9 +69,12 @@ def keyword_names() -> list[str]:
     return [field.name for field in fields(TraceRequest) if field.name not in ("fn", "args")]
 
 
-def check_request(request: TraceRequest, unknown: Mapping[str, Any]) -> None:
-    """Raise InputError for arguments that `trace` cannot take; `unknown` are keywords that it does not have."""
-    check_function(request.fn)
+def check_request(request: TraceRequest, unknown: Mapping[str, Any], caller: FrameType) -> None:
+    """Raise InputError for arguments that `trace` cannot take; `unknown` are keywords that it does not have.
+
+    `caller` is the frame that calls `trace`.
+    """
+    check_function(request.fn, caller)
     if request.kwargs is not None and not isinstance(request.kwargs, Mapping):
         raise InputError(
             f"kwargs is a mapping of the function's keyword arguments, kwargs={{'x': x}}, not {type(request.kwargs).__name__}"
@@ -84,10 +88,14 @@ def check_request(request: TraceRequest, unknown: Mapping[str, Any]) -> None:
     check_names(request)
 
 
-def check_function(fn: object) -> None:
-    """Raise InputError for an object that `trace` cannot call."""
+def check_function(fn: object, caller: FrameType) -> None:
+    """Raise InputError for an object that `trace` cannot call; it shows the call that the caller meant."""
     if not callable(fn):
-        raise InputError(f"trace takes a function or module and its arguments, not {type(fn).__name__}; write trace(f, x)")
+        inner, meant = with_inner_call_opened(call_under_way(caller))
+        given = f"the {type(fn).__name__} that {inner} returned" if inner else type(fn).__name__
+        raise InputError(
+            f"trace takes a function or module and its arguments, not {given}: write {meant or 'explorer.trace(f, x)'}"
+        )
     if compiling.is_module_class(fn):
         raise InputError(f"trace takes a module, and {name_of(fn)} is a class: make one first, trace({name_of(fn)}(…), x)")
 
@@ -99,7 +107,8 @@ def _unknown_keywords(unknown: Mapping[str, Any]) -> InputError:
     offer = f"did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
     placed = ", ".join(f"{name!r}: …" for name in unknown)
     given = ", ".join(map(repr, unknown))
-    return InputError(f"trace has no argument {given}: {offer}Keyword arguments of the function go into kwargs={{{placed}}}")
+    keyword = "Keyword" if offer else "keyword"
+    return InputError(f"trace has no argument {given}: {offer}{keyword} arguments of the function go into kwargs={{{placed}}}")
 
 
 def check_stages(stages: object) -> None:

@@ -11,6 +11,7 @@ from explorer.process.ranks import count_started_processes, how_to_record_other_
 from explorer.process.sigterm import line_of_error
 from explorer.stages.dynamo.graph_break import facts
 from explorer.stages.dynamo.recompile import reasons
+from explorer.tracing.recording.arguments import name_of
 from explorer.tracing.recording.recorder import Recorder
 from explorer.tracing.traced import Trace
 
@@ -107,7 +108,7 @@ def _reason_to_skip(recorder: Recorder, function: object) -> str:
     if compiling.is_generator(function):
         return (
             "the function is a generator, whose code runs when its values are asked for. Dynamo leaves it to Python: trace a "
-            "function that consumes it, such as `lambda x: list(f(x))`"
+            f"function that consumes it, explorer.trace(lambda x: list({name_of(function)}(x)), x)"
         )
     return (
         "Dynamo looked at no code of the function. It skips code whose compile failed before with a suppressed error, code that "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from explorer.capture.absent import target as target_room
@@ -20,6 +22,7 @@ from explorer.capture.compilers.compilers import compiler_named
 from explorer.capture.observe.functions import emit_function, emit_inlined
 from explorer.capture.observe.patch import ON_PURPOSE, shielded
 from explorer.capture.observe.requests import Changes
+from explorer.capture.observe.torch_logs import torch_logs_kept_from_terminal
 from explorer.capture.observe.without_data import as_fake, without_data
 from explorer.errors import BusyError, InputError, InterpretError, require_installed
 from explorer.lab.live.call import Call, clone, hidden_elsewhere, run_call
@@ -31,7 +34,7 @@ from explorer.process.garbage import full_collections_paused
 from explorer.process.progress import progress
 from explorer.reference.gpus.figures import Target
 from explorer.stages import STAGES
-from explorer.tracing.recording.advice import advice_on_call
+from explorer.tracing.recording.advice import advice_on_call, devices_apart
 from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_request, fusion_requests, name_of
 from explorer.tracing.recording.changes import changes_in_meta, with_unfulfilled
 from explorer.tracing.recording.compile_failures import SKIPPED_FRAME, compile_failures, failure_if_nothing_compiled
@@ -41,9 +44,12 @@ from explorer.tracing.recording.recorder import Recorder, recording
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.what_if import name_list
 
+#: Torch's log with the stack of each operator that refuses its inputs. The trace has a Failure of the same compile.
+REFUSED_OPERATORS = "torch._subclasses.fake_tensor"
+
 
 def trace(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | None = None,
     *args: Any,
     kwargs: Mapping[str, Any] | None = None,
     target: str | Target | Cluster = "auto",
@@ -88,12 +94,14 @@ def trace(
     Failure says why nothing was traced.
     """
     require_installed("torch", "explorer.trace", "full")
+    if fn is None:
+        raise InputError("trace needs a function or module, and its arguments: write explorer.trace(f, x)")
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changes = (fusion, without_pattern, without_pass)
     request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changes, world, rank)
-    tracing = _Tracing(request)
+    tracing = _Tracing(request, sys._getframe(1))
     try:
-        check_request(request, unknown)
+        check_request(request, unknown, tracing.caller)
         with request.joined():
             return tracing.trace()
     except BusyError as error:
@@ -183,9 +191,10 @@ def _placed(call: Call, device: str, target: object) -> Call:
 
 @dataclass
 class _Tracing:
-    """One call of `trace`; `live` is set as soon as the function may run, which happens once."""
+    """One call of `trace` by `caller`; `live` is set as soon as the function may run, which happens once."""
 
     request: TraceRequest
+    caller: FrameType
     live: LiveFunction | None = None
 
     def trace(self) -> Trace:
@@ -208,7 +217,7 @@ class _Tracing:
                 except Exception as error:
                     if not _is_of_explorer(error):
                         error.explorer_trace = finished(recorder, meta, plan.request.stages, live)  # type: ignore[attr-defined]
-                        for note in advice_on_call(error, plan.call):
+                        for note in advice_on_call(error, plan.call, self.caller):
                             error.add_note(f"explorer: {note}")
                     raise
                 live.ladders = kernels.finish(recorder).with_choices(recorder.events)
@@ -280,7 +289,8 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
         compiled=partial(kernels.start, recorder),
         launches=kernels.launches,
     )
-    with shielded(record_it, recorder.guard, "set up", "take down") as recorded:
+    quiet = torch_logs_kept_from_terminal(REFUSED_OPERATORS)
+    with quiet, shielded(record_it, recorder.guard, "set up", "take down") as recorded:
         told = recorded is not None  # else the compile is torch's own, for this machine
         try:
             live.compiled = _compiled_afresh(plan, recorder)
@@ -335,7 +345,8 @@ def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exceptio
     live.error = error
     live.compiled = None
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("explorer: ")]
-    message = "\n".join([compiling.advice(error), str(error), *notes]).strip()
+    advice = devices_apart(error, live.call) or compiling.advice(error)
+    message = "\n".join([advice, str(error), *notes]).strip()
     recorder.failures.append(Failure("compile", type(error).__name__, message, fatal=True))
     recorder.failures += compile_failures(recorder, error)
 

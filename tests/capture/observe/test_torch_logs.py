@@ -49,6 +49,22 @@ def test_a_probe_spills_no_warning_that_plain_torch_prints(terminal: io.StringIO
     torch._dynamo.reset()
 
 
+@pytest.mark.compile
+def test_a_trace_spills_no_stack_of_an_operator_that_refuses_its_inputs(terminal: io.StringIO) -> None:
+    """Its failure says more; the program's own compile prints the stack, as without explorer, and other logs stay."""
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        LOG.warning("another log")
+        return x @ x
+
+    assert explorer.trace(product, torch.randn(4, 5), backend="eager").failures
+    assert "failed while attempting" not in terminal.getvalue() and "another log" in terminal.getvalue()
+    with pytest.raises(RuntimeError):
+        torch.compile(product, backend="eager")(torch.randn(4, 5))
+    assert "failed while attempting" in terminal.getvalue()
+    torch._dynamo.reset()
+
+
 def test_the_users_handlers_and_other_threads_hear_all(terminal: io.StringIO) -> None:
     """A handler that is not torch's gets each record; another thread's warnings are printed; afterwards all are."""
     heard: list[str] = []

@@ -15,7 +15,7 @@ def sin_cos(x: torch.Tensor) -> torch.Tensor:
 
 def test_what_is_not_callable_is_refused() -> None:
     """A tensor in the place of the function is an InputError that says what to write."""
-    with pytest.raises(explorer.InputError, match=says("trace(f, x)", "function", "module", "Tensor")):
+    with pytest.raises(explorer.InputError, match=says("trace(f, torch.randn(4))", "function", "module", "Tensor")):
         explorer.trace(torch.randn(4))  # type: ignore[arg-type]
 
 
