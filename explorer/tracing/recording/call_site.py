@@ -29,7 +29,7 @@ def call_under_way(frame: FrameType) -> ast.Call | None:
 def with_inner_call_opened(call: ast.Call | None) -> tuple[str, str]:
     """Write the inner call of `trace(f(x))`, and `trace(f, x)`; "" for both where the first argument is no call.
 
-    A call with constants alone makes an input, and the function is missing: `trace(f, torch.randn(4))` for `trace(torch.randn(4))`.
+    A call with constants alone makes an input, so the function is missing: `trace(torch.randn(4))` is `trace(f, torch.randn(4))`.
     """
     if call is None or not call.args or not isinstance(inner := call.args[0], ast.Call):
         return "", ""
