@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 ARTIFACT = ".__"
 #: The log that has a level whether the user asked for one or not, and that level.
 TOP, USUAL = "torch", logging.WARNING
+#: The log with the stack of each operator that refuses its inputs. A trace has a Failure of the same compile.
+REFUSED_OPERATORS = "torch._subclasses.fake_tensor"
 
 
 @contextmanager
@@ -54,4 +56,4 @@ def _is_asked_for(name: str) -> bool:
     return any(name == log or name.startswith(f"{log}.") for log in levels)
 
 
-__all__ = ["torch_logs_kept_from_terminal"]
+__all__ = ["REFUSED_OPERATORS", "torch_logs_kept_from_terminal"]

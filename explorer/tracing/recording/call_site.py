@@ -7,6 +7,8 @@ import linecache
 from itertools import islice
 from types import FrameType
 
+from explorer.model.syntax import UNREADABLE, parsed_expression
+
 
 def call_under_way(frame: FrameType) -> ast.Call | None:
     """The call that a frame is making, as its source has it; None where Python cannot tell or the source is not there."""
@@ -20,8 +22,8 @@ def call_under_way(frame: FrameType) -> ast.Call | None:
     lines[-1] = lines[-1][:end]  # first, since both may cut the same line
     lines[0] = lines[0][begin:]
     try:
-        call = ast.parse(b"".join(lines).decode().strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+        call = parsed_expression(b"".join(lines).decode().strip()).body
+    except UNREADABLE:
         return None
     return call if isinstance(call, ast.Call) else None
 

@@ -22,7 +22,7 @@ from explorer.capture.compilers.compilers import compiler_named
 from explorer.capture.observe.functions import emit_function, emit_inlined
 from explorer.capture.observe.patch import ON_PURPOSE, shielded
 from explorer.capture.observe.requests import Changes
-from explorer.capture.observe.torch_logs import torch_logs_kept_from_terminal
+from explorer.capture.observe.torch_logs import REFUSED_OPERATORS, torch_logs_kept_from_terminal
 from explorer.capture.observe.without_data import as_fake, without_data
 from explorer.errors import BusyError, InputError, InterpretError, require_installed
 from explorer.lab.live.call import Call, clone, hidden_elsewhere, run_call
@@ -43,9 +43,6 @@ from explorer.tracing.recording.kernels import KernelRecorder, recording_kernels
 from explorer.tracing.recording.recorder import Recorder, recording
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.what_if import name_list
-
-#: Torch's log with the stack of each operator that refuses its inputs. The trace has a Failure of the same compile.
-REFUSED_OPERATORS = "torch._subclasses.fake_tensor"
 
 
 def trace(
