@@ -233,11 +233,9 @@ def refused_operator(error: BaseException) -> str:
     """
     if type(error).__name__ != "TorchRuntimeError" or not (places := places_of(str(error).partition("from user code:")[2])):
         return ""
-    reason = list(chain(error))[-1]
-    if reason is error:
-        return ""
-    place = places[-1]
-    return f"{str(reason).partition(chr(10))[0].rstrip('.')}, at {place.file}:{place.line}: {place.code}"
+    reason, place = list(chain(error))[-1], places[-1]
+    said = str(reason).partition("\n")[0].rstrip(".")
+    return f"{said}, at {place.file}:{place.line}: {place.code}" if said and reason is not error else ""
 
 
 def needs_its_gpu(error: BaseException) -> str:

@@ -52,11 +52,12 @@ def _all_arguments(error: Exception, call: Call) -> str:
     if not isinstance(error, TypeError) or _fits(call.function, call.args, call):
         return ""
     parameters = inspect.signature(call.function).parameters.values()
-    needed = ", ".join(
-        p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    )
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in positional]
     return (
-        f"trace calls the function with the arguments that stand behind it: write explorer.trace(f, {needed})" if needed else ""
+        f"trace calls the function with the arguments after it: write explorer.trace({', '.join(['f', *needed])})"
+        if needed
+        else ""
     )
 
 
