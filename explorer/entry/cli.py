@@ -1,7 +1,10 @@
 """The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends, look what is missing.
 
     explorer trace [--json] [--profile] SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
-    explorer show FILE [--stage NAME] [--json] [-o OUT]...
+    explorer show FILE [--stage NAME | --table NAME] [--json] [-o OUT]...
+    explorer advise FILE [--json]
+    explorer why FILE NODE [NODE] [--graph GRAPH] [--frame ID] [--json]
+    explorer follow FILE WHERE:LINE [--into STAGE] [--json]
     explorer compare FILE FILE... [--json] [-o OUT]
     explorer diff BEFORE AFTER [--markdown | --json] [--fail-on RULES]
     explorer merge FOLDER -o FILE [--json]
@@ -129,6 +132,7 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
     _add_trace(commands)
     _add_show(commands)
+    _add_questions(commands)
     _add_compare(commands)
     _add_diff(commands)
     merge_command = _add(commands, "merge", merge, "join the traces or logs of a job's ranks into one file, and compare them")
@@ -238,9 +242,33 @@ def _add_show(commands: Any) -> None:
     command.add_argument(
         "--target", metavar="T", help="compile a log's Triton kernels again for this GPU, such as h100: runs their code"
     )
-    command.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
+    shown = command.add_mutually_exclusive_group()
+    shown.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
+    what = "print this table instead, such as kernels, graph_breaks, recompiles or memory, or a stage's own"
+    shown.add_argument("--table", metavar="NAME", help=what)
     _add_json(command)
     _add_output(command)
+
+
+def _add_questions(commands: Any) -> None:
+    _add_question(commands, "advise", "say why the program of a saved trace is slow, the costliest cause first")
+    command = _add_question(commands, "why", "say why two nodes are one kernel or not, or how one node was lowered")
+    command.add_argument("first", metavar="NODE", help="an FX node, an operator such as sin, a buffer or a scheduler node")
+    command.add_argument("second", metavar="NODE", nargs="?", help="the other node; without it, how the first was lowered")
+    command.add_argument("--graph", metavar="GRAPH", help="forward, backward or inference, where several have such a node")
+    command.add_argument("--frame", metavar="ID", help="the compile, such as 0/0, where several have such a node")
+    command = _add_question(commands, "follow", "print what a line of one text became, or came from, in the others")
+    what = "a line: of a stage, as post_grad:3, of a file of the program, as model.py:12, or of a text, by its id"
+    command.add_argument("where", metavar="WHERE:LINE", help=what)
+    command.add_argument("--into", metavar="STAGE", help="only the lines of this stage, such as ptx")
+
+
+def _add_question(commands: Any, name: str, help: str) -> argparse.ArgumentParser:
+    command = _add(commands, name, ask, help)
+    command.set_defaults(question=name)
+    command.add_argument("file", metavar="FILE", help="a file that `explorer trace -o` or Trace.save wrote, or a log")
+    _add_json(command)
+    return command
 
 
 def _add_compare(commands: Any) -> None:
@@ -478,7 +506,12 @@ def show(options: argparse.Namespace) -> int:
 
     loaded = load(options.file, target=options.target)
     _check_folders(options.output)
-    if options.json:
+    if options.table:
+        from explorer.entry import asked
+
+        rows = asked.table(_of_one_rank(loaded, options.file, "show"), options.table)
+        _print_json({"table": options.table, "rows": rows}) if options.json else print(rows)
+    elif options.json:
         _print_json(_shown(_of_one_rank(loaded, options.file, "show"), options.stage))
     elif options.stage:
         print(_of_one_rank(loaded, options.file, "show").text(options.stage))
@@ -487,6 +520,20 @@ def show(options: argparse.Namespace) -> int:
     sys.stdout.flush()
     for line in _write(loaded, options.output):
         print(line, file=sys.stderr)
+    return 0
+
+
+def ask(options: argparse.Namespace) -> int:
+    """Print the answer to one question about a saved trace."""
+    from explorer import load
+    from explorer.entry import asked
+
+    trace = _of_one_rank(load(options.file), options.file, options.question)
+    reply = asked.QUESTIONS[options.question](trace, options)
+    if options.json:
+        _print_json(reply.values())
+    else:
+        print(reply.shown)
     return 0
 
 

@@ -9,6 +9,7 @@ from explorer.analysis.questions.target import compiled_for
 from explorer.entry.mcp.answer import Answer
 from explorer.errors import InputError, unknown_name
 from explorer.model.values import Artifact, Rows, text_lines
+from explorer.model.wording import quantity
 from explorer.tracing.traced.comparison import compare
 from explorer.tracing.traced.kernel import Kernel
 from explorer.tracing.traced.trace import Trace
@@ -112,9 +113,8 @@ def follow(trace: Trace, artifact: str, line: int, stage: str = "", offset: int 
     quoted = [{**row, "text": _quoted(texts[str(row["artifact"])], row["lines"])} for row in rows]
     at = found[0].lines[line - 1].strip()
     where = f" in {stage}" if stage else ""
-    said = (
-        f"{found[0].id}:{line} is {at!r}. It is linked to {sum(len(r['lines']) for r in rows)} lines of {len(rows)} texts{where}"
-    )
+    linked = f"{quantity(sum(len(row['lines']) for row in rows), 'line')} of {quantity(len(rows), 'text')}"
+    said = f"{found[0].id}:{line} is {at!r}. It is linked to {linked}{where}"
     coarse = any(row["coarse"] for row in rows)
     note = "; those that are coarse lead to a call, not to a line inside it" if coarse else ""
     return Answer(f"{said}{note}.", quoted, ("text(trace, artifact, start=line) to read around a line",), offset)
