@@ -21,6 +21,10 @@ pytestmark = [pytest.mark.docs, pytest.mark.usefixtures("warm_python")]
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem != "index")
+#: Short guides for coding agents, in the form that they read: a folder with a SKILL.md.
+SKILLS = sorted((Path(__file__).parents[2] / "skills").glob("*/SKILL.md"))
+#: What stands above a skill: its name, and when to use it.
+HEADER = re.compile(r"\A---\nname: (?P<name>.+)\ndescription: (?P<description>.+)\n---\n")
 
 #: A block of code in a page: the language behind the fence, and the text.
 FENCE = re.compile(r"^```(\w[\w{}-]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -105,6 +109,17 @@ def test_a_guide_runs(page: str, folder: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("a GPU is attached: what the guides show was printed without one")
     run_page((GUIDES / f"{page}.md").read_text(encoding="utf-8"), f"{page}.md")
+
+
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda path: path.parent.name)
+def test_a_skill_runs(skill: Path, folder: Path) -> None:
+    """Its commands run one after the other; its header has the folder's name and says when to use it."""
+    pytest.importorskip("triton", reason="triton is not installed: the skills compile for a GPU that is not here")
+    pytest.importorskip("transformers", reason="transformers is not installed: a skill asks whether one of its models fits")
+    text = skill.read_text(encoding="utf-8")
+    header = HEADER.match(text)
+    assert header is not None and header["name"] == skill.parent.name and len(header["description"]) < 200
+    run_page(text, f"{skill.parent.name}.md")
 
 
 def test_every_guide_is_in_the_list_and_has_code() -> None:
