@@ -1,57 +1,36 @@
-"""The questions that the command line asks of a saved trace, each answered as text and as values for JSON."""
+"""The questions that the command line asks of a saved trace; `mcp.questions` has the answers."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
 
 from explorer.entry.mcp import questions
+from explorer.entry.mcp.answer import Answer
 from explorer.errors import InputError
-from explorer.model.records import typed
-from explorer.model.shared import Source
-from explorer.model.values import Rows
 from explorer.tracing.traced.trace import Trace
 
 
-class Reply(NamedTuple):
-    """The answer in words, and the rows that it rests on; `shown` is what a terminal gets."""
-
-    answer: str
-    rows: Rows
-    shown: str
-
-    def values(self) -> Mapping[str, Any]:
-        """Return what JSON gets."""
-        return {"answer": self.answer, "rows": self.rows}
-
-
-def advise(trace: Trace, options: Namespace) -> Reply:
+def advise(trace: Trace, options: Namespace) -> Answer:
     """Why the program is slow."""
-    advice = trace.advise()
-    return Reply(repr(advice), advice.rows, repr(advice))
+    return questions.advise(trace)
 
 
-def why(trace: Trace, options: Namespace) -> Reply:
+def why(trace: Trace, options: Namespace) -> Answer:
     """Why two nodes are one kernel or not; of one node, how it was lowered."""
-    graph, frame = options.graph, options.frame
     if options.second is None:
-        lowered = trace.lowering(options.first, graph, frame)
-        return Reply(str(lowered), lowered.rows, str(lowered))
-    answer = trace.fusion.why(options.first, options.second, graph, frame)
-    return Reply(repr(answer), Rows(answer.verdicts), repr(answer))
+        return questions.lowering(trace, options.first, options.graph, options.frame)
+    return questions.why(trace, options.first, options.second, options.graph, options.frame)
 
 
-def follow(trace: Trace, options: Namespace) -> Reply:
+def follow(trace: Trace, options: Namespace) -> Answer:
     """What a line of one text became, or came from, in every other."""
     where, colon, line = options.where.rpartition(":")
     if not colon or not line.isdigit():
         raise InputError(
             f"a line is named as post_grad:3 or model.py:12, by a stage, a text's id or your file, not {options.where!r}"
         )
-    answer = questions.follow(trace, *_text_and_line(trace, where, int(line)), options.into or "")
-    rows = Rows(answer.rows)
-    return Reply(answer.text, rows, "\n".join([answer.text, *_quoted(rows)]))
+    return questions.follow(trace, *_text_and_line(trace, where, int(line)), options.into)
 
 
 def _text_and_line(trace: Trace, where: str, line: int) -> tuple[str, int]:
@@ -59,30 +38,23 @@ def _text_and_line(trace: Trace, where: str, line: int) -> tuple[str, int]:
     found = trace.find(where)
     if len(found) == 1:
         return found[0].id, line
-    for artifact in trace.find("source"):
-        source = typed(Source, artifact.data)
-        in_source = line - source.first_line + 1
-        if f"/{source.file}".endswith(f"/{where}") and 1 <= in_source <= len(artifact.lines):
-            return artifact.id, in_source
+    if place := trace.source_line(where, line):
+        return place
     if where.endswith(".py"):
         raise InputError(f"no function of the trace has line {line} of {where}: explorer show FILE --stage source prints them")
     return where, line
 
 
-def _quoted(rows: Rows) -> Iterator[str]:
-    """Each linked text, with its first linked lines below it."""
-    for row in rows:
-        more = len(row["lines"]) - len(row["text"])
-        yield f"{row['artifact']}" + ("  (coarse)" if row["coarse"] else "")
-        yield from (f"    {line}" for line in row["text"])
-        if more > 0:
-            yield f"    and {more} more"
-
-
-def table(trace: Trace, name: str) -> Rows:
-    """The rows of a table: of a property of Trace, or of a stage."""
-    return Rows(questions.table(trace, name).rows)
+def printed(answer: Answer) -> Iterator[str]:
+    """The lines of an answer for a terminal; below the words of `follow` each linked text, with its first linked lines."""
+    yield answer.text
+    for row in answer.rows:
+        if "route" in row:
+            yield f"{row['artifact']}" + ("  (coarse)" if row["coarse"] else "")
+            yield from (f"    {line}" for line in row["text"])
+            if more := len(row["lines"]) - len(row["text"]):
+                yield f"    and {more} more"
 
 
 #: What each of these commands asks.
-QUESTIONS: Mapping[str, Callable[[Trace, Namespace], Reply]] = {"advise": advise, "why": why, "follow": follow}
+QUESTIONS: Mapping[str, Callable[[Trace, Namespace], Answer]] = {"advise": advise, "why": why, "follow": follow}

@@ -255,12 +255,14 @@ def _add_questions(commands: Any) -> None:
     command = _add_question(commands, "why", "say why two nodes are one kernel or not, or how one node was lowered")
     command.add_argument("first", metavar="NODE", help="an FX node, an operator such as sin, a buffer or a scheduler node")
     command.add_argument("second", metavar="NODE", nargs="?", help="the other node; without it, how the first was lowered")
-    command.add_argument("--graph", metavar="GRAPH", help="forward, backward or inference, where several have such a node")
-    command.add_argument("--frame", metavar="ID", help="the compile, such as 0/0, where several have such a node")
+    command.add_argument(
+        "--graph", default="", metavar="GRAPH", help="forward, backward or inference, where several have such a node"
+    )
+    command.add_argument("--frame", default="", metavar="ID", help="the compile, such as 0/0, where several have such a node")
     command = _add_question(commands, "follow", "print what a line of one text became, or came from, in the others")
     what = "a line: of a stage, as post_grad:3, of a file of the program, as model.py:12, or of a text, by its id"
     command.add_argument("where", metavar="WHERE:LINE", help=what)
-    command.add_argument("--into", metavar="STAGE", help="only the lines of this stage, such as ptx")
+    command.add_argument("--into", default="", metavar="STAGE", help="only the lines of this stage, such as ptx")
 
 
 def _add_question(commands: Any, name: str, help: str) -> argparse.ArgumentParser:
@@ -507,10 +509,13 @@ def show(options: argparse.Namespace) -> int:
     loaded = load(options.file, target=options.target)
     _check_folders(options.output)
     if options.table:
-        from explorer.entry import asked
+        from explorer.entry.mcp.questions import table
 
-        rows = asked.table(_of_one_rank(loaded, options.file, "show"), options.table)
-        _print_json({"table": options.table, "rows": rows}) if options.json else print(rows)
+        rows = table(_of_one_rank(loaded, options.file, "show"), options.table).rows
+        if options.json:
+            _print_json({"table": options.table, "rows": rows})
+        else:
+            print(rows)
     elif options.json:
         _print_json(_shown(_of_one_rank(loaded, options.file, "show"), options.stage))
     elif options.stage:
@@ -529,11 +534,11 @@ def ask(options: argparse.Namespace) -> int:
     from explorer.entry import asked
 
     trace = _of_one_rank(load(options.file), options.file, options.question)
-    reply = asked.QUESTIONS[options.question](trace, options)
+    answer = asked.QUESTIONS[options.question](trace, options)
     if options.json:
-        _print_json(reply.values())
+        _print_json({"answer": answer.text, "rows": answer.rows})
     else:
-        print(reply.shown)
+        print(*asked.printed(answer), sep="\n")
     return 0
 
 
