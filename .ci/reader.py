@@ -13,6 +13,7 @@ from pathlib import Path
 
 import explorer
 from explorer.sources.files.trace_file import load_events
+from explorer.tracing.traced.trace import trace_of_events
 
 
 def main(first: Path, second: Path, folder: Path) -> None:
@@ -33,7 +34,7 @@ def main(first: Path, second: Path, folder: Path) -> None:
 
 def saved_and_loaded(path: Path, folder: Path) -> explorer.Trace:
     """The trace of a recording, through a file."""
-    trace = explorer.Trace.of_events(*load_events(path.read_bytes(), path.name))
+    trace = trace_of_events(*load_events(path.read_bytes(), path.name))
     saved = folder / f"{path.name}.json.gz"
     trace.save(saved)
     loaded = explorer.load(saved)
@@ -43,14 +44,14 @@ def saved_and_loaded(path: Path, folder: Path) -> explorer.Trace:
 
 def read(trace: explorer.Trace) -> None:
     """Texts, tables, links, the scheduler's verdicts, advice."""
-    assert "sin" in trace.text("post_grad") and trace.guards.frame.shape[0] == len(trace.guards) > 0
+    assert "sin" in trace.text("post_grad") and trace.dynamo.guards.to_pandas().shape[0] == len(trace.dynamo.guards) > 0
     (source,) = trace.find("source")
     reached = {row["stage"] for line in range(1, len(source.lines) + 1) for row in trace.follow(source.id, line)}
     assert {"post_grad", "kernel", "output_code"} <= reached, f"the lines of the source lead to {sorted(reached)} only"
-    verdict = trace.fusion.why("sin", "pow_1")
+    verdict = trace.why("sin", "pow_1")
     assert "one scheduler node" in str(verdict), verdict
-    assert len(trace.fusion.groups()) > 0 and len(trace.memory.peak()) > 0
-    assert str(trace.advise()) and explorer.explain("aten.sin") is not None
+    assert len(trace.fusion.groups) > 0 and len(trace.memory.peak) > 0
+    assert str(trace.advise()) and explorer.glossary("aten.sin") is not None
 
 
 def compare(trace: explorer.Trace, other: explorer.Trace, folder: Path) -> None:
@@ -77,8 +78,7 @@ def refused() -> None:
     asked = {
         "explorer.trace": lambda: explorer.trace(len, ()),
         "explorer.record": lambda: explorer.record().__enter__(),
-        "explorer.trace_kernel": lambda: explorer.trace_kernel(len),
-        "explorer.probe": lambda: explorer.probe(len, ()),
+        "explorer.vary": lambda: explorer.vary(len, ()),
         "explorer.compare_modes": lambda: explorer.compare_modes(len, ()),
         "explorer.targets": explorer.targets,
         "explorer.backends": explorer.backends,
@@ -86,7 +86,7 @@ def refused() -> None:
     for name, ask in asked.items():
         try:
             ask()
-        except explorer.NotInstalledError as error:
+        except explorer.errors.NotInstalledError as error:
             said = str(error)
             assert said.startswith(f"{name} needs torch") and "torch-compile-explorer[full]" in said and "\n" not in said, said
         else:

@@ -32,9 +32,9 @@ PLATFORMS = ("macosx_11_0_arm64", "win_amd64")
 PIP = ("-m", "pip", "--disable-pip-version-check", "-q")
 TRACED = """
 import explorer, torch
-t = explorer.trace(lambda x: x.sin() + 1, torch.randn(64), stages=explorer.STAGES)
+t = explorer.trace(lambda x: x.sin() + 1, torch.randn(64), stages=explorer.types.STAGES)
 assert "site-packages" in explorer.__file__, explorer.__file__
-assert t.result is not None and "sin" in t.text("post_grad"), t
+assert t.live.result is not None and "sin" in t.text("post_grad"), t
 print("the wheel traces with torch", torch.__version__)
 """
 

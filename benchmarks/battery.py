@@ -253,12 +253,12 @@ def different(trace: Any, after: tuple[Any, tuple[Any, ...]], before: tuple[Any,
     train = bool(trace.meta["train"])
     with torch.set_grad_enabled(train):
         returned = function(*args)
-    found = list(apart("result", leaves(returned), leaves(trace.result)))
+    found = list(apart("result", leaves(returned), leaves(trace.live.result)))
     if train:
         sum(leaf.sum() for leaf in leaves(returned) if leaf.requires_grad).backward()
         named = {f"args[{n}]": arg for n, arg in enumerate(args)} | dict(getattr(function, "named_parameters", dict)())
         wanted = {name: tensor.grad for name, tensor in named.items() if tensor.requires_grad}
-        given = [trace.gradients.get(name) for name in wanted]
+        given = [trace.live.gradients.get(name) for name in wanted]
         found += apart("gradient", list(wanted.values()), given)
     found += apart("argument afterwards", leaves(args), leaves(after[1]))
     return [*found, *apart("state afterwards", state(function), state(after[0]))]
@@ -272,7 +272,7 @@ def at_another_size(trace: Any, case: Case, function: Any) -> list[str]:
         return []
     args = case.another_size()
     with torch.no_grad():
-        return list(apart("result at another size", leaves(function(*copy.deepcopy(args))), leaves(trace.run(*args))))
+        return list(apart("result at another size", leaves(function(*copy.deepcopy(args))), leaves(trace.live.run(*args))))
 
 
 def leaves(value: Any) -> list[Any]:

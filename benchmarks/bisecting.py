@@ -24,6 +24,7 @@ from torch import nn
 from torch.nn import functional
 
 import explorer
+from explorer.lab.live.protocol import needs_live
 
 aten = torch.ops.aten
 Built = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -231,7 +232,7 @@ def in_text(trace: Any, before: str, after: str) -> Iterator[str]:
     from explorer.capture.splice.kernels import compiled, kernel_text
     from explorer.capture.splice.wrappers import replaced_kernels
 
-    live = trace.needs_live("")
+    live = needs_live(trace, "")
     kernel = next(k for k in trace.kernels if before in k.source)
     wrapper = next(w for w in live.wrappers if f"{kernel.name} = " in w.text)
     text = kernel.source.replace(before, after, 1)
@@ -286,7 +287,7 @@ def silent(build: Callable[[], Built], target: str, train: bool) -> tuple[str, A
     if not train:
         arguments = tuple(a.detach() for a in arguments)
     result = explorer.trace(function, *arguments, train=train, target=target).bisect()
-    compared = [row for row in result.rows if row["equal"] is not None]
+    compared = [row for row in result.table if row["equal"] is not None]
     return "false alarm" if result.off else "right" if compared else "nothing compared", result
 
 
@@ -329,7 +330,7 @@ def main() -> int:
         if kind not in ("found", "right"):
             print(result, flush=True)
         elif level == "right":
-            left_out = {str(row["note"]) for row in result.rows if row["equal"] is None}
+            left_out = {str(row["note"]) for row in result.table if row["equal"] is None}
             print(*(f"    {note}" for note in sorted(left_out)), sep="\n", end="\n" if left_out else "", flush=True)
     print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
     return int(not counts or not set(counts) <= {"found", "right"})

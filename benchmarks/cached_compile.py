@@ -147,7 +147,7 @@ def child(folder: Path, blocks: int, width: int, recorded: bool) -> None:
     found = {"seconds": seconds, "cpu": cpu, "counts": counts, "equal": equal, "sum": float(given.double().sum())}
     if recorded:
         trace = recording.trace
-        states = [f"{row['cache']} {row['state']}" for row in trace.caches]
+        states = [f"{row['cache']} {row['state']}" for row in trace.compiler.caches]
         found["rows"] = {state: states.count(state) for state in dict.fromkeys(states)}
         found["kernels"], found["failures"] = len(trace.kernels), [str(failure) for failure in trace.failures]
     print(json.dumps(found))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 OPERATIONS = ("mm", "addmm", "bmm")
-#: Rows, inner size and columns; in each at least one that no alignment of a tensor core's operands divides.
+#: Table, inner size and columns; in each at least one that no alignment of a tensor core's operands divides.
 UNALIGNED = (
     (513, 513, 513),
     (1023, 1023, 1023),

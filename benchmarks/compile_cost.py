@@ -270,6 +270,7 @@ def measure_after(name: str, device: str) -> Result:
     import torch
 
     import explorer
+    from explorer.lab.live.protocol import live_of
 
     function, args = built(name, device, train=False)
     plain = torch.compile(function)
@@ -277,8 +278,12 @@ def measure_after(name: str, device: str) -> Result:
         plain(*args)
         before = medians({"plain, before any trace": lambda: plain(*args)}, device)
         trace = explorer.trace(function, *args)
-        traced = trace.live.compiled
-        after = {"plain, after the trace": lambda: plain(*args), "traced": lambda: traced(*args), "trace.run()": trace.run}
+        traced = live_of(trace).compiled
+        after = {
+            "plain, after the trace": lambda: plain(*args),
+            "traced": lambda: traced(*args),
+            "trace.live.run()": trace.live.run,
+        }
         return {"calls": before | medians(after, device)}
 
 

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 import explorer
+from explorer.lab.live.protocol import live_of
 
 #: Rounds of calls without and with the spliced kernel, and the calls of each.
 ROUNDS, CALLS = 15, 100
@@ -54,7 +55,7 @@ def _synchronize(x: torch.Tensor) -> None:
 
 def spliced_over_plain(kernel: explorer.Kernel, x: torch.Tensor) -> list[float]:
     """The median call with the kernel's own source spliced in over that without, for each round of calls in turn."""
-    live = kernel.trace.live
+    live = live_of(kernel._trace)
     space = vars(live.wrappers[0].module)
     plain = space[kernel.name]
     kernel.edit(kernel.source, check=False)
@@ -68,7 +69,7 @@ def spliced_over_plain(kernel: explorer.Kernel, x: torch.Tensor) -> list[float]:
                 times[bool(number % 2)].append(seconds(live.compiled, x))
             ratios.append(statistics.median(times[True]) / statistics.median(times[False]))
     space[kernel.name] = spliced
-    kernel.reset()
+    kernel.edits.reset()
     return sorted(ratios)
 
 
@@ -84,7 +85,7 @@ def main(device: str) -> None:
         if device == "cuda":
             variant = kernel.edit(kernel.source, config={"num_warps": 1})
             print(f"  {variant}", flush=True)
-            kernel.reset()
+            kernel.edits.reset()
 
 
 if __name__ == "__main__":

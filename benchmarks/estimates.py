@@ -445,7 +445,7 @@ def counted_rows(trace: Any) -> Iterator[dict[str, Any]]:
     """Each kernel of a trace by name, with its groups and its facts; and the groups of all library calls."""
     from explorer.analysis.questions.costs import is_call
 
-    groups = list(trace.fusion.groups()) if trace.kernels or trace.library_calls else []
+    groups = list(trace.fusion.groups) if trace.kernels or trace.inductor.extern_calls else []
     kernels = {kernel.name: kernel for kernel in trace.kernels}
     for name, kernel in kernels.items():
         yield {"what": name, "groups": [dict(g) for g in groups if name in g["kernels"]], **kernel_facts(kernel)}
@@ -457,14 +457,14 @@ def counted_rows(trace: Any) -> Iterator[dict[str, Any]]:
 def kernel_facts(kernel: Any) -> dict[str, Any]:
     """The text of a kernel, how it is launched, the configs that Inductor tries, its resources and its instructions by class."""
     try:
-        mix, why = dict(kernel.mix), ""
+        mix, why = dict(kernel.instruction_mix()), ""
     except Exception as error:  # noqa: BLE001 a kernel without machine code has its other facts
         mix, why = {}, f"{type(error).__name__}: {error}"
     return {
         "text": kernel.text("kernel"),
         "launches": [dict(row) for row in kernel.launches],
         "resources": dict(kernel.resources),
-        "candidates": [dict(row) for row in kernel.candidates],
+        "candidates": [dict(row) for row in kernel.candidates.table],
         "mix": mix,
         "no_mix": why[:300],
     }
@@ -678,7 +678,7 @@ def retraced(rows: Sequence[dict[str, Any]], target: str) -> Iterator[dict[str, 
     import explorer
 
     makers = cases("meta")
-    stages = tuple(stage for stage in explorer.STAGES if stage.name in COUNTED)
+    stages = tuple(stage for stage in explorer.types.STAGES if stage.name in COUNTED)
     for name in dict.fromkeys(row["case"] for row in rows):
         mine = [row for row in rows if row["case"] == name and "failed" not in row]
         here = list(counted_rows(traced(makers[name](), target=target, stages=stages)))

@@ -54,7 +54,7 @@ def lacking(kernel: Any, stages: Sequence[str]) -> list[str]:
         except explorer.ExplorerError:
             found.append(stage)
     try:
-        return found if kernel.binary[:4] == b"\x7fELF" else [*found, "binary"]
+        return found if kernel.binary()[:4] == b"\x7fELF" else [*found, "binary"]
     except explorer.ExplorerError:
         return [*found, "binary"]
 

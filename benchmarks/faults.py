@@ -52,7 +52,7 @@ EXEMPT = ("explorer.capture.ladder.triton_worker",)
 ONLY_CALL_ON = ("_Slot._in_place.in_place", "_View.__get__", "_OfModule.__get__", "_Either.__class__", "_Either.__getattr__")
 GUARDED = (".guarded.guarded", "_View.here")
 #: Functions without which nothing is lost: they take explorer's frames out of a traceback, or run a wrapper's statements again,
-#: where a library call that could not be measured is named by `t.memory.uncounted()`, and these programs call none.
+#: where a library call that could not be measured is named by `t.memory.uncounted`, and these programs call none.
 NOTHING_LOST = (
     *("explorer.capture.observe.patch:_without_own_frames:", "explorer.capture.observe.patch:_is_own:"),
     *(f"explorer.capture.observe.library_memory:{name}:" for name in ("_Nothing.__call__", "_without_data")),
@@ -218,7 +218,7 @@ def programs() -> dict[str, Program]:
 
     def traced() -> tuple[Any, bool]:
         trace = explorer.trace(pointwise, one, other, target="h100")
-        return trace, right(trace.result, pointwise(one, other))
+        return trace, right(trace.live.result, pointwise(one, other))
 
     def compiled(target: str) -> bool:
         weights = [other.clone().requires_grad_() for _ in range(2)]
@@ -397,7 +397,9 @@ class Prepared:
         with self.faults.at(site, WAYS[way], self.entries[site]):
             try:
                 trace, right = self.program.run()
-                late = getattr(trace.live, "late_losses", list)
+                from explorer.lab.live.protocol import live_of  # after its functions were replaced
+
+                late = getattr(live_of(trace), "late_losses", list)
                 failures = [*trace.failures, *late()]  # a trace is replayed when it is read
             except BaseException as raised:  # noqa: BLE001 whatever the program meets is what is asked for
                 error = raised

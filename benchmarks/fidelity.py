@@ -261,22 +261,26 @@ def facts(trace: Any, forms: bool = True) -> dict[str, Any]:
         for k in trace.kernels
     ]
     failures = [str(f)[:300] for f in trace.failures if f.stage not in ("decompiled",)]
-    timed = [[r["operation"], ", ".join(r["inputs"]), r["choice"]] for r in trace.choices if r["fastest"] and r["ms"] is not None]
-    assumed = [[r["where"], r["assumed"]] for r in trace.assumptions]
+    timed = [
+        [r["operation"], ", ".join(r["inputs"]), r["choice"]]
+        for r in trace.inductor.choices.table
+        if r["fastest"] and r["ms"] is not None
+    ]
+    assumed = [[r["where"], r["assumed"]] for r in trace.inductor.assumptions]
     return {"kernels": kernels, "externs": dict(externs), "failures": failures, "timed": timed, "assumed": assumed}
 
 
 def lowered(kernel: Any) -> dict[str, Any]:
     """The config that was taken, whether the GPU launched it, and the forms of each config; for an attached GPU of that one."""
-    found = next((a.data for a in kernel.trace.artifacts if a.stage == "ttgir" and same_kernel(a, kernel)), None)
+    found = next((a.data for a in kernel._trace.artifacts if a.stage == "ttgir" and same_kernel(a, kernel)), None)
     if found is None:
         return NOT_LOWERED
     taken, launched = key_of(found["config"]), bool(found.get("launched"))
     forms = {taken: form(kernel.text("ttgir"), kernel.text("ptx"), kernel.resources.get("registers"))}
     for config in () if launched else found["candidates"]:
         if key_of(config) not in forms:
-            other = kernel.candidate(config)
-            forms[key_of(config)] = form(other.texts["ttgir"], other.texts["ptx"], other.metadata.get("registers"))
+            other = kernel.candidates[config]
+            forms[key_of(config)] = form(other.text("ttgir"), other.text("ptx"), other.resources.get("registers"))
     return {"config": taken, "launched": launched, "forms": forms}
 
 

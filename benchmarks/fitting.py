@@ -1,4 +1,4 @@
-"""The peak that explorer.fit predicts against the allocator's, for models of transformers on the attached GPU.
+"""The peak that explorer.fits predicts against the allocator's, for models of transformers on the attached GPU.
 
     python benchmarks/fitting.py [--target h100]
 
@@ -39,16 +39,16 @@ def main() -> None:
     for config, fields in MODELS:
         for kind, train, optimizer in KINDS:
             asked: dict[str, Any] = {"batch": given.batch, "sequence": given.sequence, "train": train, "optimizer": optimizer}
-            fit = explorer.fit(config, target=given.target, **asked, **fields)
+            fit = explorer.fits(config, target=given.target, **asked, **fields)
             said = predicted(fit)
             seen = measured(config, fields, given.batch, given.sequence, train, optimizer) if torch.cuda.is_available() else 0
             ratio = f"{said / seen:.4f}" if seen else "-"
-            print(f"{config:<12} {kind:<16} {said:>15,} {seen:>15,} {ratio:>7} {fit.took:>5.0f}s  {fit.at}", flush=True)
+            print(f"{config:<12} {kind:<16} {said:>15,} {seen:>15,} {ratio:>7} {fit.took:>5.0f}s  {fit.peak_at}", flush=True)
 
 
-def predicted(fit: explorer.Fit) -> int:
+def predicted(fit: explorer.types.Fit) -> int:
     """The peak above what is there before a step: weights, the tokens, and what the optimizer keeps."""
-    return fit.bytes - fit.of("weights") - fit.of("inputs") - fit.of("optimizer state")
+    return fit.peak_bytes - fit.bytes_of("weights") - fit.bytes_of("inputs") - fit.bytes_of("optimizer state")
 
 
 def measured(config: str, fields: dict[str, int], batch: int, sequence: int, train: bool, optimizer: str | None) -> int:

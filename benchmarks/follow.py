@@ -44,7 +44,7 @@ def made(options: argparse.Namespace) -> tuple[Any, float | None]:
     function, args = cost.built(options.workload, "cpu", options.mode == "training")
     began = time.perf_counter()
     trace = explorer.trace(function, *args, target=options.target, train=options.mode == "training")
-    trace = trace.with_sass() if trace.find("ptx") else trace
+    trace = trace.attach("sass") if trace.find("ptx") else trace
     if options.save:
         trace.save(options.save)
     return trace, time.perf_counter() - began
@@ -66,9 +66,11 @@ def order(trace: Any) -> list[tuple[Any, int]]:
 
 def rows(trace: Any, within: float) -> list[tuple[str, ...]]:
     """A row a stage, one for the sorting of the links, one for all; lines are asked until the seconds are over."""
+    from explorer.analysis.questions.link_index import index
+
     gc.collect()
     gc.freeze()
-    sorting, _ = timed(lambda: trace.index)
+    sorting, _ = timed(lambda: index(trace))
     gc.freeze()
     stages: dict[str, list[float]] = {}
     most: dict[str, int] = {}

@@ -19,7 +19,7 @@ from explorer.model.values import Artifact
 from explorer.reference.help.words import TABLES, explanation
 from explorer.sources.files.trace_file import load_events
 from explorer.stages.triton.instructions import SASS_INSTRUCTION, is_instruction
-from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 
 RECORDINGS = Path(__file__).parents[1] / "tests" / "data"
 _OPCODE = re.compile(r"^\s*(?:@!?%p\w+\s+)?([a-z][\w.]*)")
@@ -60,7 +60,7 @@ def covered(language: str, words: Counter[str]) -> tuple[int, float]:
 def recorded() -> Iterator[Artifact]:
     """The texts of every recording of the tests."""
     for file in sorted(RECORDINGS.rglob("*.events.json.gz")):
-        yield from Trace.of_events(*load_events(file.read_bytes(), file.name)).artifacts
+        yield from trace_of_events(*load_events(file.read_bytes(), file.name)).artifacts
 
 
 def compiled() -> Iterator[Artifact]:
@@ -76,7 +76,7 @@ def compiled() -> Iterator[Artifact]:
     for target in ("a100", "h100", "b200", "mi300x"):
         with torch._inductor.config.patch(max_autotune_gemm=True, max_autotune_gemm_backends="TRITON"):
             trace = explorer.trace(program, *arguments, target=target)
-        yield from (trace.with_sass() if target != "mi300x" else trace).artifacts
+        yield from (trace.attach("sass") if target != "mi300x" else trace).artifacts
     trace = explorer.trace(program, *arguments)
     for kernel in trace.kernels:
         yield Artifact(kernel.name, "assembly", "", "", "", "asm", kernel.text("assembly"))

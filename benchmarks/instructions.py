@@ -131,12 +131,12 @@ def rows_of(name: str, case: Case, target: str) -> list[dict[str, Any]]:
     from explorer.analysis.questions.costs import loop_operations
 
     trace = explorer.trace(case[0], *case[1], target=target)
-    groups = {kernel: group for group in trace.fusion.groups() for kernel in group["kernels"]}
+    groups = {kernel: group for group in trace.fusion.groups for kernel in group["kernels"]}
     rows = []
     for kernel in trace.kernels:
         group = groups[kernel.name]
         elements = max((math.prod(a.shape) for a in case[1]), default=1)
-        warps = next((c["num_warps"] for c in kernel.candidates if c["taken"]), 4)
+        warps = next((c["num_warps"] for c in kernel.candidates.table if c["taken"]), 4)
         threads = math.prod(kernel.launches[0]["grid"]) * warps * 32
         count, loops = issued(kernel.text("sass"))
         counted = sum(loop_operations(group).values()) / elements

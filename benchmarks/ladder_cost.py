@@ -55,7 +55,9 @@ def compiled(what: str, function: Any, args: tuple[Any, ...], train: bool) -> An
 
 def facts(trace: Any, seconds: float) -> cost.Result:
     """How many kernels, how many of them different, what failed, and where the seconds went."""
-    lowered = {id(ladder.lowered): ladder for ladder in trace.live.ladders.by_source.values()}
+    from explorer.lab.live.protocol import live_of
+
+    lowered = {id(ladder.lowered): ladder for ladder in live_of(trace).ladders.by_source.values()}
     missing = [kernel.name for kernel in trace.kernels if not kernel.resources]
     return {
         "kernels": len(trace.kernels),
@@ -69,7 +71,7 @@ def steps(trace: Any, seconds: float, ladders: float) -> dict[str, float]:
     """Seconds of each step: the compiler's by its own clock, each without the steps inside it."""
 
     def phase(name: str) -> float:
-        return sum(row["seconds"] or 0.0 for row in trace.timings if row["name"] == name)
+        return sum(row["seconds"] or 0.0 for row in trace.compiler.phases if row["name"] == name)
 
     dynamo, whole, inductor = phase("bytecode_tracing"), phase("create_aot_dispatcher_function"), phase("inductor_compile")
     return {

@@ -152,13 +152,15 @@ def spellings(number: float) -> re.Pattern[str]:
 
 def constants(trace: Any, body: Sequence[str]) -> Iterator[tuple[str, str, bool | None]]:
     """Yield (stage, text, whether its link leads to the number's line; None without a link) of each line with a number."""
+    from explorer.model.trace_data import artifact_of
+
     own = {spellings(float(found)): line for line in body for found in NUMBER.findall(line)}
     for artifact in (a for stage in BELOW for a in trace.find(stage)):
         for number, text in enumerate(artifact.lines, 1):
             for spelling, line in own.items():
                 if spelling.search(text):
                     rows = trace.follow(artifact.id, number).where(stage="source")
-                    led = {trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
+                    led = {artifact_of(trace, row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
                     yield artifact.stage, text.strip(), (line in led if led else None)
 
 
@@ -178,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.programs:
         body, shapes = PROGRAMS[name]
         trace = traced(body, shapes, options.target)
-        rows = list(constants(trace.with_sass() if trace.find("ptx") else trace, body))
+        rows = list(constants(trace.attach("sass") if trace.find("ptx") else trace, body))
         false = [text for _, text, right in rows if right is False]
         print(f"| {name} | {len(rows)} | {sum(right is not None for *_, right in rows)} | {len(false)} |", *false)
         wrong = wrong or bool(false)

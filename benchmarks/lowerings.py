@@ -1,4 +1,4 @@
-"""Check `t.lowerings` on every operator of PyTorch's own database, by the program that Inductor wrote for it.
+"""Check `t.inductor.lowerings` on every operator of PyTorch's own database, by the program that Inductor wrote for it.
 
     python benchmarks/lowerings.py                       one sample of each operator, for an H100
     python benchmarks/lowerings.py --part 1/8            an eighth of them
@@ -6,8 +6,8 @@
 
 What Inductor made of an operator is read from the text of its program alone, without explorer: the operators that it calls
 (`torch.ops.…(`, `aten.…(`), the functions of its library (`extern_kernels.…(`), and the form that it names a kernel by (`poi`,
-`red`, `per`, `spl`, `tem`). The same is counted of `t.lowerings`. Both must name the same calls and kernels, and the nodes of a
-kernel must have the kinds that its name says.
+`red`, `per`, `spl`, `tem`). The same is counted of `t.inductor.lowerings`. Both must name the same calls and kernels, and the
+nodes of a kernel must have the kinds that its name says.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def calls_in(program: str) -> set[str]:
 
 
 def differences(trace: Any) -> Iterator[str]:
-    """List what `t.lowerings` says and the program does not, and the other way round."""
+    """List what `t.inductor.lowerings` says and the program does not, and the other way round."""
     programs = [artifact.text for artifact in trace.find("output_code")]
-    rows = list(trace.lowerings)
+    rows = list(trace.inductor.lowerings)
     said = {call.removeprefix("torch.ops.") for row in rows for call in row["calls"]}
     called = {name for program in programs for name in calls_in(program)}
     yield from (f"called, and no node's: {name}" for name in sorted(called - said))
@@ -107,7 +107,7 @@ def main() -> int:
         if trace is None:
             without += 1
             continue
-        rows = trace.lowerings
+        rows = trace.inductor.lowerings
         kinds.update(row["kind"] for row in rows)
         placed += sum(bool(row["file"]) for row in rows)
         found = list(differences(trace))

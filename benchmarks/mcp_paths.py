@@ -1,6 +1,6 @@
 """Does `explorer mcp` answer on, whatever path it is given? 32 paths × 2 tools: 64 requests, each with a question beside it.
 
-    python benchmarks/mcp_paths.py [--paths pipe files …] [--tools open_trace …] [--files 100000]
+    python benchmarks/mcp_paths.py [--paths pipe files …] [--tools load …] [--files 100000]
 
 A path is a pipe that nobody writes to, a device, the whole machine, a file of 100 GB, a folder that leads back to itself and the
 like; one server, started with `--root /`, is given each. While a request is under way, the server is asked which traces are open.
@@ -131,8 +131,8 @@ def paths(room: Path, files: int) -> dict[str, Callable[[], Path]]:
 
 #: The arguments with which each tool is given a path.
 TOOLS: dict[str, Callable[[str], dict[str, Any]]] = {
-    "open_trace": lambda path: {"path": path},
-    "trace_program": lambda path: {"path": path, "call": "f()"},
+    "load": lambda path: {"path": path},
+    "trace": lambda path: {"path": path, "call": "f()"},
 }
 
 

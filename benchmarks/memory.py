@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 import explorer
+from explorer.lab.live.protocol import live_of
 
 #: A program: a function, its arguments, and whether it is trained.
 Program = tuple[Callable[..., Any], tuple[Any, ...], bool]
@@ -280,15 +281,15 @@ def compared(name: str, make: Callable[[], Program], device: str) -> Iterator[bo
     torch._dynamo.config.allow_rnn = True
     function, arguments, trained = make()
     trace = explorer.trace(function, *arguments, target=device, train=trained)
-    seen = seen_by_allocator(trace.live.compiled, arguments, trained)  # type: ignore[union-attr]
+    seen = seen_by_allocator(live_of(trace).compiled, arguments, trained)  # type: ignore[union-attr]
     graphs = trace.find("output_code")
     if len(graphs) != len(seen):
         raise SystemExit(f"{name}: {len(graphs)} graphs were compiled, and {len(seen)} ran")
     for artifact, allocator in zip(graphs, seen, strict=True):
-        stated = max(row["live"] for row in trace.memory.timeline(artifact.frame, artifact.graph))
+        stated = max(row["live"] for row in trace.memory.timeline.where(frame=artifact.frame, graph=artifact.graph))
         off = (stated - allocator) / allocator
-        uncounted = [row["call"] for row in trace.memory.uncounted() if row["artifact"] == artifact.id]
-        rows = trace.memory.table(artifact.frame, artifact.graph)
+        uncounted = [row["call"] for row in trace.memory.uncounted if row["artifact"] == artifact.id]
+        rows = trace.memory.table.where(frame=artifact.frame, graph=artifact.graph)
         left_out = [*uncounted, *(row["names"][0] for row in rows if row["bytes"] is None)]
         right = abs(off) <= MAX_OFF or (bool(left_out) and off <= 0)
         note = f"at least, without {', '.join(left_out)}" if left_out else "" if right else "off"

@@ -30,6 +30,8 @@ from explorer.analysis.timing import perfetto
 from explorer.errors import ExplorerError, FileError
 from explorer.sources.files import trace_file as files
 from explorer.tracing.traced import Trace, loads
+from explorer.tracing.traced.guesses import ACCESSORS
+from explorer.tracing.traced.trace import trace_of_events
 from explorer.view.payload import payload
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -51,15 +53,20 @@ VALUES: tuple[Any, ...] = (
     *(None, 0, -1, 10**9, 10**40, 3.5, 1e308, math.nan, -math.inf, True, [], {}, [[]], {"a": [1, "b"]}),
     *("", "x", "é\ud800", "-1", "3-", "0-999999999", "9" * 5000, "s0 + 1"),
 )
-TABLES = (
-    *("frames", "kernels", "functions", "guards", "graph_breaks", "recompiles", "symbols", "passes", "idle_passes", "matches"),
-    *("assumptions", "choices", "decompositions", "timings"),
+#: What is shown of a trace, tables and accessors with all of theirs.
+SHOWN = ("compile_ids", "kernels", "dynamo", "inductor", "compiler", "profile", "collectives", "live", "stages")
+#: The tables behind the accessors.
+TABLES = tuple(
+    f"{accessor.path[2:]}.{name}"
+    for accessor in ACCESSORS
+    for name, member in accessor.members()
+    if isinstance(member, property) and accessor.path != "t.live"
 )
 
 
 def traces() -> list[Trace]:
     """The recorded programs of the tests, replayed."""
-    return [Trace.of_events(*files.load_events((DATA / f"{name}.events.json.gz").read_bytes())) for name in PROGRAMS]
+    return [trace_of_events(*files.load_events((DATA / f"{name}.events.json.gz").read_bytes())) for name in PROGRAMS]
 
 
 def mutants(trace: Trace, count: int, rng: random.Random) -> Iterator[bytes]:
@@ -133,18 +140,18 @@ def mutate(value: Any, rng: random.Random) -> None:
 
 def verbs(trace: Trace, original: Trace) -> Iterator[tuple[str, Callable[[], object]]]:
     """What a user may ask of a loaded trace, by name."""
-    yield "repr", lambda: (repr(trace), trace._repr_html_(), trace.summary(), trace.code_flow())
-    for name in TABLES:
-        yield name, lambda n=name: repr(getattr(trace, n))  # type: ignore[misc]
-    yield "memory", lambda: (trace.memory.peak(), repr(trace.memory))
-    yield "kernels.table", lambda: repr(trace.kernels.table())
+    yield "repr", lambda: (repr(trace), trace._repr_html_(), trace.stages)
+    for name in (*SHOWN, *TABLES):
+        yield name, lambda n=name: repr(operator.attrgetter(n)(trace))  # type: ignore[misc]
+    yield "memory", lambda: (trace.memory.peak, repr(trace.memory))
+    yield "kernels.table", lambda: repr(trace.kernels.table)
     yield "kernel", lambda: [(repr(k), k._repr_html_(), k.operators, [k.text(s) for s in k.stages]) for k in trace.kernels]
-    yield "resources", lambda: [(k.resources, k.launches, k.candidates) for k in trace.kernels if "ptx" in k.stages]
-    yield "fusion", lambda: (trace.fusion.table(), trace.fusion.groups(), trace.fusion.made())
-    yield "why", lambda: [trace.fusion.why(a, b) for a, b in _pairs(trace)]
+    yield "resources", lambda: [(k.resources, k.launches, k.candidates.table) for k in trace.kernels if "ptx" in k.stages]
+    yield "fusion", lambda: (trace.fusion.table, trace.fusion.groups, trace.fusion.buffers)
+    yield "why", lambda: [trace.why(a, b) for a, b in _pairs(trace)]
     yield "follow", lambda: [trace.follow(a.id, line) for a in trace.artifacts[:40] for line in (1, len(a.lines)) if a.lines]
     yield "coverage", lambda: (trace.coverage(), trace.coverage("kernel") if trace.kernels else None)
-    yield "follow_module", lambda: trace.follow_module("h")
+    yield "follow_module", lambda: trace.follow("h")
     yield "payload", lambda: json.dumps(payload(trace))
     yield "save", lambda: files.loads(files.dumps(trace))
     yield "compare", lambda: (repr(explorer.compare(trace, original)), repr(explorer.compare(original, trace)))

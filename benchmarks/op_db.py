@@ -217,7 +217,7 @@ def traced(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], half: s
         "kernels": sorted([k["graph"], k["source"]] for k in facts["kernels"]),
         "externs": facts["externs"],
         "assumed": facts["assumed"],
-        "breaks": len(trace.graph_breaks),
+        "breaks": len(trace.dynamo.graph_breaks),
     }
     row |= dict(zip(("outcome", "why"), judged(trace, half), strict=True))
     return {**row, "seconds": round(time.perf_counter() - began, 2)}

@@ -177,7 +177,7 @@ def traced(planted: Planted, target: str) -> Any:
     spec.loader.exec_module(module)
     integers = torch.randint(0, 1000, planted.shape, dtype=torch.int32)
     trace = explorer.trace(module.program, torch.randn(planted.shape), torch.randn(planted.shape), integers, target=target)
-    return trace.with_sass() if trace.find("ptx") else trace
+    return trace.attach("sass") if trace.find("ptx") else trace
 
 
 def findings(trace: Any, planted: Planted) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ from explorer.capture.absent.generated import interpreted
 from explorer.capture.observe.tensors import same_bits
 from explorer.lab.live.float64_reference import wide_call
 from explorer.lab.live.outcome import Outcome, outcome_of
+from explorer.lab.live.protocol import live_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import children
@@ -207,7 +208,7 @@ def in_texts(program: str, target: str, dtype: str, which: str) -> Iterator[Step
     torch.manual_seed(0)
     inputs = [torch.randn(shape, dtype=getattr(torch, dtype), requires_grad=train) for shape in shapes]
     trace = explorer.trace(function, *inputs, target=target, train=train)
-    live = trace.live
+    live = live_of(trace)
     right = outcome_of(live.compiled, live.call, within=interpreted)
     eager, exact = (outcome_of(call.function, call) for call in (live.call, wide_call(live.call)))
     number = int(which.partition("/")[0])
@@ -223,12 +224,12 @@ def in_text(trace: Any, code: Any, wrong: str, right: Outcome, eager: Outcome, e
     text = code.text
     object.__setattr__(code, "text", wrong)
     try:
-        made = outcome_of(trace.live.compiled, trace.live.call, within=interpreted)
+        made = outcome_of(live_of(trace).compiled, live_of(trace).call, within=interpreted)
         if same(right, made):
             return {"kind": "no bit altered"}
         row = verdict(trace.check())
         return {"kind": f"as near as eager, {row['kind']}"} if as_near(made, eager, exact) else row
-    except explorer.InputError as error:
+    except explorer.errors.InputError as error:
         return {"kind": "found", "why": str(error)}
     except Exception as error:  # noqa: BLE001 what is no program any more is no fault
         return {"kind": "not interpreted", "why": f"{type(error).__name__}: {error}"[:200]}

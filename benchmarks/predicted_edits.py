@@ -20,6 +20,7 @@ import torch.nn.functional as F
 import explorer
 from explorer.capture.splice.kernels import KernelText, kernel_text
 from explorer.capture.splice.launches import RecordedLaunch
+from explorer.lab.live.protocol import live_of
 from explorer.lab.live.tuning import cost_of
 from explorer.reference.gpus.figures import NAMED, Target
 
@@ -74,7 +75,7 @@ def predicted_ratio(
     kernel: explorer.Kernel, source: str, config: Mapping[str, Any], target: Target, launch: RecordedLaunch
 ) -> Any:
     """The predicted seconds of the edit over those of the original; an error's text where one does not compile."""
-    wrapper = kernel.trace.live.wrappers[0]
+    wrapper = live_of(kernel._trace).wrappers[0]
     own = kernel_text(wrapper, kernel.name, kernel.source, "triton")
     costs = []
     for text in (kernel_text(wrapper, kernel.name, source, "triton"), own):
@@ -88,13 +89,13 @@ def predicted_ratio(
 def ratios(kernel: explorer.Kernel, edits: list[Edit], config: Mapping[str, Any]) -> list[float | None]:
     """The time of a launch of each edit over the original's, as measured; None for one that did not run."""
     configs = [{**config, **edit} for edit in edits if not isinstance(edit, tuple)]
-    rows = {str(sorted(row["config"].items())): row["ratio"] for row in kernel.tune(configs).rows}
+    rows = {str(sorted(row["config"].items())): row["ratio"] for row in kernel.tune(configs)._rows}
     found: list[float | None] = []
     for edit in edits:
         source, other = edited(kernel, edit, config)
         if isinstance(edit, tuple):
             found.append(kernel.edit(source, config=other, check=False).ratio)
-            kernel.reset()
+            kernel.edits.reset()
         else:
             found.append(rows.get(str(sorted(other.items()))))
     return found
@@ -107,7 +108,7 @@ def main(name: str) -> None:
     right = counted = every = 0
     for title, program, shape, edits in CASES:
         kernel = explorer.trace(program, torch.randn(shape, device="cuda")).kernels[0]
-        live = kernel.trace.live
+        live = live_of(kernel._trace)
         (launch,) = live.launches([(live.wrappers[0].file, kernel.name)], most=1)
         config = kernel_text(live.wrappers[0], kernel.name, kernel.source, "triton").config or {}
         print(f"{title}: {kernel.name} {dict(config)}", flush=True)

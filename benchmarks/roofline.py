@@ -3,7 +3,7 @@
     python benchmarks/roofline.py cuda              # where a GPU is attached
     python benchmarks/roofline.py cpu --layers 1 --tokens 64
 
-A profile of some runs is read in with `with_profile`. The last line has the sum over the rows of the roofline, that of all device
+A profile of some runs is read in with `t.attach`. The last line has the sum over the rows of the roofline, that of all device
 events of the profiler (on the CPU: the events of the kernels and calls themselves), and their ratio.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 import explorer
+from explorer.lab.live.protocol import needs_live
 
 RUNS = 5
 
@@ -31,7 +32,7 @@ def model_of(layers: int, device: str) -> torch.nn.Module:
 
 def profiled(trace: Any, tokens: torch.Tensor) -> Any:
     """A profile of some runs of what was compiled, after one that warms up."""
-    compiled = trace.needs_live("profiling").compiled
+    compiled = needs_live(trace, "profiling").compiled
     with torch.no_grad():
         compiled(tokens)
         with torch.profiler.profile() as profiler:
@@ -64,7 +65,7 @@ def main() -> None:
     kernels = {"cpp.enable_kernel_profile": True} if options.device == "cpu" else {}
     trace = explorer.trace(model, tokens, target=options.device, options=kernels)
     profiler = profiled(trace, tokens)
-    line = trace.with_profile(profiler).roofline()
+    line = trace.attach(profiler).profile.roofline()
     rows = line.table()
     for row in rows:
         share = f"{row['share']:.0%} of the roof" if row["share"] is not None else "not placed"

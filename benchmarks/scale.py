@@ -31,6 +31,7 @@ import explorer
 from explorer.analysis.questions.compiles import opened
 from explorer.model.trace_data import TraceData
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of
 from explorer.view.page import packed
 
 
@@ -43,14 +44,14 @@ def step(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def copied(trace: Trace, count: int) -> Trace:
     """A trace of as many compiles, each of which is that of the one given."""
-    (frame,) = trace.frames
+    (frame,) = trace.compile_ids
     artifacts, links = [], []
     for number in range(count):
         names = {a.id: a.id.replace(frame, f"{number}/0", 1) if a.frame else f"{number}:{a.id}" for a in trace.artifacts}
         frames = {frame: f"{number}/0", "": ""}
         artifacts += [replace(a, id=names[a.id], frame=frames[a.frame]) for a in trace.artifacts]
         links += [replace(link, source=names[link.source], target=names[link.target]) for link in trace.links]
-    return Trace.of(TraceData(meta=trace.meta, artifacts=tuple(artifacts), links=tuple(links)))
+    return trace_of(TraceData(meta=trace.meta, artifacts=tuple(artifacts), links=tuple(links)))
 
 
 def timed(trace: Trace, folder: Path) -> dict[str, float]:
@@ -67,11 +68,11 @@ def timed(trace: Trace, folder: Path) -> dict[str, float]:
     loaded = time_of("load", lambda: explorer.load(folder / "trace.json.gz", limit=1 << 36))
     time_of("one text", lambda: loaded.kernels[-1].source)
     time_of("repr", lambda: repr(loaded))
-    time_of("kernels.table", lambda: loaded.kernels.table())
+    time_of("kernels.table", lambda: loaded.kernels.table)
     again = explorer.load(folder / "trace.json.gz", limit=1 << 36)
     time_of("follow", lambda: again.follow(again.kernels[0].artifact, 10))
-    time_of("fusion.table", lambda: loaded.fusion.table())
-    time_of("memory.table", lambda: loaded.memory.table())
+    time_of("fusion.table", lambda: loaded.fusion.table)
+    time_of("memory.table", lambda: loaded.memory.table)
     time_of("advise", lambda: loaded.advise())
     time_of("compare", lambda: repr(explorer.compare(loaded, trace)))
     time_of("open", lambda: packed(opened(loaded)))

@@ -96,8 +96,8 @@ def described(trace: Any) -> Row:
         places[row["frame"], row["graph"], row["stage"]][1:] = [row["counted"], row["linked"]]
     return {
         "places": [[*place, *numbers] for place, numbers in places.items()],
-        "not_seen": [[row["frame"], row["graph"], list(row["not_seen"])] for row in trace.caches if row["not_seen"]],
-        "hits": Counter(f"{row['cache']} {row['state']}" for row in trace.caches),
+        "not_seen": [[row["frame"], row["graph"], list(row["not_seen"])] for row in trace.compiler.caches if row["not_seen"]],
+        "hits": Counter(f"{row['cache']} {row['state']}" for row in trace.compiler.caches),
         "notice": next((line for line in repr(trace).splitlines() if line.startswith("from a cache: ")), ""),
         "failures": [[failure.stage, failure.step, failure.message] for failure in trace.failures],
     }

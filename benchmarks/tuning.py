@@ -33,10 +33,10 @@ def main() -> None:
             continue
         kernel = trace.kernels[-1]
         tuning = kernel.tune()
-        timed = [row for row in tuning.rows if row["ratio"] is not None]
+        timed = [row for row in tuning._rows if row["ratio"] is not None]
         print(f"{name}: best {timed[0]['ratio']:.3f} of Inductor's choice, slowest {timed[-1]['ratio']:.2f} ({len(timed)} timed)")
         print(f"  {tuning}")
-        for row in tuning.rows:
+        for row in tuning._rows:
             if row["error"]:
                 print(f"  {row['config']}: {row['error'][:160]}")
         print(f"  {kernel.edit(kernel.source, config=tuning.best)}", flush=True)

@@ -90,7 +90,7 @@ ENTRIES = (
         "softmax",
         "Softmax, down to SASS",
         "One line of Python is one kernel. Each row is read once: maximum and sum are made while it is in registers.",
-        lambda: trace("softmax", (256, 1000)).with_sass(),
+        lambda: trace("softmax", (256, 1000)).attach("sass"),
         (
             Place("the line, its Triton, TTGIR and SASS", panes=ALL_THE_WAY, line="torch.softmax"),
             Place("the registers and what they allow", "kernels"),

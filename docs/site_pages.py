@@ -161,7 +161,7 @@ def by_last_name(app: Sphinx, env: Any, node: Any, contnode: nodes.Element) -> n
 
 
 #: The rooms whose classes a user constructs; of the others explorer does, so their constructors are no part of the reference.
-CONSTRUCTED = ("explorer.model.", "explorer.reference.gpus.", "explorer.studies.probing.vary.", "explorer.quiz.")
+CONSTRUCTED = ("explorer.model.", "explorer.reference.gpus.", "explorer.studies.varying.vary.", "explorer.quiz.")
 
 
 def without_constructor(app: Sphinx, what: str, name: str, obj: Any, *about: Any) -> Any:

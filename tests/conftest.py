@@ -25,6 +25,7 @@ from explorer.reference.gpus.figures import Target
 from explorer.sources.files.trace_file import load_events
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison, compare
+from explorer.tracing.traced.trace import trace_of_events
 from explorer.view import page, payload, wire
 from explorer.view.widget import worker
 from tests.warm import Warm
@@ -188,7 +189,7 @@ def read(name: str) -> Recorded:
 @cache
 def replay_of(name: str) -> Trace:
     """Replay the events file `data/NAME.events.json.gz`."""
-    return Trace.of_events(*read(name))
+    return trace_of_events(*read(name))
 
 
 @pytest.fixture(scope="session")
@@ -217,7 +218,7 @@ def tuned() -> Callable[[str], Trace]:
         events, failures, meta = read(name)
         target = None if meta["target"] == "cpu" else Target.parse(str(meta["target"]))
         ladders = Ladders(target=target).with_choices(events)
-        return Trace.of_events(events, failures, meta, live=LiveFunction(None, ladders=ladders, absent=target))  # type: ignore[arg-type]
+        return trace_of_events(events, failures, meta, live=LiveFunction(None, ladders=ladders, absent=target))  # type: ignore[arg-type]
 
     return make
 

@@ -37,4 +37,4 @@ def call(size: int = 4, *, requires_grad: bool = False) -> None:
 
 def misses(trace: explorer.Trace, cache: str) -> list[dict[str, object]]:
     """The rows of a cache's misses."""
-    return [dict(row) for row in trace.caches if row["cache"] == cache and row["state"] == "miss"]
+    return [dict(row) for row in trace.compiler.caches if row["cache"] == cache and row["state"] == "miss"]

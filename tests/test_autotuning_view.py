@@ -12,6 +12,8 @@ import pytest
 
 import explorer
 from explorer.lab.live.ladders import Ladders
+from explorer.lab.live.protocol import live_of
+from explorer.model.trace_data import artifact_of
 from explorer.tracing.traced import Trace
 from explorer.view.page import bundle, packed
 from explorer.view.widget import Explorer
@@ -26,7 +28,11 @@ H100, CPU = "views/tuned_mm-torch2.13-h100", "views/tuned_bmm-torch2.13-cpu"
 def with_texts(tuned: Callable[[str], Trace]) -> Trace:
     """The trace for an H100 with the TTGIR of two choices, compiled now."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the choices")
-    return tuned(H100).with_choice("triton_mm_1", "ttgir").with_choice("triton_mm_2", "ttgir")
+    return (
+        tuned(H100)
+        .attach(tuned(H100).inductor.choices["triton_mm_1"], "ttgir")
+        .attach(tuned(H100).inductor.choices["triton_mm_2"], "ttgir")
+    )
 
 
 def card(panel: Any, choice: str) -> Any:
@@ -47,7 +53,7 @@ def test_each_setting_that_differs_is_a_column_and_the_others_are_said_once(open
     """Every row has its block sizes, warps and stages, as `Choice.config` has them; what all have in common stands above."""
     trace = tuned(name)
     panel = show(opened(trace), "Autotuning")
-    choices = [trace.choice(n) for n in range(len(trace.choices))]
+    choices = [trace.inductor.choices[n] for n in range(len(trace.inductor.choices.table))]
     configs = [choice.config for choice in choices if choice.config]
     assert configs
     one = len(configs) == 1
@@ -68,7 +74,7 @@ def test_each_setting_that_differs_is_a_column_and_the_others_are_said_once(open
 def test_the_settings_of_a_cpp_template_are_those_of_its_source(tuned):
     """Inductor gives C++ templates no description: what is recorded in its place are the constants of the source."""
     trace = tuned(CPU)
-    (choice,) = (c for c in map(trace.choice, range(len(trace.choices))) if c.language == "cpp")
+    (choice,) = (c for c in trace.inductor.choices if c.language == "cpp")
     constants = dict(re.findall(r"constexpr int64_t (\w+) = (\d+);", choice.source))
     assert len(choice.config) == 10 and choice.taken and choice.ms is not None
     assert {name: str(value) for name, value in choice.config.items()} == {name: constants[name] for name in choice.config}
@@ -77,7 +83,7 @@ def test_the_settings_of_a_cpp_template_are_those_of_its_source(tuned):
 def test_an_opened_choice_says_what_was_not_recorded_and_that_this_makes_it(opened, tuned):
     """In a saved trace the card names the texts that there are not; the line that it gives makes just these."""
     trace = tuned(CPU)
-    name = next(row["choice"] for row in trace.choices if row["source"])
+    name = next(row["choice"] for row in trace.inductor.choices.table if row["source"])
     panel = show(opened(trace), "Autotuning")
     panel.get_by_role("button", name=name, exact=True).click()
     said = card(panel, name).locator(".not-recorded")
@@ -89,7 +95,7 @@ def test_an_opened_choice_says_what_was_not_recorded_and_that_this_makes_it(open
     assert card(panel, name).locator(".not-recorded").count() == 0
     card(panel, name).get_by_role("button", name="source").click()
     pane = panel.page.locator(".pane").filter(has_text=f"{name}: source")
-    assert pane.count() and trace.choice(name).source.strip().splitlines()[0] in pane.last.inner_text()
+    assert pane.count() and trace.inductor.choices[name].source.strip().splitlines()[0] in pane.last.inner_text()
 
 
 def test_a_library_call_says_that_it_has_no_texts(opened, tuned):
@@ -102,7 +108,7 @@ def test_a_library_call_says_that_it_has_no_texts(opened, tuned):
 
 def test_two_choices_stand_beside_each_other_with_their_differences(opened, with_texts):
     """Settings that differ are marked, and of the source's lines the numbers alone, as the two configs have them."""
-    first, second = (with_texts.choice(name) for name in ("triton_mm_1", "triton_mm_2"))
+    first, second = (with_texts.inductor.choices[name] for name in ("triton_mm_1", "triton_mm_2"))
     panel = show(opened(with_texts), "Autotuning")
     panel.get_by_role("button", name="triton_mm_1", exact=True).click()
     panel.get_by_role("button", name="put triton_mm_2 beside").click()
@@ -129,8 +135,11 @@ def test_the_texts_of_a_choice_lead_to_its_source(with_texts):
     (text,) = (a for a in with_texts.find("choice") if a.data["choice"] == "triton_mm_2" and a.data["form"] == "ttgir")
     (dot,) = (n for n, line in enumerate(text.lines, 1) if " tt.dot " in line)
     links = [link for link in with_texts.links if link.source == text.id and dot in link.source_lines]
-    source = with_texts.artifact(links[0].target)
-    assert "tl.dot(" in source.lines[links[0].target_lines[0] - 1] and source.text == with_texts.choice("triton_mm_2").source
+    source = artifact_of(with_texts, links[0].target)
+    assert (
+        "tl.dot(" in source.lines[links[0].target_lines[0] - 1]
+        and source.text == with_texts.inductor.choices["triton_mm_2"].source
+    )
 
 
 @pytest.mark.compile
@@ -140,19 +149,19 @@ def test_texts_of_choices_are_saved_and_change_nothing_else(tmp_path, with_texts
     loaded = explorer.load(tmp_path / "t.explorer")
     assert loaded == with_texts and [a.id for a in loaded.find("choice")] == [a.id for a in with_texts.find("choice")]
     before = tuned(H100)
-    assert loaded.choice("triton_mm_1").text("ttgir") == before.choice("triton_mm_1").text("ttgir") != ""
-    assert loaded.choice("triton_mm_1").source == before.choice("triton_mm_1").source
-    with pytest.raises(explorer.InputError, match=says("row", "name", "1.5")):
-        loaded.choice(1.5)
-    assert loaded.choices == before.choices and len(loaded.kernels) == len(before.kernels)
+    assert loaded.inductor.choices["triton_mm_1"].text("ttgir") == before.inductor.choices["triton_mm_1"].text("ttgir") != ""
+    assert loaded.inductor.choices["triton_mm_1"].source == before.inductor.choices["triton_mm_1"].source
+    with pytest.raises(explorer.errors.InputError, match=says("row", "name", "1.5")):
+        loaded.inductor.choices[1.5]
+    assert loaded.inductor.choices.table == before.inductor.choices.table and len(loaded.kernels) == len(before.kernels)
     assert [a for a in with_texts.artifacts if a.stage != "choice"] == list(before.artifacts)
-    assert with_texts.with_choice("triton_mm_1") is with_texts
-    with pytest.raises(explorer.LiveError):
-        loaded.with_choice("triton_mm_1", "ptx")
-    with pytest.raises(explorer.InputError, match=says("stage", "choice", "'ptxx'")):
-        before.with_choice("triton_mm_1", "ptxx")
-    with pytest.raises(explorer.InputError, match=says("mm", "library")):
-        before.with_choice("mm")
+    assert with_texts.attach(with_texts.inductor.choices["triton_mm_1"]) is with_texts
+    with pytest.raises(explorer.errors.LiveError):
+        loaded.attach(loaded.inductor.choices["triton_mm_1"], "ptx")
+    with pytest.raises(explorer.errors.InputError, match=says("stage", "choice", "'ptxx'")):
+        before.attach(before.inductor.choices["triton_mm_1"], "ptxx")
+    with pytest.raises(explorer.errors.InputError, match=says("mm", "library")):
+        before.attach(before.inductor.choices["mm"])
 
 
 @pytest.fixture
@@ -179,7 +188,7 @@ def carried(tab: Any, widget: Explorer) -> dict[str, Any]:
 def test_a_live_view_makes_a_text_where_it_is_asked(hosted):
     """The card of a choice offers the text that there is not; Python makes it, and it is shown and in `w.trace`."""
     tab, widget = hosted
-    name = next(row["choice"] for row in widget.trace.choices if row["source"])
+    name = next(row["choice"] for row in widget.trace.inductor.choices.table if row["source"])
     panel = show(tab, "Autotuning")
     panel.get_by_role("button", name=name, exact=True).click()
     assert card(panel, name).locator(".not-recorded").count() == 0
@@ -187,7 +196,7 @@ def test_a_live_view_makes_a_text_where_it_is_asked(hosted):
     assert carried(tab, widget) == {"ask": "choice", "rows": [0], "stage": "kernel"}
     assert "error" not in widget.progress, widget.progress
     (made,) = widget.trace.find("choice")
-    assert made.text == widget.trace.choice(name).source
+    assert made.text == widget.trace.inductor.choices[name].source
     assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
     shown = tab.locator(".pane select").evaluate_all("all => all.map((one) => one.selectedOptions[0].textContent)")
     assert [text for text in shown if text.startswith(f"{name}: source")], shown
@@ -198,9 +207,9 @@ def test_a_live_view_makes_a_text_where_it_is_asked(hosted):
 def test_what_a_process_cannot_make_is_said_in_the_view(hosted):
     """An error of Python stands where the text was asked for, and the choice can be asked for again."""
     tab, widget = hosted
-    widget.trace = replace(widget.trace, live=replace(widget.trace.live, ladders=Ladders()))
+    widget.trace = replace(widget.trace, live=replace(live_of(widget.trace), ladders=Ladders()))
     panel = show(tab, "Autotuning")
-    name = next(row["choice"] for row in widget.trace.choices if row["source"])
+    name = next(row["choice"] for row in widget.trace.inductor.choices.table if row["source"])
     panel.get_by_role("button", name=name, exact=True).click()
     card(panel, name).get_by_role("button", name="make it").click()
     carried(tab, widget)

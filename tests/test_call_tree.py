@@ -78,7 +78,7 @@ def test_a_tree_without_calls_says_nothing_that_the_cards_say(opened, replayed) 
 def test_header_and_chip_count_the_same_breaks(opened, replayed) -> None:
     """A break in a function with several callers is one, which each of these frames has a text of."""
     trace = replayed("views/limit-torch2.13-cpu")
-    places = len(trace.graph_breaks)
+    places = len(trace.dynamo.graph_breaks)
     assert len(trace.find("graph_break")) > places > 1
     header = opened(trace).locator("header")
     assert f"{places} graph breaks" in header.locator(".counts").inner_text()

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.lab.live.protocol import live_of
 from explorer.process import under_way
 from explorer.tracing.traced import Trace
 from explorer.view.page import bundle, packed
@@ -79,7 +80,7 @@ def test_what_the_view_asked_for_says_its_phases_too(trace: Trace, widget: Explo
     """The worker's own task goes by `progress`, with its phase; `called` stays empty."""
     said, progress = told(widget), []
     widget.observe(lambda change: progress.append(change["new"]), "progress")
-    original = type(trace.live).check
+    original = type(live_of(trace)).check
 
     def slow(live: Any, *args: Any) -> Any:
         under_way.step("calling it eagerly")
@@ -87,7 +88,7 @@ def test_what_the_view_asked_for_says_its_phases_too(trace: Trace, widget: Explo
         return original(live, *args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(trace.live), "check", slow)
+        patch.setattr(type(live_of(trace)), "check", slow)
         widget._worker.answer({"ask": "check"})
         widget._worker.wait()
     assert "calling it eagerly" in {one.get("phase") for one in progress}

@@ -186,7 +186,7 @@ def test_every_compile_of_the_program_is_written(command: Command, tmp_path: Pat
     assert (status, out) == (0, "[2.0, 2.0]\n")
     trace = explorer.load("one.json.gz")
     assert trace == explorer.load("two.trace")
-    assert trace.frames == ("0/0", "0/1", "1/0")
+    assert trace.compile_ids == ("0/0", "0/1", "1/0")
     assert f"{trace}\nexplorer: " in err and not untold(err.rpartition(str(trace))[2], "one.json.gz", "two.trace")
     assert "def double(x):" in trace.text("source", frame="0/0")
 
@@ -196,7 +196,7 @@ def test_the_trace_of_a_program_that_fails_is_written(command: Command, tmp_path
     """What was compiled before the program's end is in the file, and the program's status stays."""
     (tmp_path / "program.py").write_text(COMPILES + end)
     assert command("trace", "-o", "out.json.gz", "program.py")[0] == status
-    assert explorer.load("out.json.gz").functions[0]["qualname"] == "double"
+    assert explorer.load("out.json.gz").dynamo.functions[0]["qualname"] == "double"
 
 
 def test_options_may_stand_at_the_end(command: Command, tmp_path: Path) -> None:
@@ -289,9 +289,9 @@ def saved(command: Command, tmp_path: Path) -> explorer.Trace:
 
 
 def test_show_prints_the_table_or_a_stage_or_writes(command: Command, saved: explorer.Trace) -> None:
-    """`show FILE` prints the table, with --stage that text alone, with -o it writes and prints nothing on stdout."""
+    """`show FILE` prints the table, with --text that text alone, with -o it writes and prints nothing on stdout."""
     assert command("show", "saved.gz") == (0, f"{saved}\n", "")
-    assert command("show", "saved.gz", "--stage", "dynamo") == (0, f"{saved.text('dynamo')}\n", "")
+    assert command("show", "saved.gz", "--text", "dynamo") == (0, f"{saved.text('dynamo')}\n", "")
     status, out, err = command("show", "saved.gz", "-o", "again.gz")
     assert (status, out) == (0, "")
     assert one_line(err) and not untold(err, "again.gz")
@@ -300,7 +300,7 @@ def test_show_prints_the_table_or_a_stage_or_writes(command: Command, saved: exp
 
 def test_show_offers_the_stages_that_there_are(command: Command, saved: explorer.Trace) -> None:
     """An unknown stage is one line with the nearest names."""
-    status, out, err = command("show", "saved.gz", "--stage", "dynmo")
+    status, out, err = command("show", "saved.gz", "--text", "dynmo")
     assert (status, out) == (2, "")
     assert one_line(err) and not untold(err, "stage", "'dynmo'", "'dynamo'")
 
@@ -311,7 +311,7 @@ def test_compare_prints_the_figures_or_writes_a_page(command: Command, saved: ex
     assert (status, err) == (0, "") and not untold(out.partition("\n")[0], "Comparison", "before", "after")
     status, out, err = command("compare", "saved.gz", "saved.gz", "-o", "both.html")
     assert (status, out) == (0, "") and one_line(err) and not untold(err, "both.html")
-    assert "trace 1, trace 2 · explorer" in Path("both.html").read_text(encoding="utf-8")
+    assert "before, after · explorer" in Path("both.html").read_text(encoding="utf-8")
     status, out, err = command("compare", "saved.gz", "saved.gz", "-o", "both.gz")
     assert (status, out) == (2, "") and one_line(err) and not untold(err, "both.gz", ".html")
     err = command("compare", "saved.gz")[2]
@@ -329,7 +329,7 @@ def test_each_command_that_prints_rows_prints_them_as_json(command: Command, sav
     shown = read("show", "saved.gz")
     assert [(row["stage"], row["count"]) for row in shown["stages"]] == [(r["stage"], r["count"]) for r in summary_rows(saved)]
     assert shown["meta"]["target"] == saved.meta["target"] and shown["failures"] == [str(f) for f in saved.failures]
-    (text,) = read("show", "saved.gz", "--stage", "dynamo")["texts"]
+    (text,) = read("show", "saved.gz", "--text", "dynamo")["texts"]
     assert text["text"] == saved.text("dynamo") and text["id"] == saved.find("dynamo")[0].id
     compared = read("compare", "saved.gz", "saved.gz", "--name", "a", "--name", "b")
     assert all(row["a"] == row["b"] for row in compared["figures"]) and compared["figures"]
@@ -356,7 +356,7 @@ def test_a_traced_program_answers_in_json(command: Command, tmp_path: Path) -> N
     """With --json stdout has the stage table, what breaks a rule and the files, and nothing that the program printed."""
     program = COMPILES + "\nimport os, sys\nprint('own', sys.argv[1:]); os.system('echo child'); sys.exit(7)\n"
     (tmp_path / "program.py").write_text(program)
-    status, out, err = command("trace", "--json", "--fail-on", "break,failure", "-o", "t.gz", "program.py", "--json")
+    status, out, err = command("trace", "--json", "--fail-on", "graph-break,failure", "-o", "t.gz", "program.py", "--json")
     said, trace = json.loads(out), explorer.load("t.gz")
     assert status == said["status"] == 7 and said["broken"] == [] and said["files"] == ["t.gz"]
     assert "own ['--json']" in err and "child" in err
@@ -382,13 +382,13 @@ def printing(*_: object, **__: object) -> Answer:
     return Answer()
 
 
-@pytest.mark.parametrize("words", [("fit", "LlamaConfig"), ("classpack", "one.ipynb", "-o", "pack")])
+@pytest.mark.parametrize("words", [("fits", "LlamaConfig"), ("classpack", "one.ipynb", "-o", "pack")])
 def test_what_other_code_prints_is_not_in_the_json(
     command: Command, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     """With --json stdout has the answer alone; what a model or a notebook prints goes to stderr."""
     pytest.importorskip("nbclient", reason="nbclient is not installed: it runs notebooks")
-    monkeypatch.setattr(explorer, "fit", printing, raising=False)
+    monkeypatch.setattr(explorer, "fits", printing, raising=False)
     monkeypatch.setattr("explorer.workshop.classpack.pack.make", lambda notebooks, _: (printing() for _ in notebooks))
     status, out, err = command(*words, "--json")
     assert (status, json.loads(out)) == (0, [{"is": "an answer"}])
@@ -398,7 +398,7 @@ def test_what_other_code_prints_is_not_in_the_json(
 def test_what_breaks_a_rule_is_in_the_json(command: Command, tmp_path: Path) -> None:
     """A graph break is named, and the status is that of a broken rule."""
     (tmp_path / "program.py").write_text(REFUSED.replace(", fullgraph=True", ""))
-    status, out, _ = command("trace", "--json", "--fail-on", "break", "program.py")
+    status, out, _ = command("trace", "--json", "--fail-on", "graph-break", "program.py")
     assert status == cli.BROKEN and "print" in " ".join(json.loads(out)["broken"])
 
 
@@ -407,7 +407,7 @@ def test_merged_ranks_answer_in_json(command: Command, saved: explorer.Trace, tm
     (tmp_path / "job").mkdir()
     for rank in range(3):
         saved.save(tmp_path / "job" / f"trace.rank{rank}.json.gz")
-    status, out, _ = command("merge", "job", "-o", "job.ranks", "--json")
+    status, out, _ = command("ranks", "job", "-o", "job.ranks", "--json")
     said = json.loads(out)
     assert (status, said["groups"], said["divergences"], said["ranks"]) == (0, [[0, 1, 2]], [], [0, 1, 2])
     assert said["file"] == "job.ranks" and explorer.load("job.ranks").groups == ((0, 1, 2),)
@@ -418,7 +418,7 @@ def test_merging_ranks_that_cannot_be_read_leaves_an_older_file(command: Command
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "trace.rank0.json.gz").write_text("no trace")
     (tmp_path / "job.ranks").write_text("older")
-    status, out, err = command("merge", "job", "-o", "job.ranks")
+    status, out, err = command("ranks", "job", "-o", "job.ranks")
     assert (status, out) == (2, "") and one_line(err) and not untold(err, "job", "rank 0", "trace.rank0.json.gz")
     assert (tmp_path / "job.ranks").read_text() == "older"
 
@@ -428,12 +428,12 @@ def test_merging_refuses_to_write_over_what_it_merges(command: Command, saved: e
     (tmp_path / "job").mkdir()
     for rank in range(2):
         saved.save(tmp_path / "job" / f"trace.rank{rank}.json.gz")
-    assert command("merge", "job", "-o", "job.ranks")[0] == 0
+    assert command("ranks", "job", "-o", "job.ranks")[0] == 0
     for merged, output in (("job", "job/trace.rank0.json.gz"), ("job.ranks", "job.ranks")):
         before = (tmp_path / output).read_bytes()
-        status, _, err = command("merge", merged, "-o", output)
+        status, _, err = command("ranks", merged, "-o", output)
         assert (status, (tmp_path / output).read_bytes()) == (2, before)
-        assert one_line(err) and not untold(err, output, "merged")
+        assert one_line(err) and not untold(err, output, "rank")
 
 
 @pytest.mark.parametrize(
@@ -534,16 +534,16 @@ f(torch.ones(2))
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("b.py", "--target", "h100", "--fail-on", "break", "-o", "t.json.gz"),
-        ("--fail-on", "break", "b.py", "a", "--fail-on", "failure", "--target", "h100", "-o", "t.json.gz"),
-        ("--fail-on", "break", "--fail-on", "failure, recompile", "--target", "h100", "-o", "t.json.gz", "b.py"),
+        ("b.py", "--target", "h100", "--fail-on", "graph-break", "-o", "t.json.gz"),
+        ("--fail-on", "graph-break", "b.py", "a", "--fail-on", "failure", "--target", "h100", "-o", "t.json.gz"),
+        ("--fail-on", "graph-break", "--fail-on", "failure, recompile", "--target", "h100", "-o", "t.json.gz", "b.py"),
     ],
 )
 def test_rules_are_held_wherever_they_stand(command: Command, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """`--fail-on` before the script, after it and given twice: all rules count, and no option beside it is lost."""
     (tmp_path / "b.py").write_text(BREAKS)
     status, _, err = command("trace", *arguments)
-    assert status == cli.BROKEN and not untold(err, "explorer: break", "graph break")
+    assert status == cli.BROKEN and not untold(err, "explorer: graph-break", "graph break")
     assert explorer.load(tmp_path / "t.json.gz").meta["target"] == "h100"
 
 
@@ -567,15 +567,15 @@ def test_a_program_that_ends_by_os_exit_leaves_its_trace(tmp_path: Path, own: in
     """It is said, the rules are held, and a child that was forked leaves nothing."""
     file = tmp_path / "t.json.gz"
     (tmp_path / "b.py").write_text(EXITS.replace("BREAKS", BREAKS))
-    words = ("-m", "explorer", "trace", "--fail-on", "break", "-o", str(file), str(tmp_path / "b.py"), str(own))
+    words = ("-m", "explorer", "trace", "--fail-on", "graph-break", "-o", str(file), str(tmp_path / "b.py"), str(own))
     given, out, err = plain(*words)
     assert (given, out) == (status, "printed\n")
-    assert not untold(err, "os._exit", "explorer: break", "wrote") and err.count("wrote") == 1
-    assert len(explorer.load(file).graph_breaks) == 1
+    assert not untold(err, "os._exit", "explorer: graph-break", "wrote") and err.count("wrote") == 1
+    assert len(explorer.load(file).dynamo.graph_breaks) == 1
 
 
 def test_findings_are_printed_though_the_program_fails(command: Command, tmp_path: Path) -> None:
     """The status is the program's own, and what breaks a rule is said beside its error."""
     (tmp_path / "b.py").write_text(BREAKS + "raise SystemExit(7)")
-    status, _, err = command("trace", "b.py", "--fail-on", "break")
-    assert status == 7 and not untold(err, "explorer: break", "graph break")
+    status, _, err = command("trace", "b.py", "--fail-on", "graph-break")
+    assert status == 7 and not untold(err, "explorer: graph-break", "graph break")

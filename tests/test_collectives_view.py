@@ -29,24 +29,24 @@ def view(tab: Any) -> Any:
 
 
 def test_each_collective_has_a_row_with_its_line(opened: Any, traced: Trace) -> None:
-    """The rows are those of `t.collectives`, with the user's line, and a click leads to where the output code starts it."""
+    """The rows are those of `t.collectives.table`, with the user's line, and a click leads to where the output code starts it."""
     tab = opened(traced)
     panel = view(tab)
     rows = panel.locator("tbody tr")
     expect(rows).to_have_count(2)
-    for shown, row in zip(rows.all(), traced.collectives, strict=True):
+    for shown, row in zip(rows.all(), traced.collectives.table, strict=True):
         assert row["operator"] in shown.inner_text() and "0 to 7" in shown.inner_text()
         assert f"{row['file'].rpartition('/')[2]}:{row['line']}" in shown.inner_text()
     rows.nth(1).get_by_role("button").click()
     expect(tab.get_by_role("tab", name="Code")).to_have_attribute("aria-selected", "true")
-    code = traced.text("output_code").splitlines()[traced.collectives[1]["started"] - 1]
+    code = traced.text("output_code").splitlines()[traced.collectives.table[1]["started"] - 1]
     expect(tab.locator(".line.chosen").first).to_contain_text(code.strip()[:40])
 
 
 def test_the_streams_are_as_long_as_the_rows_say(opened: Any, traced: Trace) -> None:
-    """A block stands where `t.overlap` has it begin, as wide as its seconds; what nothing hides stands as a wait."""
+    """A block stands where `t.collectives.timeline` has it begin, as wide as its seconds; what nothing hides stands as a wait."""
     panel = view(opened(traced))
-    timed = [row for row in traced.overlap if row["seconds"]]
+    timed = [row for row in traced.collectives.timeline if row["seconds"]]
     end = max(row["begins"] + row["seconds"] for row in timed)
     for stream in ("compute", "communication", "wait"):
         blocks = panel.locator(f".stream-lane i.{stream}")
@@ -96,18 +96,18 @@ def test_each_process_group_has_a_stream_of_its_own(opened: Any) -> None:
 
         x = torch.empty(1024, 1024, device="meta", dtype=torch.bfloat16)
         trace = explorer.trace(both, x, x.clone(), target=cluster)  # compiled here: its groups are those of the cluster
-    assert [row["group"] for row in trace.overlap if row["stream"] == "communication"] == names
+    assert [row["group"] for row in trace.collectives.timeline if row["stream"] == "communication"] == names
     panel = view(opened(trace))
     expect(panel.locator(".stream")).to_have_count(3)
     expect(panel).to_contain_text("2 collectives in 2 groups")
-    begun = [row["begins"] for row in trace.overlap if row["stream"] == "communication"]
-    assert begun[1] < begun[0] + trace.collectives[0]["seconds"]
+    begun = [row["begins"] for row in trace.collectives.timeline if row["stream"] == "communication"]
+    assert begun[1] < begun[0] + trace.collectives.table[0]["seconds"]
 
 
 def test_what_is_hidden_is_said_in_words(opened: Any, zoo: Callable[[str], Trace]) -> None:
     """Where a product runs as long as the collective before its wait, nothing waits: the view says so instead of 0 seconds."""
     trace = zoo("hidden h100")
-    assert [row["exposed"] for row in trace.collectives] == [0.0]
+    assert [row["exposed"] for row in trace.collectives.table] == [0.0]
     panel = view(opened(trace))
     expect(panel).to_contain_text("all of it hidden by what runs meanwhile.")
     expect(panel).to_contain_text("in all, none of it waiting for a collective.")

@@ -108,7 +108,7 @@ def test_figures_have_a_column_for_each_trace(replayed: Replayed) -> None:
     """What is compared of the traces is what `Comparison.figures` says, bytes and seconds named."""
     c = explorer.compare(replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu"))
     figures = payload_of_comparison(c)["comparison"]["figures"]
-    assert [row["values"] for row in figures] == [[row[name] for name in c.names] for row in c.figures()]
+    assert [row["values"] for row in figures] == [[row[name] for name in c.names] for row in c.figures]
     assert {row["figure"]: row["unit"] for row in figures}["between kernels"] == "bytes"
 
 

@@ -41,8 +41,8 @@ def constrained(trace: Trace) -> tuple[Trace, str]:
 def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, rotary: Trace) -> None:
     """Each kernel and call of a run is a row, the longest first; the sums below are right, and the shares add up to all."""
     panel = show(opened(rotary), "Kernels")
-    table, calls = panel.get_by_role("table", name="kernels"), rotary.library_calls
-    expected = [*(row["seconds"] for row in rotary.kernels.table()), *(row["seconds"] for row in calls)]
+    table, calls = panel.get_by_role("table", name="kernels"), rotary.inductor.extern_calls
+    expected = [*(row["seconds"] for row in rotary.kernels.table), *(row["seconds"] for row in calls)]
     assert panel.locator("h2").first.inner_text() == f"{len(rotary.kernels)} kernels and {len(calls)} library calls"
     heads = table.locator("th[scope=col]").all_inner_texts()
     shown = [seconds(text) for text in table.locator("tbody tr").evaluate_all(CELLS, heads.index("time (estimated)"))]
@@ -59,7 +59,7 @@ def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Tra
     """The button of library calls leaves only these, with their sum; one of them leads to its line of the output code."""
     tab = opened(rotary)
     panel = show(tab, "Kernels")
-    table, calls = panel.get_by_role("table", name="kernels"), rotary.library_calls
+    table, calls = panel.get_by_role("table", name="kernels"), rotary.inductor.extern_calls
     panel.get_by_role("button", name=f"library calls {len(calls)}").click()
     assert table.locator("tbody tr").count() == len(calls)
     expected = sum(row["seconds"] for row in calls)
@@ -77,7 +77,7 @@ def test_spills_low_occupancy_and_launches_are_marked(opened, rotary: Trace) -> 
     trace, name = constrained(rotary)
     panel = show(opened(trace), "Kernels")
     table = panel.get_by_role("table", name="kernels")
-    floor = sum(row["limit"] == "launch" for row in (*trace.kernels.table(), *trace.library_calls))
+    floor = sum(row["limit"] == "launch" for row in (*trace.kernels.table, *trace.inductor.extern_calls))
     assert floor > 0 and table.locator(".mark.launch").count() == floor
     for text, mark in (("spills 1", "spills 12 B"), ("low occupancy 1", "occupancy 25 %")):
         panel.get_by_role("button", name=text, exact=True).click()
@@ -105,7 +105,9 @@ def test_what_matters_is_never_cut(opened, rotary: Trace, width: int) -> None:
 def test_a_call_is_named_by_its_operator(opened, rotary: Trace) -> None:
     """What stands before most names, such as "extern_kernels.", is left out of the table; it is found and read aloud with it."""
     table = show(opened(rotary), "Kernels").get_by_role("table", name="kernels")
-    calls = [(f"{row['call']} {row['node']}", row["call"].removeprefix("extern_kernels.")) for row in rotary.library_calls]
+    calls = [
+        (f"{row['call']} {row['node']}", row["call"].removeprefix("extern_kernels.")) for row in rotary.inductor.extern_calls
+    ]
     for name, operator in calls:
         button = table.get_by_role("button", name=name, exact=True)
         assert button.inner_text().split() == [operator, name.split()[1]] and operator != name.split()[0]
@@ -118,7 +120,7 @@ def test_without_a_time_the_shares_are_of_the_bytes(opened, replayed) -> None:
     assert "No time is known" in panel.locator(".cost-sum").inner_text()
     table = panel.get_by_role("table", name="kernels")
     heads = table.locator("th[scope=col]").all_inner_texts()
-    moved = [row["read"] + row["written"] for row in (*trace.kernels.table(), *trace.library_calls)]
+    moved = [row["read"] + row["written"] for row in (*trace.kernels.table, *trace.inductor.extern_calls)]
     shares = table.locator("tbody tr").evaluate_all(CELLS, heads.index("share of bytes"))
     assert shares == [f"{round(100 * value / sum(moved))} %" for value in moved]
 
@@ -134,7 +136,7 @@ def test_boxes_of_a_graph_have_the_cost_of_their_kernels(opened, rotary: Trace) 
     tab = opened(rotary)
     panel = show(tab, "Graph")
     panel.get_by_role("combobox", name="group the nodes").select_option("kernel")
-    times = {row["kernel"]: row["seconds"] for row in rotary.kernels.table()}
+    times = {row["kernel"]: row["seconds"] for row in rotary.kernels.table}
     boxes = {title: note for title, note in tab.evaluate(LABELS) if title in times}
     assert len(boxes) > 5
     for title, note in boxes.items():
@@ -142,5 +144,5 @@ def test_boxes_of_a_graph_have_the_cost_of_their_kernels(opened, rotary: Trace) 
     panel.get_by_role("combobox", name="group the nodes").select_option("module")
     panel.get_by_role("button", name="close all groups").click()
     notes = dict(tab.evaluate(LABELS))
-    norm = next(row for row in rotary.kernels.table() if row["kernel"].endswith("_rsqrt_0"))
+    norm = next(row for row in rotary.kernels.table if row["kernel"].endswith("_rsqrt_0"))
     assert seconds(notes["norm1"]) == pytest.approx(norm["seconds"], rel=0.05) and "6 nodes" in notes["norm1"]

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer import Event, Failure
 from explorer.model.stage import Emit
 from explorer.model.trace_data import TraceData
 from explorer.stages.replay import replay
 from explorer.tracing.recording.finish import finished
 from explorer.tracing.recording.recorder import Recorder
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of, trace_of_later
+from explorer.types import Event, Failure
 from tests.facts import says
 
 Recorded = tuple[list[Event], list[Failure], Mapping[str, object]]
@@ -43,7 +44,7 @@ class Counted:
 
     def trace(self) -> Trace:
         """A trace that is replayed when it is read."""
-        return Trace.of_later(replay((), (), self.meta).meta, self)
+        return trace_of_later(replay((), (), self.meta).meta, self)
 
 
 @pytest.fixture
@@ -51,14 +52,14 @@ def counted(recorded: Read) -> Counted:
     return Counted(recorded)
 
 
-@pytest.mark.parametrize("name", ["artifacts", "links", "failures", "stages"])
+@pytest.mark.parametrize("name", ["artifacts", "links", "failures", "_stages"])
 def test_each_field_is_there_when_it_is_read(name: str, counted: Counted, replayed: Callable[[str], Trace]) -> None:
     """The first field that is read replays the trace; before that nothing is replayed."""
     trace = counted.trace()
     assert trace.meta == replayed(PROGRAM).meta and counted.times == 0
     assert getattr(trace, name) == getattr(replayed(PROGRAM), name)
-    assert [getattr(trace, field.name) for field in fields(trace) if field.name != "live"] == [
-        getattr(replayed(PROGRAM), field.name) for field in fields(trace) if field.name != "live"
+    assert [getattr(trace, field.name) for field in fields(trace) if field.name != "_live"] == [
+        getattr(replayed(PROGRAM), field.name) for field in fields(trace) if field.name != "_live"
     ]
     assert counted.times == 1
 
@@ -69,7 +70,7 @@ def test_each_field_is_there_when_it_is_read(name: str, counted: Counted, replay
         pytest.param(lambda trace, path: replace(trace, meta=trace.meta), id="replace"),
         pytest.param(lambda trace, path: pickle.loads(pickle.dumps(trace)), id="pickle"),
         pytest.param(lambda trace, path: (trace.save(path), explorer.load(path))[1], id="save"),
-        pytest.param(lambda trace, path: Trace.of(trace), id="of"),
+        pytest.param(lambda trace, path: trace_of(trace), id="of"),
     ],
 )
 def test_what_is_made_of_an_unread_trace_is_equal_to_it(
@@ -87,7 +88,7 @@ def test_an_unread_trace_cannot_be_changed(counted: Counted) -> None:
     trace = counted.trace()
     with pytest.raises(FrozenInstanceError):
         trace.links = ()  # type: ignore[misc]
-    with pytest.raises(AttributeError, match=says("'Trace'", "'arty'")):
+    with pytest.raises(AttributeError, match=says("Trace", "'arty'")):
         trace.arty  # type: ignore[attr-defined]  # noqa: B018
     assert counted.times == 0 and trace.links
 
@@ -120,7 +121,7 @@ def test_a_reader_that_is_interrupted_reads_again(recorded: Read) -> None:
             raise interrupts.pop()
         return replay(events, failures, meta)
 
-    trace = Trace.of_later({}, make)
+    trace = trace_of_later({}, make)
     with pytest.raises(KeyboardInterrupt):
         len(trace.artifacts)
     assert trace.artifacts and trace.links
@@ -132,7 +133,7 @@ def test_a_recording_is_replayed_as_it_was_when_it_ended(recorded: Read) -> None
     recorder = Recorder()
     recorder.events[:] = events
     recorder.failures.append(Failure("kernel", "compile", "lost"))
-    trace = finished(recorder, meta, explorer.STAGES, None)
+    trace = finished(recorder, meta, explorer.types.STAGES, None)
     recorder.events.clear()
     recorder.failures.clear()
     assert trace.failures == (Failure("kernel", "compile", "lost"),)
@@ -148,8 +149,8 @@ def test_an_error_of_a_stage_is_among_the_failures(recorded: Read) -> None:
 
     recorder = Recorder()
     recorder.events[:] = events
-    stage = replace(next(stage for stage in explorer.STAGES if stage.name == "dynamo"), render=boom)
-    trace = finished(recorder, meta, (*explorer.STAGES, stage), None)
+    stage = replace(next(stage for stage in explorer.types.STAGES if stage.name == "dynamo"), render=boom)
+    trace = finished(recorder, meta, (*explorer.types.STAGES, stage), None)
     assert trace.artifacts and not trace.find("dynamo")
     assert [(failure.stage, failure.step) for failure in trace.failures] == [("dynamo", "render")]
 
@@ -161,7 +162,7 @@ def test_an_error_of_the_replay_gives_a_trace_that_says_so(monkeypatch: pytest.M
         raise RuntimeError("boom")
 
     monkeypatch.setattr("explorer.tracing.recording.finish.replay", boom)
-    trace = finished(Recorder(), {"name": "f"}, explorer.STAGES, None)
+    trace = finished(Recorder(), {"name": "f"}, explorer.types.STAGES, None)
     assert trace.artifacts == () and trace.meta["name"] == "f"
     assert [(f.step, f.message, f.fatal) for f in trace.failures] == [("replay", "RuntimeError: boom", True)]
 
@@ -185,8 +186,8 @@ def test_facts_that_are_made_when_read_are_made_once() -> None:
             emit("fx_graph_runnable", partial(partial, facts, text))
         yield
 
-    mine = replace(next(stage for stage in explorer.STAGES if stage.name == "fx_graph_runnable"), watch=watch)
-    with explorer.record(stages=(*explorer.STAGES, mine)) as recording:
+    mine = replace(next(stage for stage in explorer.types.STAGES if stage.name == "fx_graph_runnable"), watch=watch)
+    with explorer.record(stages=(*explorer.types.STAGES, mine)) as recording:
         torch.compile(torch.sin, backend="eager")(torch.ones(2))
     assert asked == []
     assert [a.text for a in recording.trace.find("fx_graph_runnable")] == ["first", "last"]
@@ -204,6 +205,6 @@ def test_a_trace_asks_for_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.tracing.recording.finish.replay", lambda *given: replays.append(given) or replay(*given))
     x = torch.randn(4)
     trace = explorer.trace(torch.sin, x, backend="eager")
-    assert torch.equal(trace.result, x.sin()) and torch.equal(trace.run(x), x.sin())
+    assert torch.equal(trace.live.result, x.sin()) and torch.equal(trace.live.run(x), x.sin())
     assert not replays
     assert trace.find("dynamo") and not trace.failures and len(replays) == 1

@@ -105,7 +105,7 @@ class Notebook:
     def close(self) -> None:
         self.tab.evaluate("window.take_down()")
         self.widget.close()
-        self.trace.reset()
+        self.trace.live.edits.reset()
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     book.write(ONE, f"({TWO} - {ONE})")
     book.run()
     kernel = cpp.kernels[0]
-    assert kernel.edited is not None and f"({TWO} - {ONE})" in kernel.edited.text
+    assert kernel.edits.current and f"({TWO} - {ONE})" in kernel.edits.current[0].text
     assert [row["equal"] for row in cpp.check()] == [True]
     assert "in place" in pane.locator(".verdict").inner_text()
     assert pane.locator(".edit-figures tbody tr").count() >= 2
@@ -138,7 +138,7 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert "edited" in book.tab.locator(".rail .edited-mark").all_inner_texts()
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
-    assert kernel.edited is None and pane.locator(".edited-badge").is_hidden()
+    assert not kernel.edits.current and pane.locator(".edited-badge").is_hidden()
     verdict = pane.locator(".verdict").inner_text()
     assert not untold(verdict, "original", "back") and untold(verdict, "putting")
 
@@ -150,7 +150,7 @@ def test_a_wrong_edit_is_named_in_the_view(notebook: Any, cpp: Trace) -> None:
     pane = book.edit()
     book.write(ONE, TWO)
     book.run()
-    assert "wrong result" in pane.locator(".verdict").inner_text() and cpp.kernels[0].edited is None
+    assert "wrong result" in pane.locator(".verdict").inner_text() and not cpp.kernels[0].edits.current
     pane.get_by_role("button", name="original text").click()
     assert ONE in book.text
     pane.locator(".history button").last.click()
@@ -176,7 +176,7 @@ def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
     described = pane.locator(f"#{content.get_attribute('aria-describedby')}").inner_text()
     assert described and described.splitlines()[0] in pane.locator(".fault-message").inner_text()
     assert content.evaluate(HAS_FOCUS)
-    variant = triton.kernels[0].variants[-1]
+    variant = triton.kernels[0].edits[-1]
     assert variant.text.splitlines()[variant.line - 1] == "    tl.dot(1, 2)"
 
 
@@ -187,16 +187,16 @@ def test_output_code_is_edited_too(notebook: Any, cpp: Trace) -> None:
     pane = book.edit("output_code")
     book.write("import random", "import (random")
     book.run()
-    assert not untold(pane.locator(".verdict").inner_text(), "syntax error", "line") and cpp.edited == ()
+    assert not untold(pane.locator(".verdict").inner_text(), "syntax error", "line") and cpp.live.edits.current == ()
     assert pane.locator(".line-fault").inner_text() == "import (random"
     book.write("import (random", "import random  # edited")
     book.run()
-    assert "in place" in pane.locator(".verdict").inner_text() and [each.form for each in cpp.edited] == ["wrapper"]
+    assert "in place" in pane.locator(".verdict").inner_text() and [each.form for each in cpp.live.edits.current] == ["wrapper"]
     assert not untold(pane.locator(".edit-figures").inner_text(), "call", "output code")
     assert "variant" in pane.locator(".edited-badge").inner_text()
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
-    assert cpp.edited == () and pane.locator(".edited-badge").is_hidden()
+    assert cpp.live.edits.current == () and pane.locator(".edited-badge").is_hidden()
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -233,7 +233,7 @@ def test_a_hanging_edit_is_stopped_from_the_view(notebook: Any, cpp: Trace) -> N
     """Stop ends the process in which it hangs, well before the limit; what stood in its place stays."""
     book = notebook(cpp)
     pane = book.edit()
-    before = len(cpp.kernels[0].variants)
+    before = len(cpp.kernels[0].edits)
     book.write("{", "{\nfor (volatile int i = 0; i == 0;) {}\n")
     book.tab.locator(".editing .cm-content").press("Control+Enter")
     book.widget._worker.answer(book.tab.evaluate("window.asked.pop()"))
@@ -244,7 +244,7 @@ def test_a_hanging_edit_is_stopped_from_the_view(notebook: Any, cpp: Trace) -> N
     book.widget._worker.wait()
     book.tell()
     assert "stopped" in pane.locator(".verdict").inner_text()
-    assert len(cpp.kernels[0].variants) == before and [row["equal"] for row in cpp.check()] == [True]
+    assert len(cpp.kernels[0].edits) == before and [row["equal"] for row in cpp.check()] == [True]
 
 
 def test_a_draft_is_kept(notebook: Any, triton: Trace) -> None:
@@ -286,14 +286,14 @@ def test_an_answer_leaves_the_variant_that_is_looked_at(notebook: Any, triton: T
     pane = book.edit()
     triton.kernels[0].edit(triton.kernels[0].source + "\n# first\n")
     book.tell()
-    first = len(triton.kernels[0].variants)
+    first = len(triton.kernels[0].edits)
     book.write("def ", "# second\ndef ")
     pane.locator(".cm-content").press("Control+Enter")
     pane.locator(".history button").last.click()
     book.carry()
-    assert f"Variant {first}:" in pane.locator(".verdict").inner_text() and "# first" in book.text
+    assert f"Edit {first}:" in pane.locator(".verdict").inner_text() and "# first" in book.text
     pane.get_by_role("button", name="back to the draft").click()
-    assert f"Variant {first + 1}:" in pane.locator(".verdict").inner_text() and "# second" in book.text
+    assert f"Edit {first + 1}:" in pane.locator(".verdict").inner_text() and "# second" in book.text
 
 
 def test_the_answer_to_another_view_is_not_this_ones(notebook: Any, triton: Trace) -> None:
@@ -352,14 +352,14 @@ def test_links_are_off_while_a_text_is_edited(notebook: Any, triton: Trace) -> N
 
 @pytest.mark.usefixtures("tried_here")
 def test_an_edit_from_a_cell_is_in_the_history(notebook: Any, triton: Trace) -> None:
-    """What a cell does with k.edit and k.reset the open view shows."""
+    """What a cell does with k.edit and k.edits.reset the open view shows."""
     book = notebook(triton)
     pane = book.edit()
     kernel = triton.kernels[0]
     variant = kernel.edit(kernel.source + "\n")
     book.tell()
     assert f"{variant.number}: in place, runs now" in pane.locator(".history").inner_text()
-    kernel.reset()
+    kernel.edits.reset()
     book.tell()
     assert "runs now" not in pane.locator(".history").inner_text()
 

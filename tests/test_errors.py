@@ -33,10 +33,10 @@ def test_the_docstrings_tree_is_the_tree_of_classes() -> None:
 
 @pytest.mark.parametrize("name", sorted(classes()))
 def test_every_error_is_a_public_name(name: str) -> None:
-    """Whoever catches an error of the explorer can name it as explorer.NAME."""
+    """Whoever catches an error of the explorer can name it as explorer.errors.NAME; the root is explorer's own too."""
     import explorer
 
-    assert getattr(explorer, name) is classes()[name]
+    assert getattr(explorer.errors, name) is classes()[name] and explorer.ExplorerError is ExplorerError
 
 
 def quoted(error: InputError) -> list[str]:

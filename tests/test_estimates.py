@@ -78,14 +78,14 @@ def test_a_file_of_measurements_is_estimated_anew_as_it_was(
 
     import explorer
 
-    stages = tuple(s for s in explorer.STAGES if s.name in ("dynamo", "fusion", "post_grad", "kernel", "output_code"))
+    stages = tuple(s for s in explorer.types.STAGES if s.name in ("dynamo", "fusion", "post_grad", "kernel", "output_code"))
     trace = explorer.trace(lambda x: (x @ x).softmax(-1), torch.empty(512, 512, device="meta"), target="h200", stages=stages)
     file = tmp_path / "rows.jsonl"
     lines = [json.dumps({"case": "c", **row, "measured": 2.0}, default=dict) for row in script.counted_rows(trace)]
     file.write_text("\n".join(lines))
     kernel, call = (script.compared(row, Target.parse("h200")) for row in script.read(file))
-    assert kernel["estimated"] == pytest.approx(1e6 * trace.kernels.table()[0]["seconds"]) and "tl.load" in kernel["text"]
-    assert call["estimated"] == pytest.approx(1e6 * trace.library_calls[0]["seconds"]) and call["title"] == "aten.mm"
+    assert kernel["estimated"] == pytest.approx(1e6 * trace.kernels.table[0]["seconds"]) and "tl.load" in kernel["text"]
+    assert call["estimated"] == pytest.approx(1e6 * trace.inductor.extern_calls[0]["seconds"]) and call["title"] == "aten.mm"
     assert not untold(script.summary([kernel, call]), "2 kernels")
     options = argparse.Namespace(source=file, target="h200", retrace=None, only=[])
     assert script.stored(options) == 0 and not untold(capsys.readouterr().out, "2 kernels", "median")

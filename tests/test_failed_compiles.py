@@ -85,7 +85,7 @@ def test_a_frame_that_is_left_to_python_is_a_failure_in_a_trace_and_a_recording(
     (failure,) = traced.failures
     assert not untold(failure.message, "Dynamo", "Python", "torch._dynamo.graph_break()")
     for made in (trace, traced):
-        assert [row["line"] for row in made.graph_breaks] == [breaks_in_try.__code__.co_firstlineno + 3]
+        assert [row["line"] for row in made.dynamo.graph_breaks] == [breaks_in_try.__code__.co_firstlineno + 3]
 
 
 def test_a_backend_that_raises_in_the_backward_is_a_failure_as_in_the_forward() -> None:
@@ -95,7 +95,7 @@ def test_a_backend_that_raises_in_the_backward_is_a_failure_as_in_the_forward() 
     trace = explorer.trace(lambda x: x.sin(), x, backend=backend, train=True)
     assert [(f.stage, f.step, f.fatal) for f in trace.failures] == [("compile", "ValueError", True)]
     assert trace.find("forward")
-    with pytest.raises(explorer.CompileError):
+    with pytest.raises(explorer.errors.CompileError):
         trace.raise_for_failures()
     trace, error = recorded(lambda: torch.compile(lambda x: x.cos(), backend=backend)(x).sum().backward())
     assert isinstance(error, ValueError)
@@ -131,7 +131,7 @@ def test_the_recompile_limit_is_a_row_and_a_failure_with_the_way_there(fullgraph
     assert (failure.stage, failure.step, failure.fatal) == ("dynamo", "recompile_limit", fullgraph)
     assert not untold(failure.message, "times", "recompile_limit", "3", "mark_dynamic", "dynamic=True")
     assert [line.strip() for line in failure.message.splitlines()[1:]] == [f"compile {n}: n == {n + 1}" for n in (1, 2, 3)]
-    assert not untold(trace.recompiles[-1]["guard"], "recompile_limit (3)", "times")
+    assert not untold(trace.dynamo.recompiles[-1]["guard"], "recompile_limit (3)", "times")
     assert (error is not None) == fullgraph
 
 
@@ -184,7 +184,7 @@ def test_unbacked_symbols_are_rows() -> None:
 
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         trace, _ = recorded(lambda: torch.compile(function, backend="eager")(torch.ones(2)))
-    (row,) = trace.symbols
+    (row,) = trace.dynamo.symbols
     assert row["symbol"] == "u0" and row["val"] == "" and "unbacked" in row["source"]
     assert row["line"] == function.__code__.co_firstlineno + 1
     assert "u0 = data (unbacked" in trace.text("symbol")

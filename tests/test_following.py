@@ -109,7 +109,7 @@ def test_a_point_of_the_memory_chart_brings_its_source(opened, rotary):
     tab = opened(rotary)
     panel = show(tab, "Memory")
     output = rotary.artifacts[text(rotary, "output_code")].id
-    points = [p["line"] for p in memory_of(rotary).timeline()]
+    points = [p["line"] for p in memory_of(rotary).timeline]
     at = next(n for n, line in enumerate(points) if user_lines(rotary, (output, line)))
     panel.locator(".memory-chart i").nth(at).click()
     assert selected(tab) == (output, points[at])

@@ -32,31 +32,31 @@ def test_an_operator_in_a_kernels_name_is_found(replayed) -> None:
             if name in operators:
                 places = [set(place.numbers) for place in graph.operators[name]]
                 assert any(numbers & inside for numbers in places), (kernel.name, name)
-    why = trace.fusion.why("gelu", "aten.gelu.default", graph="forward")
+    why = trace.why("gelu", "aten.gelu.default", graph="forward")
     assert why.fused and not untold(why.sentence, "scheduler node")
-    assert not trace.fusion.why("gelu", "linear", graph="forward").fused
+    assert not trace.why("gelu", "linear", graph="forward").fused
 
 
 def test_an_operator_in_several_places_is_a_question(rotary: Trace) -> None:
     """`addmm` is in the name of several kernels: the answer is an error with a node of each place, each of which can be asked."""
     with pytest.raises(InputError, match=says("addmm", "5 places")) as error:
-        rotary.fusion.why("addmm", "sigmoid")
+        rotary.why("addmm", "sigmoid")
     nodes = [place.node for place in rotary.fusion.graphs[0].operators["addmm"]]
     assert all(node in str(error.value) for node in nodes[:4])
-    assert rotary.fusion.why("add_tensor_1", "sigmoid").fused
+    assert rotary.why("add_tensor_1", "sigmoid").fused
     with pytest.raises(InputError, match=says("operator", "'silu_backward'")):
-        rotary.fusion.why("silu_backward", "sigmoid")
+        rotary.why("silu_backward", "sigmoid")
 
 
 def test_a_call_says_so_where_an_operand_is_copied_for_it(rotary: Trace) -> None:
     """`bmm` is computed by a call, and a kernel copies its operand: what is said of it is that a call is fused with nothing."""
-    assert not untold(rotary.fusion.why("softmax", "bmm").sentence, "call", "extern_kernels.bmm")
+    assert not untold(rotary.why("softmax", "bmm").sentence, "call", "extern_kernels.bmm")
 
 
 def test_the_view_takes_the_names_of_the_program(opened, rotary: Trace) -> None:
     """An operator typed in the view is answered as Python answers it, and stands among the names that are offered."""
     panel = show(opened(rotary), "Fusion")
-    assert asked(panel, "softmax", "amax") == f"✓ fused: {rotary.fusion.why('softmax', 'amax')}"
+    assert asked(panel, "softmax", "amax") == f"✓ fused: {rotary.why('softmax', 'amax')}"
     offered = panel.locator("datalist option").evaluate_all("options => options.map(option => option.value)")
     assert {"softmax", "addmm", "op3", "buf3", "linear"} <= set(offered)
 
@@ -64,7 +64,7 @@ def test_the_view_takes_the_names_of_the_program(opened, rotary: Trace) -> None:
 def test_a_question_without_an_answer_is_no_refusal(opened, rotary: Trace) -> None:
     """What cannot be asked has other words and another look than what the scheduler refused; a place can be taken from it."""
     panel = show(opened(rotary), "Fusion")
-    refused = next(row for row in rotary.fusion.table() if row["verdict"] == "refused")
+    refused = next(row for row in rotary.fusion.table if row["verdict"] == "refused")
     assert asked(panel, refused["first"], refused["second"]).startswith("✕ not fused")
     look = panel.locator(".why").evaluate(BACKGROUND)
     for name in ("op77", "addmm"):
@@ -72,4 +72,4 @@ def test_a_question_without_an_answer_is_no_refusal(opened, rotary: Trace) -> No
         assert said.startswith("? no answer") and "fused" not in said and "✕" not in said
         assert panel.locator(".why").evaluate(BACKGROUND) != look
     panel.locator(".why").get_by_role("button", name="add_tensor_1", exact=True).click()
-    assert panel.locator(".why").inner_text() == f"✓ fused: {rotary.fusion.why('sigmoid', 'add_tensor_1')}"
+    assert panel.locator(".why").inner_text() == f"✓ fused: {rotary.why('sigmoid', 'add_tensor_1')}"

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.model.trace_data import artifact_of
 from explorer.tracing.traced import Trace
 from tests.facts import says
 
@@ -115,7 +116,7 @@ def test_each_launched_kernel_has_its_ladder(program: Program) -> None:
     assert set(kernels) == {"add", "add_1", "add_2", "double"}
     assert all(kernel.stages == LADDER and kernel.resources["registers"] > 0 for kernel in kernels.values())
     assert kernels["add"].text("ptx") != kernels["add_1"].text("ptx")  # 999 is no multiple of 16
-    assert [row["taken"] for row in kernels["double"].candidates] == [True, False]
+    assert [row["taken"] for row in kernels["double"].candidates.table] == [True, False]
     inductor = [k.name for k in program.trace.kernels if k.artifact.frame]
     assert "add_0" in inductor
 
@@ -130,7 +131,9 @@ def test_launches_are_counted_with_their_lines(program: Program) -> None:
     ptx = next(a for a in program.trace.find("ptx") if a.kernel == "add")
     (number,) = [n for n, text in enumerate(ptx.lines, 1) if "add.f32" in text or "add.rn.f32" in text][:1]
     found = program.trace.follow(ptx.id, number)
-    sources = {(program.trace.artifact(r["artifact"]).data["qualname"], r["route"][-1]) for r in found if r["stage"] == "source"}
+    sources = {
+        (artifact_of(program.trace, r["artifact"]).data["qualname"], r["route"][-1]) for r in found if r["stage"] == "source"
+    }
     assert ("add", "the program's own line") in sources and ("launched", "called from") in sources
     assert all(row["share"] == 1.0 for row in program.trace.coverage() if row["stage"] == "ttir" and not row["frame"])
 
@@ -155,14 +158,14 @@ def test_the_trace_is_a_value(program: Program, tmp_path: Path) -> None:
     program.trace.save(tmp_path / "t.json.gz")
     assert explorer.load(tmp_path / "t.json.gz") == program.trace
     program.trace.to_html(tmp_path / "t.html")
-    (row,) = program.trace.kernels.table().where(kernel="double")
+    (row,) = program.trace.kernels.table.where(kernel="double")
     assert row["launches"] == 1 and row["registers"] > 0
 
 
 def test_what_triton_refuses_is_said() -> None:
     """A kernel that the GPU's compiler refuses is in the trace, with the reason and its line; the interpreter raises too."""
     x = torch.randn(16)
-    with explorer.record("h100") as recording, pytest.raises(explorer.InterpretError):
+    with explorer.record("h100") as recording, pytest.raises(explorer.errors.InterpretError):
         refused[(1,)](x, torch.empty(16), BLOCK=16)
     (failure,) = recording.trace.failures
     assert failure.stage == "kernel" and "refused line" in failure.message and "never" in failure.message
@@ -178,7 +181,7 @@ def test_launches_of_a_traced_function_outside_its_graphs_are_there(program: Pro
 
     trace = explorer.trace(lambda x: apart(x.sin()).cos(), program.x, target="h100")
     assert set(by_name(trace)) == {"add"} and trace.kernels[-1].text("sass")
-    assert trace.kernels[-1].binary[:4] == b"\x7fELF" and trace.check()[0]["equal"]
+    assert trace.kernels[-1].binary()[:4] == b"\x7fELF" and trace.check()[0]["equal"]
 
 
 SCRIPT = """

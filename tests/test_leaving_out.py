@@ -12,10 +12,11 @@ import pytest
 import torch
 
 import explorer
-from explorer import STAGES, Artifact, Event, Failure, Link, Stage
 from explorer.model.stage import link_nothing
 from explorer.model.values import record_to_json
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
+from explorer.types import STAGES, Artifact, Event, Failure, Link, Stage
 
 Recorded = tuple[list[Event], list[Failure], dict[str, object]]
 #: Recordings of inference that together link most stages: for the CPU and for GPUs, and one of each compiler but Inductor.
@@ -85,7 +86,7 @@ def test_the_other_stages_say_the_same(
     events, failures, meta = recorded(program)
     whole, changed = replayed(program), []
     for name in sorted(chosen[program]):
-        left = Trace.of_events(events, failures, meta, without(name))
+        left = trace_of_events(events, failures, meta, without(name))
         if said(left, name) != said(whole, name) or left.find(name) or left.failures != whole.failures:
             changed.append(name)
     assert changed == [], "left out, these change the others"
@@ -112,9 +113,9 @@ def test_a_stage_of_the_same_name_replaces_the_built_in_one(recorded: Callable[[
         return replace(guards.artifact_of(event, id), title="mine")
 
     mine = replace(guards, render=render, link=lambda artifact, trace: ())
-    trace = Trace.of_events(events, failures, meta, (*without("guards"), mine))
+    trace = trace_of_events(events, failures, meta, (*without("guards"), mine))
     assert [a.title for a in trace.artifacts if a.stage == "guards"] == ["mine"] and trace.artifacts[-1].stage == "guards"
-    whole = Trace.of_events(events, failures, meta)
+    whole = trace_of_events(events, failures, meta)
     assert sorted(map(repr, said(trace, "guards")[1])) == sorted(map(repr, said(whole, "guards")[1]))
 
 
@@ -136,7 +137,7 @@ def test_a_stage_of_ones_own_may_link_to_a_stage_that_is_left_out(recorded: Call
         gather=lambda own, frames: [replace(e, kind="mine") for e in own],
         consumes={"dynamo": None},
     )
-    trace = Trace.of_events(events, failures, meta, (*without("post_grad"), mine))
+    trace = trace_of_events(events, failures, meta, (*without("post_grad"), mine))
     assert seen == [1] and [link.how for link in trace.links if link.source == trace.find("mine")[0].id] == ["dynamo"]
 
 

@@ -33,6 +33,6 @@ def test_a_number_of_the_program_leads_to_its_line(module_at: Callable[[Path], M
     )
     for target in ("h100", "mi300x"):
         trace = links.traced(body, shapes, target)
-        rows = list(links.constants(trace.with_sass() if target == "h100" else trace, body))
+        rows = list(links.constants(trace.attach("sass") if target == "h100" else trace, body))
         assert {stage for stage, _, right in rows if right} >= ({"llir", "sass"} if target == "h100" else {"llir"})
         assert [row for row in rows if row[2] is False] == []

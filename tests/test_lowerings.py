@@ -1,4 +1,4 @@
-"""The script that holds `t.lowerings` to the programs that Inductor writes: what it counts as a difference."""
+"""The script that holds `t.inductor.lowerings` to the programs that Inductor writes: what it counts as a difference."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ ROWS = (
 def test_what_differs_is_named(script: ModuleType, changes: dict[int, dict[str, Any]], said: list[str]) -> None:
     """A call, a kernel or a kind that one of the two has and the other has not; what a comment names is no call."""
     rows = [{**row, **changes.get(number, {})} for number, row in enumerate(ROWS)]
-    trace = SimpleNamespace(find=lambda stage: [SimpleNamespace(text=PROGRAM)], lowerings=rows)
+    trace = SimpleNamespace(find=lambda stage: [SimpleNamespace(text=PROGRAM)], inductor=SimpleNamespace(lowerings=rows))
     assert list(script.differences(trace)) == said

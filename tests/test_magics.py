@@ -107,7 +107,7 @@ def test_a_cell_that_does_not_parse_is_a_syntax_error(shell: InteractiveShell) -
 @pytest.mark.parametrize(
     ("line", "error", "message"),
     [
-        ("--target nowhere", explorer.InputError, "unknown target 'nowhere'"),
+        ("--target nowhere", explorer.errors.InputError, "unknown target 'nowhere'"),
         ("--into 1x", UsageError, "--into takes the name of a variable, not '1x'"),
         ("--bogus", UsageError, "unrecognized arguments: --bogus"),
     ],
@@ -129,7 +129,7 @@ def test_the_line_magic_is_explorer_trace(shell: InteractiveShell) -> None:
     result, _ = run(shell, "first = %explore g(x, scale=2)\nkept = %explore --target cpu g(x, scale=2)")
     result.raise_error()
     first, again = shell.user_ns["first"], shell.user_ns["kept"]
-    assert torch.allclose(first.result, torch.cos(torch.ones(3)) * 2)
+    assert torch.allclose(first.live.result, torch.cos(torch.ones(3)) * 2)
     assert [k.name for k in first.kernels] == [k.name for k in again.kernels] != []
     assert shell.user_ns["_trace"] is again
 

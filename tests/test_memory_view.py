@@ -36,7 +36,7 @@ def test_the_pointer_on_the_chart_is_told_what_is_live(opened, trained: Trace, g
     panel = memory(opened(trained))
     chart = panel.get_by_role("slider").nth(["forward", "backward"].index(graph))
     now = panel.locator(".memory-now").nth(["forward", "backward"].index(graph))
-    points = trained.memory.timeline(graph=graph)
+    points = trained.memory.timeline.where(graph=graph)
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     first, last = points[0]["line"], points[-1]["line"]
@@ -47,12 +47,12 @@ def test_the_pointer_on_the_chart_is_told_what_is_live(opened, trained: Trace, g
         assert now.locator("p").first.inner_text().startswith(f"After line {point['line']}")
         names = [name.rpartition(" = ")[2] for name in now.locator("li button").all_inner_texts()]
         assert set(names) == own_names(trained, graph, point["step"])
-        sizes = {row["names"]: row["bytes"] for row in trained.memory.table(graph=graph)}
+        sizes = {row["names"]: row["bytes"] for row in trained.memory.table.where(graph=graph)}
         listed = [sizes[tuple(name.split(" → "))] for name in names]
         assert listed == sorted(listed, reverse=True)
         told.append(names)
     assert len({tuple(names) for names in told}) > 2, "the names change over the lines"
-    lines = {line.rpartition("/")[2] for row in trained.memory.table(graph=graph) for line in row["lines"]}
+    lines = {line.rpartition("/")[2] for row in trained.memory.table.where(graph=graph) for line in row["lines"]}
     assert any(line in now.inner_text() for line in lines), "the user's lines"
 
 
@@ -60,7 +60,7 @@ def test_the_chart_is_read_by_keys(opened, trained: Trace) -> None:
     """It stands at the peak; arrows go from point to point and say what is live, Enter goes to the line."""
     tab = opened(trained)
     panel = memory(tab)
-    points = trained.memory.timeline(graph="forward")
+    points = trained.memory.timeline.where(graph="forward")
     peak = max(range(len(points)), key=lambda n: points[n]["allocated"])
     chart = panel.get_by_role("slider").first
     assert chart.get_attribute("aria-valuenow") == str(peak)
@@ -101,7 +101,7 @@ def test_the_chart_has_the_keys_of_a_slider(opened, trained: Trace) -> None:
     """Up and right go on, down and left go back, Page Up and Page Down by several points, none beyond the ends."""
     tab = opened(trained)
     chart = memory(tab).get_by_role("slider").first
-    last = len(trained.memory.timeline(graph="forward")) - 1
+    last = len(trained.memory.timeline.where(graph="forward")) - 1
     chart.focus()
     keys = {
         "Home": 0,
@@ -120,7 +120,7 @@ def test_the_chart_has_the_keys_of_a_slider(opened, trained: Trace) -> None:
 def test_calls_of_unknown_scratch_memory_are_named(opened, replayed) -> None:
     """The peak is then the least, and the sentence says which call is left out, with its line."""
     trace = replayed("attention-torch2.11-cuda")
-    (call,) = trace.memory.uncounted()
+    (call,) = trace.memory.uncounted
     text = memory(opened(trace)).inner_text()
     assert not untold(text, "at least", "scratch memory", call["call"], f"line {call['line']}")
 

@@ -113,7 +113,7 @@ def test_the_line_of_a_graph_break_is_shown_by_advice(recorded):
 
 def test_the_cell_that_calls_a_compiled_function_is_named(recorded):
     """Each place of the call: where torch.compile stands, and the line that called it, in a cell without a source."""
-    row = next(row for row in recorded.compile_calls if row["frame"] == "0/0")
+    row = next(row for row in recorded.dynamo.functions if row["frame"] == "0/0")
     assert (row["file"], row["line"]) == ("In[4]", 2) and (row["called_file"], row["called_line"]) == ("In[3]", 2)
     (text, *_) = [a.text for a in recorded.find("compile_call")]
     compiled, called = text.splitlines()
@@ -124,10 +124,10 @@ def test_the_cell_that_calls_a_compiled_function_is_named(recorded):
 
 def test_a_graph_break_names_its_cell_in_python_too(recorded):
     """Its row, the table as text and as HTML, and its title; the link to the source goes by the file, as before."""
-    assert [(row["file"], row["line"]) for row in recorded.graph_breaks] == [("In[2]", 3)]
+    assert [(row["file"], row["line"]) for row in recorded.dynamo.graph_breaks] == [("In[2]", 3)]
     breaks = recorded.find("graph_break")
     assert [untold(a.title, "In[2]:3") for a in breaks] == [[]]
-    rows, table = recorded.graph_breaks, recorded.table("graph_break")
+    rows, table = recorded.dynamo.graph_breaks, recorded.table("graph_break")
     shown = [repr(rows), rows._repr_html_(), repr(table), repr(recorded)]
     assert "ipykernel_" not in "".join(shown) and all("In[2]" in text for text in shown[:3])
     assert [link for link in recorded.links if link.source == breaks[0].id]
@@ -143,5 +143,5 @@ def test_a_file_is_named_without_its_folders(trace, replayed):
     rotary = replayed("views/rotary-torch2.13-h100")
     lines = [line for row in payload(rotary)["memory"]["table"] for line in row["lines"]]
     assert lines and all(line.startswith("programs.py:") for line in lines)
-    assert any("tests/programs.py:" in line for row in memory_of(rotary).table() for line in row["lines"]), "t.memory keeps them"
+    assert any("tests/programs.py:" in line for row in memory_of(rotary).table for line in row["lines"]), "t.memory keeps them"
     assert [place for place in payload(rotary)["strings"] if place.startswith("programs.py:")]

@@ -67,7 +67,7 @@ def tiles(meta: Any) -> tuple[int, int]:
 
 def traced(kernel: Any, *args: Any, target: str = "h100", **options: Any) -> explorer.Trace:
     """A trace without SASS and without failures."""
-    trace = explorer.trace_kernel(kernel, *args, target=target, sass=False, **options)
+    trace = explorer.trace(kernel, *args, target=target, sass=False, **options)
     assert not trace.failures
     return trace
 
@@ -212,7 +212,7 @@ def test_warps_are_specialized_where_there_is_tma(gpu: str, takes_effect: bool, 
 def test_the_candidates_are_compared_by_what_they_take(kernels: ModuleType) -> None:
     """Every config is a candidate and compiles; the largest spills registers, and no block of it fits."""
     (kernel,) = traced(kernels.tuned, *PRODUCT, grid=tiles).kernels
-    assert [row["taken"] for row in kernel.candidates] == [True, False, False, False, False]
-    largest = kernel.candidate(4).metadata
+    assert [row["taken"] for row in kernel.candidates.table] == [True, False, False, False, False]
+    largest = kernel.candidates[4].resources
     assert largest["spill_stores"] > 0 == largest["occupancy"]["blocks"]
     assert kernel.resources["spill_stores"] == 0 < kernel.resources["occupancy"]["blocks"]

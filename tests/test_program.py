@@ -153,7 +153,7 @@ def test_a_point_at_which_a_buffer_is_freed_leads_to_its_source(opened, rotary):
     """Each point of the memory chart after the first leads to a user's line, and names one that Python links to it."""
     tab = opened(rotary)
     output = rotary.find("output_code")[0]
-    points = [point["line"] for point in memory_of(rotary).timeline()]
+    points = [point["line"] for point in memory_of(rotary).timeline]
     freed = [n for n, line in enumerate(points) if n and not user_lines(rotary, output.id, line)]
     assert len(freed) > 5
     for n in freed[:: len(freed) // 5]:

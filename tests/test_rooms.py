@@ -39,8 +39,8 @@ PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
     ): "where torch has TorchDispatchMode",
     ("workshop/quiz/m5.py", "triton.jit"): "triton's public decorator, in the text of a kernel",
     ("workshop/quiz/programs.py", "triton.language"): "triton's public language, which the kernels' texts name",
-    ("tracing/recording/handwritten.py", "triton.jit"): "triton's public decorator, named in a docstring",
-    ("tracing/recording/handwritten.py", "triton.autotune"): "triton's public decorator, named in a docstring",
+    ("tracing/recording/trace.py", "triton.jit"): "triton's public decorator, named in a docstring",
+    ("tracing/recording/trace.py", "triton.autotune"): "triton's public decorator, named in a docstring",
 }
 
 #: How a version is asked for.
@@ -91,9 +91,9 @@ CATCHES_EVERYTHING = {
     "capture/splice/tuning_process.py": "a process of its own: what fails is its answer",
     "capture/splice/trial_process.py": "a process of its own: what fails is its answer",
     "capture/compilers/trial_process.py": "a process of its own: what fails is its answer",
-    "studies/probing/session.py": "what a variation of the program raises is what the probe shows of it",
+    "studies/varying/session.py": "what a variation of the program raises is what the probe shows of it",
     "workshop/quiz/attempts.py": "what a learner's code raises is a miss, and no error of the cell",
-    "studies/probing/lab.py": "a variation that the program refuses is not tried by itself",
+    "studies/varying/lab.py": "a variation that the program refuses is not tried by itself",
     "analysis/advice/advise.py": "a check that fails on a trace must not take the other verdicts, or the view, away",
     "capture/absent/retarget.py": "a compile for a GPU you don't have, that explorer breaks is given up: the graph runs",
 }
@@ -183,7 +183,7 @@ LATE = (
     "explorer.lab.scripts",
     "explorer.analysis.advice",
     "explorer.analysis.timing",
-    "explorer.studies.probing",
+    "explorer.studies.varying",
     "explorer.studies.sweeping",
 )
 

@@ -15,6 +15,7 @@ import pytest
 import explorer
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison
+from explorer.tracing.traced.trace import trace_of
 from tests.facts import untold
 from tests.in_tab import APP, SOURCES, functions, show, texts_shown
 
@@ -36,7 +37,7 @@ def edited(replayed: Callable[[str], Trace]) -> Comparison:
         return text.replace("erf", "tanh", 1)
 
     texts = [replace(a, text=other(a.text)) if (a.stage, a.graph) == ("kernel", "forward") else a for a in trace.artifacts]
-    return explorer.compare(Trace.of(replace(trace, artifacts=tuple(texts))), trace, names=("before", "after"))
+    return explorer.compare(trace_of(replace(trace, artifacts=tuple(texts))), trace, names=("before", "after"))
 
 
 def lit(tab: Any) -> list[list[int]]:
@@ -119,7 +120,7 @@ def test_traces_without_texts_say_so(opened, replayed):
 
 def nothing_of(trace: Trace) -> Trace:
     """A trace of the same call without any text."""
-    return Trace.of(replace(trace, artifacts=(), links=()))
+    return trace_of(replace(trace, artifacts=(), links=()))
 
 
 @pytest.mark.compile

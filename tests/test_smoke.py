@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.tracing.traced.guesses import ACCESSORS
 
 triton: Any = pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels for the H100")
 tl: Any = triton.language
@@ -51,109 +52,116 @@ def profiled(trace: explorer.Trace) -> explorer.Trace:
     """The trace with a profile of three calls."""
     with torch.profiler.profile(acc_events=True) as profile:  # without it torch 2.11 warns
         for _ in range(3):
-            trace.run()
-    return trace.with_profile(profile)
+            trace.live.run()
+    return trace.attach(profile)
 
 
 def stepped(trace: explorer.Trace) -> object:
     """What the graph that runs in place of the program returns, in files in which a debugger stops."""
-    with trace.stepping("graph"):
-        return trace.run()
+    with trace.live.as_files("graph"):
+        return trace.live.run()
 
 
 #: Verb of a trace → what is asked of it; each answer must be something. `folder` is an empty folder.
 OF_TRACE: dict[str, Callable[[explorer.Trace, Path], object]] = {
     "advise": lambda t, folder: repr(t.advise()),
-    "assumptions": lambda t, folder: t.assumptions is not None,
+    "attach": lambda t, folder: profiled(t).profile.table is not None,
     "benchmark": lambda t, folder: t.benchmark(1),
-    "bisect": lambda t, folder: repr(t.bisect(cause=False)),
-    "cache_misses": lambda t, folder: t.cache_misses(t) is not None,
-    "caches": lambda t, folder: t.caches is not None,
+    "bisect": lambda t, folder: t.attach(t.bisect(cause=False)),
     "check": lambda t, folder: all(row["equal"] for row in t.check()) and len(t.check()),
-    "choice": lambda t, folder: t.choice(0),
-    "choices": lambda t, folder: t.choices is not None,
-    "code_flow": lambda t, folder: t.code_flow(),
-    "collectives": lambda t, folder: t.collectives is not None,
-    "compile_calls": lambda t, folder: t.compile_calls is not None,
-    "compile_metrics": lambda t, folder: t.compile_metrics,
+    "collectives": lambda t, folder: repr(t.collectives),
+    "collectives.table": lambda t, folder: t.collectives.table is not None,
+    "collectives.timeline": lambda t, folder: t.collectives.timeline is not None,
+    "compiler": lambda t, folder: repr(t.compiler),
+    "compiler.caches": lambda t, folder: t.compiler.caches is not None,
+    "compiler.files": lambda t, folder: t.compiler.files is not None,
+    "compiler.metrics": lambda t, folder: t.compiler.metrics,
+    "compiler.phases": lambda t, folder: t.compiler.phases,
+    "compiler.settings": lambda t, folder: t.compiler.settings is not None,
     "coverage": lambda t, folder: [row for row in t.coverage() if row["share"]],
-    "cuda_graphs": lambda t, folder: t.cuda_graphs is not None,
-    "decompositions": lambda t, folder: t.decompositions,
     "diagram": lambda t, folder: t.diagram(graph="forward"),
-    "edit": lambda t, folder: t.edit(wrapper=t.text("output_code", graph="forward"), graph="forward").in_place and t.reset(),
-    "edited": lambda t, folder: t.edited == (),
-    "follow": lambda t, folder: t.follow(t.find("source")[0], t.find("source")[0].data["first_line"] and 2),
-    "follow_module": lambda t, folder: t.follow_module("up"),
-    "functions": lambda t, folder: t.functions,
-    "fusion": lambda t, folder: t.fusion.table(),
-    "gpu": lambda t, folder: t.gpu is not None or t.meta["target"] == "cpu",
-    "gradients": lambda t, folder: t.gradients,
-    "graph_breaks": lambda t, folder: len(t.graph_breaks) == 0,
-    "guards": lambda t, folder: t.guards,
-    "idle_passes": lambda t, folder: t.idle_passes is not None,
-    "index": lambda t, folder: t.index,
-    "kernels": lambda t, folder: t.kernels.table(),
-    "launch_values": lambda t, folder: t.launch_values(),
-    "library_calls": lambda t, folder: t.library_calls,
-    "line_times": lambda t, folder: profiled(t).line_times() is not None,
-    "lowering": lambda t, folder: t.lowering("relu", graph="forward") is not None,
-    "lowerings": lambda t, folder: t.lowerings,
-    "matches": lambda t, folder: t.matches is not None,
-    "memory": lambda t, folder: t.memory.table(),
-    "needs_live": lambda t, folder: t.needs_live("the test"),
-    "no_text": lambda t, folder: t.no_text("nothing"),
-    "node_times": lambda t, folder: profiled(t).node_times() is not None,
+    "dynamo": lambda t, folder: repr(t.dynamo),
+    "dynamo.functions": lambda t, folder: t.dynamo.functions,
+    "dynamo.graph_breaks": lambda t, folder: len(t.dynamo.graph_breaks) == 0,
+    "dynamo.guards": lambda t, folder: t.dynamo.guards,
+    "dynamo.recompiles": lambda t, folder: len(t.dynamo.recompiles) == 0,
+    "dynamo.steps": lambda t, folder: t.attach(t.dynamo.steps()).find("symbolic_steps"),
+    "dynamo.symbols": lambda t, folder: t.dynamo.symbols is not None,
+    "follow": lambda t, folder: t.follow(t.find("source")[0], t.find("source")[0].data["first_line"] and 2) and t.follow("up"),
+    "fusion": lambda t, folder: repr(t.fusion),
+    "fusion.buffers": lambda t, folder: t.fusion.buffers,
+    "fusion.groups": lambda t, folder: t.fusion.groups,
+    "fusion.inlined": lambda t, folder: t.fusion.inlined is not None,
+    "fusion.table": lambda t, folder: t.fusion.table,
+    "inductor": lambda t, folder: repr(t.inductor),
+    "inductor.assumptions": lambda t, folder: t.inductor.assumptions is not None,
+    "inductor.choices": lambda t, folder: t.attach(t.inductor.choices[0]),
+    "inductor.cuda_graphs": lambda t, folder: t.inductor.cuda_graphs is not None,
+    "inductor.decompositions": lambda t, folder: t.inductor.decompositions,
+    "inductor.extern_calls": lambda t, folder: t.inductor.extern_calls,
+    "inductor.lowerings": lambda t, folder: t.inductor.lowerings,
+    "inductor.matches": lambda t, folder: t.inductor.matches is not None,
+    "inductor.passes": lambda t, folder: t.inductor.passes,
+    "inductor.perf_hints": lambda t, folder: t.inductor.perf_hints is not None,
+    "kernels": lambda t, folder: t.kernels.table,
+    "live": lambda t, folder: t.live and repr(t.live),
+    "live.as_files": lambda t, folder: stepped(t) is not None,
+    "live.edit": lambda t, folder: (
+        t.live.edit(wrapper=t.text("output_code", graph="forward"), graph="forward").in_place and t.live.edits.reset()
+    ),
+    "live.edits": lambda t, folder: t.live.edits.current == () and t.live.edits.reset() is False,
+    "live.gradients": lambda t, folder: t.live.gradients,
+    "live.profile": lambda t, folder: t.live.profile(1),
+    "live.result": lambda t, folder: t.live.result.shape == (16, 16),
+    "live.run": lambda t, folder: torch.equal(t.live.run(), t.live.result),
+    "live.values": lambda t, folder: t.live.values() and t.live.values("kernel"),
+    "memory": lambda t, folder: repr(t.memory),
+    "memory.peak": lambda t, folder: t.memory.peak,
+    "memory.saved": lambda t, folder: t.memory.saved,
+    "memory.table": lambda t, folder: t.memory.table,
+    "memory.timeline": lambda t, folder: t.memory.timeline,
+    "memory.uncounted": lambda t, folder: t.memory.uncounted is not None,
+    "memory.unread": lambda t, folder: len(t.memory.unread) == 0,
     "only": lambda t, folder: t.only("0/0").artifacts,
-    "overlap": lambda t, folder: t.overlap is not None,
-    "passes": lambda t, folder: t.passes,
-    "perf_hints": lambda t, folder: t.perf_hints is not None,
-    "profile": lambda t, folder: profiled(t).profile is not None,
+    "profile": lambda t, folder: repr(t.profile),
+    "profile.lines": lambda t, folder: profiled(t).profile.lines is not None,
+    "profile.nodes": lambda t, folder: profiled(t).profile.nodes is not None,
+    "profile.roofline": lambda t, folder: repr(t.profile.roofline()),
+    "profile.table": lambda t, folder: profiled(t).profile.table is not None,
+    "profile.to_perfetto": lambda t, folder: (
+        profiled(t).profile.to_perfetto(folder / "t.json") or (folder / "t.json").stat().st_size
+    ),
     "raise_for_failures": lambda t, folder: t.raise_for_failures() is None,
-    "recompiles": lambda t, folder: len(t.recompiles) == 0,
-    "reset": lambda t, folder: t.reset() is False,
-    "result": lambda t, folder: t.result.shape == (16, 16),
-    "roofline": lambda t, folder: repr(t.roofline()),
-    "run": lambda t, folder: torch.equal(t.run(), t.result),
     "save": lambda t, folder: t.save(folder / "t.trace") or explorer.load(folder / "t.trace") == t,
-    "settings": lambda t, folder: t.settings is not None,
-    "stepping": lambda t, folder: stepped(t) is not None,
-    "summary": lambda t, folder: len(t.summary()),
-    "symbolic_steps": lambda t, folder: t.symbolic_steps(),
-    "symbols": lambda t, folder: t.symbols is not None,
+    "stages": lambda t, folder: t.stages,
     "table": lambda t, folder: t.table("guards"),
+    "target": lambda t, folder: t.target is not None or t.meta["target"] == "cpu",
     "text": lambda t, folder: "relu" in t.text("dynamo"),
-    "time_kernels": lambda t, folder: t.time_kernels(1),
-    "timings": lambda t, folder: t.timings,
     "to_html": lambda t, folder: t.to_html(folder / "t.html") or (folder / "t.html").stat().st_size > 100_000,
-    "to_perfetto": lambda t, folder: profiled(t).to_perfetto(folder / "t.json") or (folder / "t.json").stat().st_size,
     "to_script": lambda t, folder: t.to_script(folder / "t.py") or (folder / "t.py").stat().st_size,
-    "values": lambda t, folder: t.values(),
-    "variants": lambda t, folder: t.variants is not None,
     "what_if": lambda t, folder: repr(t.what_if(options={"max_fusion_size": 1})),
-    "with_assembly": lambda t, folder: t.with_assembly().find("assembly"),
-    "with_bisection": lambda t, folder: t.with_bisection(t.bisect(cause=False)),
-    "with_choice": lambda t, folder: t.with_choice(0),
-    "with_profile": lambda t, folder: profiled(t).profile is not None,
-    "with_sass": lambda t, folder: t.with_sass() is not None,
-    "with_symbolic_steps": lambda t, folder: t.with_symbolic_steps().find("symbolic_steps"),
-    "written_files": lambda t, folder: t.written_files is not None,
+    "why": lambda t, folder: t.why("relu", graph="forward") and t.why("relu", "mul", graph="forward"),
 }
+#: What `attach` takes by name → the trace with it.
+ATTACHED = {
+    "attach sass": lambda t, folder: t.attach("sass").find("sass"),
+    "attach assembly": lambda t, folder: t.attach("assembly").find("assembly"),
+}
+OF_TRACE |= ATTACHED
 #: Verb of a kernel → the same.
 OF_KERNEL: dict[str, Callable[[Any, Path], object]] = {
-    "binary": lambda k, folder: k.binary,
-    "candidate": lambda k, folder: k.candidate({"num_warps": 2}),
-    "edit": lambda k, folder: k.edit(k.source + "\n", check=False).in_place and k.reset(),
-    "edited": lambda k, folder: k.edited is None,
-    "launch_values": lambda k, folder: k.launch_values(),
+    "binary": lambda k, folder: k.binary(),
+    "candidates": lambda k, folder: k.candidates[0].resources,
+    "edit": lambda k, folder: k.edit(k.source + "\n", check=False).in_place and k.edits.reset(),
+    "edits": lambda k, folder: k.edits.current == () and k.edits.reset() is False,
+    "instruction_mix": lambda k, folder: k.instruction_mix() or k.language == "cpp",
     "layout": lambda k, folder: repr(k.layout("#blocked")),
-    "mix": lambda k, folder: k.mix or k.language == "cpp",
     "passes": lambda k, folder: k.passes(),
-    "reset": lambda k, folder: k.reset() is False,
     "stages": lambda k, folder: k.stages,
     "text": lambda k, folder: k.text(),
     "to_script": lambda k, folder: k.to_script(folder / "k.py") or (folder / "k.py").stat().st_size,
     "tune": lambda k, folder: repr(k.tune([{"num_warps": 2}])),
-    "variants": lambda k, folder: k.variants is not None,
+    "values": lambda k, folder: k.values(),
 }
 
 
@@ -173,7 +181,7 @@ def doubled(x, n, BLOCK: tl.constexpr):
 
 def doubled_for(target: str) -> object:
     """The check of a hand-written kernel."""
-    trace = explorer.trace_kernel(doubled, torch.ones(8), 8, target=target, grid=(1,), BLOCK=8, sass=False)
+    trace = explorer.trace(doubled, torch.ones(8), 8, target=target, grid=(1,), BLOCK=8, sass=False)
     return all(row["equal"] for row in trace.check(expected=torch.full((8,), 2.0)))
 
 
@@ -181,34 +189,34 @@ def doubled_for(target: str) -> object:
 OF_EXPLORER: dict[str, Callable[[dict[str, explorer.Trace], Path], object]] = {
     "compare": lambda traces, folder: repr(explorer.compare(traces["cpu"], traces["h100"])),
     "compare_modes": lambda traces, folder: repr(explorer.compare_modes(torch.sin, torch.randn(8), target="h100")),
-    "explain": lambda traces, folder: explorer.explain("num_warps"),
-    "fit": lambda traces, folder: repr(explorer.fit(torch.nn.Linear(8, 8), inputs=(torch.randn(2, 8),))),
+    "glossary": lambda traces, folder: explorer.glossary("num_warps"),
+    "fits": lambda traces, folder: repr(explorer.fits(torch.nn.Linear(8, 8), inputs=(torch.randn(2, 8),))),
     "load": lambda traces, folder: traces["cpu"].save(folder / "t.trace") or explorer.load(folder / "t.trace") == traces["cpu"],
-    "probe": lambda traces, folder: repr(explorer.probe(torch.sin, torch.randn(8), target="h100")),
-    "record": lambda traces, folder: [recorded(target).kernels.table() for target in TARGETS],
+    "vary": lambda traces, folder: repr(explorer.vary(torch.sin, torch.randn(8), target="h100")),
+    "record": lambda traces, folder: [recorded(target).kernels.table for target in TARGETS],
     "show": lambda traces, folder: explorer.show(traces["h100"]) is None,
     "targets": lambda traces, folder: explorer.targets(),
-    "trace": lambda traces, folder: [trace.artifacts for trace in traces.values()],
-    "trace_kernel": lambda traces, folder: doubled_for("h100"),
+    "trace": lambda traces, folder: [trace.artifacts for trace in traces.values()] and doubled_for("h100"),
 }
 #: Functions that start processes, and verbs that read standard input: where they are tested.
 ELSEWHERE = {
     "backends": "capture/compilers/test_backend.py",
     "sweep": "studies/sweeping/test_sweep.py",
-    "debug": "lab/stepping/test_debuggers.py",
+    "live.debug": "lab/stepping/test_debuggers.py",
 }
 #: Verbs for which Inductor must have had a choice.
-NO_CHOICES = dict.fromkeys(("choice", "with_choice"), "max-autotune|nothing to choose|choices")
+NO_CHOICES = {"inductor.choices": "max-autotune|nothing to choose|choices"}
 #: Target → verbs that it does not have, with a word of what to do instead.
 INSTEAD = {
     "cpu": {
         **NO_CHOICES,
-        "with_sass": "sass",
-        **dict.fromkeys(("k.binary", "k.candidate", "k.passes"), "assembly"),
+        "attach sass": "sass",
+        **dict.fromkeys(("k.binary", "k.passes"), "assembly"),
+        "k.candidates": "no candidate",
         "k.layout": "target='h100'",
         "k.tune": r"k\.edit",
     },
-    "h100": {**NO_CHOICES, "benchmark": "kernels.table", "time_kernels": "kernels.table", "with_assembly": "assembly"},
+    "h100": {**NO_CHOICES, "benchmark": "kernels.table", "live.profile": "kernels.table", "attach assembly": "assembly"},
 }
 
 
@@ -239,16 +247,18 @@ def ask(question: Callable[[Path], object], instead: str | None, folder: Path) -
     if instead is None:
         assert question(folder)
         return
-    with pytest.raises((explorer.InputError, explorer.LiveError), match=instead):
+    with pytest.raises((explorer.errors.InputError, explorer.errors.LiveError), match=instead):
         question(folder)
 
 
 def test_no_verb_is_left_out() -> None:
-    """Each public member of a Trace and of a Kernel, and each public function, is asked above or named with its test."""
+    """Each public member of a Trace, of its accessors and of a Kernel, and each public function, is asked above or elsewhere."""
     for kind, asked in ((explorer.Trace, OF_TRACE), (explorer.Kernel, OF_KERNEL)):
-        members = {name for name in vars(kind) if not name.startswith("_")}
-        fields = {field.name for field in dataclasses.fields(kind)} | {"of", "of_later", "of_events"}
-        assert members - fields - set(asked) - set(ELSEWHERE) == set()
+        fields = {field.name for field in dataclasses.fields(kind)}
+        members = {name for name in vars(kind) if not name.startswith("_")} - fields
+        if kind is explorer.Trace:
+            members |= {f"{each.path[2:]}.{name}" for each in ACCESSORS for name, _ in each.members()}
+        assert members == set(asked) - set(ATTACHED) | {name for name in ELSEWHERE if "." in name} & members
     functions = {name for name in explorer.__all__ if name.islower() and callable(getattr(explorer, name))}
     assert functions - set(OF_EXPLORER) - set(ELSEWHERE) == set()
     assert [file for file in ELSEWHERE.values() if not (Path(__file__).parent / file).exists()] == []

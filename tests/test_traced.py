@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,13 +17,15 @@ from explorer.errors import CompileError, InputError, LiveError
 from explorer.model.records import blank
 from explorer.model.shared import Kernel as KernelData
 from explorer.model.shared import Source
-from explorer.model.values import Artifact, Failure, Link, plain
+from explorer.model.trace_data import artifact_of, source_line
+from explorer.model.values import Artifact, Failure, Link, Table, plain
 from explorer.process.under_way import Watchers
 from explorer.sources.files.trace_file import dumps
 from explorer.stages.cpp.assembly import Assembly
 from explorer.tracing import traced
 from explorer.tracing.traced import Trace, loads
 from explorer.tracing.traced.choice import Choice
+from explorer.tracing.traced.guesses import ACCESSORS
 from tests.each import each
 from tests.facts import says, untold
 
@@ -70,8 +73,8 @@ def test_text_gives_several_under_a_heading_each(mlp: Trace) -> None:
 
 def test_text_of_one_graph_or_frame(mlp: Trace, toy: Trace) -> None:
     """`graph` and `frame` choose among several."""
-    assert mlp.text("post_grad", graph="backward") == mlp.artifact("0/0:post_grad:backward").text
-    assert toy.text("dynamo", frame="1/0") == toy.artifact("1/0:dynamo").text
+    assert mlp.text("post_grad", graph="backward") == artifact_of(mlp, "0/0:post_grad:backward").text
+    assert toy.text("dynamo", frame="1/0") == artifact_of(toy, "1/0:dynamo").text
 
 
 def test_text_of_an_unknown_stage_offers_the_nearest(mlp: Trace) -> None:
@@ -96,9 +99,9 @@ def test_find_gives_artifacts_in_order_and_nothing_for_nothing(toy: Trace) -> No
 
 def test_artifact_by_id_offers_the_nearest(toy: Trace) -> None:
     """An id that is not there is an InputError with the nearest ids."""
-    assert toy.artifact("0/0:dynamo").stage == "dynamo"
+    assert artifact_of(toy, "0/0:dynamo").stage == "dynamo"
     with pytest.raises(InputError, match=says("artifact", "'0/0:dynam'", "'0/0:dynamo'")):
-        toy.artifact("0/0:dynam")
+        artifact_of(toy, "0/0:dynam")
 
 
 # Kernels -----------------------------------------------------------------------------------------------------------
@@ -141,54 +144,57 @@ def test_a_kernels_assembly_in_the_trace_needs_nothing_live() -> None:
 
 def test_functions_leave_inlined_ones_out(mlp: Trace) -> None:
     """One row per compiled function, with its file and first line."""
-    (row,) = mlp.functions
+    (row,) = mlp.dynamo.functions
     assert (row["frame"], row["qualname"], row["compiled"], row["resume"]) == ("0/0", "Mlp.forward", True, False)
     assert row["file"] == "tests/programs.py" and row["first_line"] > 1
 
 
 def test_timings_have_a_row_a_phase(mlp: Trace) -> None:
     """The compiler's phases, with the graph they belong to where there are two."""
-    names = {row["name"] for row in mlp.timings}
+    names = {row["name"] for row in mlp.compiler.phases}
     assert {"entire_frame_compile", "backend_compile", "Scheduler.__init__"} <= names
-    assert all(set(row) >= {"frame", "name", "function", "graph", "start", "seconds", "depth"} for row in mlp.timings)
+    assert all(set(row) >= {"frame", "name", "function", "graph", "start", "seconds", "depth"} for row in mlp.compiler.phases)
 
 
-def test_passes_have_the_graph_before_and_after(mlp: Trace) -> None:
-    """A pass that changed a graph says what it made and erased, and both texts."""
-    for row in mlp.passes:
+def test_passes_have_the_graph_before_and_after(replayed: Callable[[str], Trace]) -> None:
+    """A pass that changed a graph says what it made and erased, and both texts; one that did not has one text twice."""
+    passes = replayed("views/rotary-torch2.13-h100").inductor.passes
+    assert passes.where(changed=False) and all(row["before"] == row["after"] for row in passes.where(changed=False))
+    for row in passes.where(changed=True):
         assert row["before"] != row["after"] and row["section"] in ("pre_grad", "joint", "post_grad")
         assert all(f"{name} = " in row["before"] for name in row["erased"])
         assert all(f"{name} = " in row["after"] for name in row["made"])
-    assert mlp.passes
+    assert passes.where(changed=True)
 
 
 def test_matches_name_the_pattern_and_its_nodes(mlp: Trace) -> None:
     """A pattern that fired is named with where it is defined and what it matched."""
-    assert {row["pattern"] for row in mlp.matches} == {"pointless_permute_pair", "pointless_view"}
-    assert all(row["file"].endswith("joint_graph.py") and row["line"] > 0 and row["matched"] for row in mlp.matches)
+    assert {row["pattern"] for row in mlp.inductor.matches} == {"pointless_permute_pair", "pointless_view"}
+    assert all(row["file"].endswith("joint_graph.py") and row["line"] > 0 and row["matched"] for row in mlp.inductor.matches)
 
 
 def test_every_table_names_the_frame(recompiled: Trace, toy: Trace) -> None:
     """The rows of each table begin with the frame they are of, so that they can be chosen by it."""
     for trace in (recompiled, toy):
-        for table in ("functions", "guards", "graph_breaks", "recompiles", "symbols", "passes", "matches", "timings"):
-            assert all(next(iter(row)) == "frame" and row["frame"] in trace.frames for row in getattr(trace, table))
-    assert {row["frame"] for row in recompiled.recompiles} == {"0/1", "0/2"}
-    assert {row["frame"] for row in recompiled.symbols} == {"0/2"}
+        for accessor in (trace.dynamo, trace.inductor, trace.fusion, trace.memory, trace.compiler):
+            for name, member in accessor.members():
+                rows = getattr(accessor, name) if isinstance(member, property) else ()
+                assert all(next(iter(row)) == "frame" and row["frame"] in ("", *trace.compile_ids) for row in Table(rows)), name
+    assert {row["frame"] for row in recompiled.dynamo.recompiles} == {"0/1", "0/2"}
+    assert {row["frame"] for row in recompiled.dynamo.symbols} == {"0/2"}
 
 
 def test_conditions_on_symbols_are_not_symbols() -> None:
     """`symbols` lists sizes; what the program's code asks of them stays in the stage's text."""
     rows = [{"what": "created", "symbol": "s0"}, {"what": "guarded", "expr": "s0 < 10"}]
     trace = Trace(artifacts=(artifact("s", "symbol", data=plain({"rows": rows})),))
-    assert [row["symbol"] for row in trace.symbols] == ["s0"]
+    assert [row["symbol"] for row in trace.dynamo.symbols] == ["s0"]
 
 
-def test_code_flow_names_the_function_that_made_each_stage(mlp: Trace) -> None:
-    """One row per artifact with a call path: the innermost call, and the path from torch.compile inwards."""
-    flow = mlp.code_flow()
-    assert len(flow) == sum(bool(a.path) for a in mlp.artifacts)
-    (row,) = flow.where(stage="output_code", graph="forward")
+def test_the_stages_name_the_function_that_made_each_stage(mlp: Trace) -> None:
+    """Each stage with a call path has the innermost call, and the path from torch.compile inwards."""
+    assert {row["stage"] for row in mlp.stages if row["function"]} == {a.stage for a in mlp.artifacts if a.path}
+    (row,) = mlp.stages.where(stage="output_code", graph="forward")
     assert row["file"].startswith("torch/_inductor/") and row["line"] > 0 and row["function"]
     assert row["calls"][-1] == f"{row['file']}:{row['line']} {row['function']}"
     assert any("torch/_dynamo/convert_frame.py" in call for call in row["calls"][:-1])
@@ -199,20 +205,20 @@ def test_code_flow_names_the_function_that_made_each_stage(mlp: Trace) -> None:
 
 
 def test_the_summary_has_a_row_a_stage_of_a_graph(mlp: Trace) -> None:
-    """The DataFrame's columns, a row for each stage and graph, and numbers that fit the artifacts."""
-    table = mlp.summary()
-    assert list(table.columns) == ["frame", "stage", "graph", "count", "lines", "seconds", "changes", "failures"]
-    assert table["count"].sum() == len(mlp.artifacts)
-    assert table["lines"].sum() == sum(len(a.lines) for a in mlp.artifacts)
-    row = table[(table["stage"] == "kernel") & (table["graph"] == "backward")].iloc[0]
+    """The columns, a row for each stage and graph, and numbers that fit the artifacts."""
+    table = mlp.stages
+    assert table.columns[:8] == ("frame", "stage", "graph", "count", "lines", "seconds", "changes", "failures")
+    assert sum(row["count"] for row in table) == len(mlp.artifacts)
+    assert sum(row["lines"] for row in table) == sum(len(a.lines) for a in mlp.artifacts)
+    (row,) = table.where(stage="kernel", graph="backward")
     assert row["count"] == 2 and row["changes"] == "cpp_fused_gelu_gelu_backward_sum_0, cpp_fused_sum_1"
 
 
 def test_the_summary_says_what_each_stage_changed(toy: Trace, mlp: Trace) -> None:
     """Graphs count nodes, guards guards, a graph break gives its reason, a match its pattern, a pass its nodes."""
     changes = {row["stage"]: row["changes"] for row in summary_rows(toy) if row["frame"] == "0/0"}
-    assert changes["dynamo"] == f"{len(toy.artifact('0/0:dynamo').nodes)} nodes"
-    assert changes["guards"] == f"{len(toy.guards.where(frame='0/0'))} guards"
+    assert changes["dynamo"] == f"{len(artifact_of(toy, '0/0:dynamo').nodes)} nodes"
+    assert changes["guards"] == f"{len(toy.dynamo.guards.where(frame='0/0'))} guards"
     assert changes["graph_break"] == "Data-dependent branching"
     changes = {row["stage"]: row["changes"] for row in summary_rows(mlp)}
     assert changes["pattern_match"] == "pointless_permute_pair, pointless_view"
@@ -221,9 +227,9 @@ def test_the_summary_says_what_each_stage_changed(toy: Trace, mlp: Trace) -> Non
 
 def test_the_summary_puts_failures_beside_their_stage(toy: Trace) -> None:
     """A stage that failed somewhere says so in its row; the others are empty."""
-    table = toy.summary()
-    failed = table[table["failures"] != ""]
-    assert set(failed["stage"]) == {"decompiled"} and all("DecompilationError" in text for text in failed["failures"])
+    failed = [row for row in toy.stages if row["failures"]]
+    assert {row["stage"] for row in failed} == {"decompiled"}
+    assert all("DecompilationError" in row["failures"] for row in failed)
 
 
 def test_the_summary_has_no_seconds_where_none_were_measured() -> None:
@@ -258,7 +264,7 @@ def test_the_repr_names_every_failure() -> None:
 def test_the_repr_of_an_empty_trace_says_so() -> None:
     """A trace with nothing in it says that nothing was compiled."""
     assert "nothing compiled" in repr(Trace())
-    assert Trace().frames == () and Trace().kernels == () and Trace().guards == ()
+    assert Trace().compile_ids == () and Trace().kernels == () and Trace().dynamo.guards == ()
 
 
 def test_only_compiled_functions_are_counted_as_frames() -> None:
@@ -271,7 +277,7 @@ def test_only_compiled_functions_are_counted_as_frames() -> None:
     )
     trace = Trace(artifacts=made)
     assert not untold(repr(trace).partition("\n")[0], "Trace", "1 frame")
-    assert trace.frames == ("0/0", "1/-") and [row["frame"] for row in trace.functions] == ["0/0", "1/-"]
+    assert trace.compile_ids == ("0/0", "1/-") and [row["frame"] for row in trace.dynamo.functions] == ["0/0", "1/-"]
     assert [row["frame"] for row in summary_rows(trace)] == ["", "0/0", "1/-"]
 
 
@@ -288,11 +294,11 @@ def test_the_repr_shortens_long_changes(toy: Trace) -> None:
 
 def test_follow_goes_both_ways(toy: Trace) -> None:
     """From a line of the source to the graph's line, and from that line back to the source."""
-    source = toy.artifact("0/0:source")
+    source = artifact_of(toy, "0/0:source")
     line = next(n for n, text in enumerate(source.lines, 1) if "b.sum()" in text)
     rows = toy.follow(source.id, line)
     graph_lines = [n for row in rows.where(artifact="0/0:dynamo") for n in row["lines"]]
-    computed = [toy.artifact("0/0:dynamo").lines[n - 1].split(":")[0].strip() for n in graph_lines]
+    computed = [artifact_of(toy, "0/0:dynamo").lines[n - 1].split(":")[0].strip() for n in graph_lines]
     assert {"sum_1", "lt"} <= set(computed) and not {"add", "abs_1", "x"} & set(computed)
     back = toy.follow("0/0:dynamo", graph_lines[0]).where(artifact=source.id)
     assert [row["lines"] for row in back] == [(line,)]
@@ -301,13 +307,15 @@ def test_follow_goes_both_ways(toy: Trace) -> None:
 
 def test_follow_refuses_lines_and_artifacts_that_are_not_there(toy: Trace) -> None:
     """A line outside the text is an InputError with the range; so is an unknown id."""
-    last = len(toy.artifact("0/0:dynamo").lines)
+    last = len(artifact_of(toy, "0/0:dynamo").lines)
     toy.follow("0/0:dynamo", last)
     for line in (0, -1, last + 1):
         with pytest.raises(InputError, match=says("'0/0:dynamo'", "lines")) as caught:
             toy.follow("0/0:dynamo", line)
         assert not untold(str(caught.value).replace("0/0:dynamo", ""), "1", str(last), str(line))
-    with pytest.raises(InputError, match=says("artifact", "'0/0:dynam'")):
+    with pytest.raises(InputError, match=says("texts", "'source'", "id", repr(toy.find("source")[0].id))):
+        toy.follow("source", 1)
+    with pytest.raises(InputError, match=says("text", "'0/0:dynam'", "'0/0:dynamo'")):
         toy.follow("0/0:dynam", 1)
 
 
@@ -315,10 +323,10 @@ def test_source_line_finds_the_artifact_and_line_of_a_file_and_line() -> None:
     """A line of a file is found in the source that holds it, also by the end of the path; other lines are not."""
     data = blank(Source, file="home/a/model.py", first_line=10)
     trace = Trace(artifacts=(artifact("s", "source", "def f():\n    a\n    b", data=data),))
-    assert trace.source_line("home/a/model.py", 12) == ("s", 3)
-    assert trace.source_line("a/model.py", 10) == ("s", 1)
-    assert trace.source_line("home/a/model.py", 13) is None and trace.source_line("home/a/model.py", 9) is None
-    assert trace.source_line("home/b/model.py", 12) is None and trace.source_line("", 12) is None
+    assert source_line(trace, "home/a/model.py", 12) == ("s", 3)
+    assert source_line(trace, "a/model.py", 10) == ("s", 1)
+    assert source_line(trace, "home/a/model.py", 13) is None and source_line(trace, "home/a/model.py", 9) is None
+    assert source_line(trace, "home/b/model.py", 12) is None and source_line(trace, "", 12) is None
 
 
 def test_source_line_prefers_the_frame_and_then_the_whole_function() -> None:
@@ -326,8 +334,8 @@ def test_source_line_prefers_the_frame_and_then_the_whole_function() -> None:
     whole = artifact("whole", "source", "a\nb\nc", data=blank(Source, file="f.py", first_line=1))
     resume = artifact("resume", "source", "b\nc", frame="1/0", data=blank(Source, file="f.py", first_line=2, resume=True))
     trace = Trace(artifacts=(resume, whole))
-    assert trace.source_line("f.py", 3) == ("whole", 3)
-    assert trace.source_line("f.py", 3, frame="1/0") == ("resume", 2)
+    assert source_line(trace, "f.py", 3) == ("whole", 3)
+    assert source_line(trace, "f.py", 3, frame="1/0") == ("resume", 2)
 
 
 # Failures and what is live -----------------------------------------------------------------------------------------
@@ -344,32 +352,32 @@ def test_raise_for_failures_raises_with_every_failure(toy: Trace, mlp: Trace) ->
 def test_raise_for_failures_is_caused_by_the_compilers_own_error(mlp: Trace) -> None:
     """In the process that made the trace the compiler's exception is the cause."""
     error = RuntimeError("lowering")
-    made = dataclasses.replace(mlp, failures=(Failure("a", "b", "c"),), live=SimpleNamespace(error=error))
+    made = dataclasses.replace(mlp, failures=(Failure("a", "b", "c"),), _live=SimpleNamespace(error=error))
     with pytest.raises(CompileError) as caught:
         made.raise_for_failures()
     assert caught.value.__cause__ is error
 
 
 NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
-    "the result": lambda t: t.result,
-    "gradients": lambda t: t.gradients,
-    "running": lambda t: t.run(),
+    "the result": lambda t: t.live.result,
+    "gradients": lambda t: t.live.gradients,
+    "running": lambda t: t.live.run(),
     "checking": lambda t: t.check(),
     "bisecting": lambda t: t.bisect(),
     "timing": lambda t: t.benchmark(),
     "the assembly": lambda t: t.kernels[0].text("assembly"),
-    "the binary": lambda t: t.kernels[0].binary,
+    "the binary": lambda t: t.kernels[0].binary(),
     "passes": lambda t: t.kernels[0].passes(),
-    "compiling another candidate": lambda t: t.kernels[0].candidate(0),
+    "compiling another candidate": lambda t: t.kernels[0].candidates[{"num_warps": 2}].resources,
     "a script": lambda t: t.kernels[0].to_script("kernel.py"),
     "an edit": lambda t: t.kernels[0].edit(t.kernels[0].source),
     "tuning": lambda t: t.kernels[0].tune(),
-    "the edits of a kernel": lambda t: t.kernels[0].variants,
-    "the edits": lambda t: t.edited,
-    "stepping": lambda t: t.stepping(),
-    "symbolic steps": lambda t: t.symbolic_steps(),
-    "the values of nodes": lambda t: t.values(),
-    "the arguments of launches": lambda t: t.launch_values(),
+    "the edits of a kernel": lambda t: t.kernels[0].edits,
+    "the edits": lambda t: t.live.edits.current,
+    "stepping": lambda t: t.live.as_files(),
+    "symbolic steps": lambda t: t.dynamo.steps(),
+    "the values of nodes": lambda t: t.live.values(),
+    "the arguments of launches": lambda t: t.live.values("kernel"),
     "what if": lambda t: t.what_if(options={"max_fusion_size": 1}),
     "advise(prove=True)": lambda t: t.advise(prove=True),
     "SASS": lambda t: with_ptx(t).kernels[0].text("sass"),
@@ -396,7 +404,7 @@ def choice_with_source(trace: Trace) -> Choice:
 
 def test_every_verb_that_needs_a_live_trace_is_asked_of_a_loaded_one() -> None:
     """Each use of `needs_live` in the room is in the table."""
-    calls = re.compile(r'needs_live\("([^"]+)"\)')
+    calls = re.compile(r'needs_live\([\w.]+, "([^"]+)"\)')
     room = Path(traced.__file__).parent
     asked = {what for file in room.glob("*.py") for what in calls.findall(file.read_text(encoding="utf-8"))}
     assert asked - ASKED_LATER == set(NEEDS_LIVE)
@@ -420,9 +428,9 @@ def test_live_verbs_ask_the_live_part(mlp: Trace) -> None:
         benchmark=lambda repeats: repeats,
         watchers=Watchers(),
     )
-    trace = dataclasses.replace(mlp, live=live)
-    assert (trace.result, trace.gradients) == (1, {"x": 2})
-    assert trace.run(1, a=2) == ((1,), {"a": 2})
+    trace = dataclasses.replace(mlp, _live=live)
+    assert (trace.live.result, trace.live.gradients) == (1, {"x": 2})
+    assert trace.live.run(1, a=2) == ((1,), {"a": 2})
     assert (trace.check(), trace.check(limit=5, expected=7)) == ((None, None), (5, 7))
     assert (trace.benchmark(), trace.benchmark(repeats=7)) == (30, 7)
 
@@ -440,7 +448,7 @@ def test_traces_are_compared_by_what_they_say(mlp: Trace) -> None:
         {"meta": plain({**mlp.meta, "name": "else"})},
     ):
         assert dataclasses.replace(mlp, **difference) != mlp
-    assert dataclasses.replace(mlp, live=object()) == mlp
+    assert dataclasses.replace(mlp, _live=object()) == mlp
 
 
 def test_a_trace_cannot_be_changed(mlp: Trace) -> None:
@@ -454,20 +462,18 @@ def test_a_trace_cannot_be_changed(mlp: Trace) -> None:
 
 
 def test_a_stage_that_is_elsewhere_says_where(toy: Trace, mlp: Trace) -> None:
-    """A frame or graph that has no such stage is an error that names those that have, for texts, memory and diagrams."""
+    """A frame or graph that has no such stage is an error that names those that have, for texts and diagrams."""
     with pytest.raises(InputError, match=says("'dynamo'", "frame='7/0'", "frame='0/0'", "frame='1/0'")):
         toy.text("dynamo", "7/0")
     for asked in (mlp.text, mlp.diagram):
         with pytest.raises(InputError, match=says("'post_grad'", "graph='joint'", "graph='forward'", "graph='backward'")):
             asked("post_grad", graph="joint")
-    with pytest.raises(InputError, match=says("'output_code'", "frame='9'")):
-        mlp.memory.peak("9")
 
 
 def test_an_artifact_stands_for_its_id(toy: Trace) -> None:
     """follow and artifact take an artifact of the trace itself; one of another trace, or no line, is refused."""
     (first, *_) = toy.find("source")
-    assert toy.artifact(first) is first and toy.follow(first, 1) == toy.follow(first.id, 1)
+    assert artifact_of(toy, first) is first and toy.follow(first, 1) == toy.follow(first.id, 1)
     with pytest.raises(InputError, match=says("artifact")):
         toy.follow(artifact("0/0:source", "source"), 1)
     with pytest.raises(InputError, match=says("lines 1", "not '1'")):
@@ -477,15 +483,15 @@ def test_an_artifact_stands_for_its_id(toy: Trace) -> None:
 def test_a_trace_without_modules_has_none_to_follow(toy: Trace) -> None:
     """Where no node is in an nn.Module that is what is said, not a list of nothing."""
     with pytest.raises(InputError, match=says("node", "nn.Module")):
-        toy.follow_module("h.0")
+        toy.follow("h.0")
 
 
 def test_the_summary_has_what_failed_without_a_text() -> None:
     """A failure of a stage with artifacts stands in their rows, one of a stage without any in a row of its own."""
     failures = (Failure("dynamo", "link", "one"), Failure("compile", "E", "two", fatal=True), Failure("compile", "E", "three"))
-    summary = Trace(artifacts=(artifact("0/0:dynamo", "dynamo"),), failures=failures).summary()
-    assert list(summary["stage"]) == ["dynamo", "compile"] and list(summary["count"]) == [1, 0]
-    linking, compiling = summary["failures"]
+    summary = Trace(artifacts=(artifact("0/0:dynamo", "dynamo"),), failures=failures).stages
+    assert [(row["stage"], row["count"]) for row in summary] == [("dynamo", 1), ("compile", 0)]
+    linking, compiling = (row["failures"] for row in summary)
     assert not untold(linking, "dynamo", "one") and not untold(compiling, "compile", "E: two", "E: three")
 
 
@@ -493,25 +499,13 @@ def test_tables_of_a_trace_without_rows_have_the_columns_of_those_with(replayed:
     """What an empty table of a trace has as columns are the keys that its rows have where there are some."""
     empty, traces = Trace(), [replayed(name) for name in ("mlp_train-torch2.11-cuda", "recompile-torch2.13-cpu")]
     traces += [replayed("toy_example-torch2.13-cpu"), replayed("views/tuned_mm-torch2.13-h100")]
-    asked: dict[str, Callable[[Trace], Any]] = {
-        "guards": lambda t: t.guards,
-        "recompiles": lambda t: t.recompiles,
-        "graph_breaks": lambda t: t.graph_breaks,
-        "functions": lambda t: t.functions,
-        "choices": lambda t: t.choices,
-        "assumptions": lambda t: t.assumptions,
-        "lowerings": lambda t: t.lowerings,
-        "kernels": lambda t: t.kernels.table(),
-        "library_calls": lambda t: t.library_calls,
-        "memory": lambda t: t.memory.table(),
-        "saved": lambda t: t.memory.saved(),
-        "timeline": lambda t: t.memory.timeline(),
-        "peak": lambda t: t.memory.peak(),
-    }
-    for name, held in vars(Trace).items():
-        # a verb needs the process that compiled; of torch's figures each version has others
-        if isinstance(held, property) and "Rows" in str(held.fget.__annotations__.get("return")) and name != "compile_metrics":
-            asked[name] = held.fget
+    asked: dict[str, Callable[[Trace], Any]] = {"kernels": lambda t: t.kernels.table, "stages": lambda t: t.stages}
+    for accessor in ACCESSORS:
+        for name, member in vars(accessor).items():
+            # of torch's figures each version has others
+            if isinstance(member, property) and "Table" in str(member.fget.__annotations__.get("return")) and name != "metrics":
+                asked[f"{accessor.path}.{name}"] = attrgetter(f"{accessor.path.removeprefix('t.')}.{name}")
+    asked["choices"] = lambda t: t.inductor.choices.table
     assert len(asked) > 25
     for name, ask in asked.items():
         keys = {key for trace in traces for key in ask(trace).columns}

@@ -236,7 +236,7 @@ def test_the_passes_of_a_compiler_of_your_own_are_walked(opened):
         artifact("my_pass", "--- before\n+++ after\n@@ -2 +2 @@\n-c\n+d", number=2),
         artifact("my_module", "a\nd", number=2, before="a\nc"),
     )
-    panel = show(opened(Trace(artifacts=artifacts, stages=(mine, whole))), "Passes")
+    panel = show(opened(Trace(artifacts=artifacts, _stages=(mine, whole))), "Passes")
     assert panel.get_by_label("passes of").locator("option:checked").inner_text() == "Mine passes · 0/0 forward"
     options = panel.get_by_role("listbox", name="passes").get_by_role("option")
     assert [text.split("\n") for text in options.all_inner_texts()] == [["tidy", "2 → 2 lines"], ["untitled"]]
@@ -275,8 +275,8 @@ def test_the_table_of_kernels_has_what_each_takes(opened, trained):
 def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
     """Each kernel and call has its bytes and its time, called an estimate; each column sorts, what is not known last."""
     panel = show(opened(for_h100), "Kernels")
-    table, rows = panel.get_by_role("table", name="kernels"), for_h100.kernels.table()
-    calls = {f"{row['call'].removeprefix('extern_kernels.')} {row['node']}": row for row in for_h100.library_calls}
+    table, rows = panel.get_by_role("table", name="kernels"), for_h100.kernels.table
+    calls = {f"{row['call'].removeprefix('extern_kernels.')} {row['node']}": row for row in for_h100.inductor.extern_calls}
     costs = {row["kernel"]: row for row in rows} | calls
     heads = table.locator("th[scope=col]").all_inner_texts()
     wanted = ["time (estimated)", "operators fused", "reads", "writes", "grid", "registers", "shared", "spills"]
@@ -364,7 +364,7 @@ def test_what_inductor_chose_among_is_a_table(opened):
 def test_a_kernel_whose_costs_are_not_known_says_why(opened, trained):
     """Where nothing is known of bytes and time the cells have a dash, and the reason is there in words."""
     panel = show(opened(trained), "Kernels")
-    row = trained.kernels.table()[0]
+    row = trained.kernels.table[0]
     table = panel.get_by_role("table", name="kernels")
     heads = table.locator("th").all_inner_texts()
     cell = table.locator("tbody tr").first.locator("td").nth(heads.index("time"))
@@ -415,7 +415,7 @@ def test_recompiles_and_breaks_are_told(opened, replayed):
     assert "compiled again" in tab.get_by_role("tabpanel", name="Guards").inner_text()
     other = opened(replayed("toy_example-torch2.13-cpu"))
     other.get_by_role("button", name="graph break").click()
-    reason = replayed("toy_example-torch2.13-cpu").graph_breaks[0]["reason"]
+    reason = replayed("toy_example-torch2.13-cpu").dynamo.graph_breaks[0]["reason"]
     assert reason.split("\n")[0] in other.get_by_role("tabpanel", name="Guards").inner_text()
 
 
@@ -643,7 +643,7 @@ def size(count: int) -> str:
 
 def two_nodes(trace: Trace, which: str) -> tuple[str, str]:
     """Two nodes of the forward graph of `for_h100` that were fused, refused, or never asked about."""
-    groups, rows = trace.fusion.groups(graph="forward"), trace.fusion.table(graph="forward")
+    groups, rows = trace.fusion.groups.where(graph="forward"), trace.fusion.table.where(graph="forward")
     kept = next(row["nodes"] for row in groups if len(row["nodes"]) > 1)
     refused = next(r for r in rows if r["verdict"] == "refused" and "_" not in r["first"] + r["second"])
     call = next(row["nodes"][0] for row in groups if row["kind"] == "extern")
@@ -652,7 +652,7 @@ def two_nodes(trace: Trace, which: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_browser_says_of_any_two_nodes_what_python_says(tabs, for_h100, number):
-    """For names of nodes, buffers, FX nodes, kernels, groups, operators, and either order: the sentence is `Fusion.why`'s."""
+    """For names of nodes, buffers, FX nodes, kernels, groups, operators, and either order: the sentence is `Trace.why`'s."""
     graph = for_h100.fusion.graphs[number]
     names, operators = sorted(graph.numbers_by_name), sorted(name for name in graph.operators if graph.find(name))
     pairs = [(a, b) for a in names for b in names]
@@ -671,13 +671,13 @@ def test_the_browser_says_of_any_two_nodes_what_python_says(tabs, for_h100, numb
 
 @pytest.mark.parametrize("which", ["fused", "refused", "never"])
 def test_two_nodes_are_selected_by_mouse(opened, for_h100, which):
-    """A click on one node of the fusion view and on another says what `t.fusion.why` says, with a mark beside the colour."""
+    """A click on one node of the fusion view and on another says what `t.why` says, with a mark beside the colour."""
     tab = opened(for_h100)
     panel = show(tab, "Fusion")
     first, second = two_nodes(for_h100, which)
     for name in (first, second):
         tab.mouse.click(*at(tab, "fusion", name))
-    expected = for_h100.fusion.why(first, second, graph="forward")
+    expected = for_h100.why(first, second, graph="forward")
     mark = "✓ fused" if expected.fused else "✕ not fused"
     assert panel.locator(".why").inner_text() == f"{mark}: {expected.sentence}"
     assert [panel.get_by_label(f"{n} node").input_value() for n in ("first", "second")] == [first, second]
@@ -697,16 +697,16 @@ def test_two_nodes_are_selected_by_keyboard(opened, for_h100):
     second = tab.evaluate(CHOSEN, "fusion")
     tab.keyboard.press("Enter")
     assert second != first
-    assert panel.locator(".why").inner_text().endswith(f": {for_h100.fusion.why(first, second, graph='forward')}")
+    assert panel.locator(".why").inner_text().endswith(f": {for_h100.why(first, second, graph='forward')}")
     first, second = two_nodes(for_h100, "refused")
     name_nodes(panel, first, second)
-    assert panel.locator(".why").inner_text() == f"✕ not fused: {for_h100.fusion.why(first, second, graph='forward')}"
+    assert panel.locator(".why").inner_text() == f"✕ not fused: {for_h100.why(first, second, graph='forward')}"
 
 
 def test_verdicts_are_sorted_and_filtered(opened, for_h100):
     """The table of verdicts has a row each; a heading sorts by numbers, words filter, and a row asks about its two nodes."""
     panel = show(opened(for_h100), "Fusion")
-    table, rows = panel.get_by_role("table", name="verdicts"), for_h100.fusion.table(graph="forward")
+    table, rows = panel.get_by_role("table", name="verdicts"), for_h100.fusion.table.where(graph="forward")
     lines = table.locator("tbody tr")
     assert lines.evaluate_all(CELLS, 3) == [row["reason"] for row in rows]
     shared = [row["shared_bytes"] for row in rows if row["shared_bytes"] is not None]
@@ -735,7 +735,7 @@ def test_the_pointer_on_a_node_is_told_what_a_text_says(opened, for_h100):
     tab.mouse.move(5, 5)
     assert not tip.is_visible()
     panel = show(tab, "Fusion")
-    op = next(row["nodes"][0] for row in for_h100.fusion.groups(graph="forward") if node["name"] in row["fx_nodes"])
+    op = next(row["nodes"][0] for row in for_h100.fusion.groups.where(graph="forward") if node["name"] in row["fx_nodes"])
     tab.mouse.move(*at(tab, "fusion", op))
     said = panel.locator(".tip").inner_text()
     assert "aten.erf.default" in said and "triton_poi_fused_gelu_1" in said and node["code"] in said
@@ -745,7 +745,7 @@ def test_the_graph_shows_how_each_node_was_lowered(opened, for_h100):
     """A chosen node says kind, function and kernel; the kernel lights its nodes; colours and a legend tell the kinds."""
     tab = opened(for_h100)
     panel = show(tab, "Graph")
-    rows = {row["node"]: row for row in for_h100.lowerings if row["graph"] == "forward"}
+    rows = {row["node"]: row for row in for_h100.inductor.lowerings if row["graph"] == "forward"}
     row = next(row for row in rows.values() if len(row["kernels"]) == 1 and len(row["with"]) > 1 and row["function"])
     panel.get_by_label("group the nodes").select_option("none")
     tab.mouse.click(*at(tab, "graph", row["node"]))
@@ -777,7 +777,7 @@ def test_two_nodes_of_the_graph_are_told_why(opened, for_h100):
     for name in (first, second):
         tab.mouse.click(*at(tab, "graph", name))
     said = panel.locator(".why")
-    assert said.inner_text() == f"{first} and {second}: ✕ not fused: {for_h100.fusion.why(first, second, graph='forward')}"
+    assert said.inner_text() == f"{first} and {second}: ✕ not fused: {for_h100.why(first, second, graph='forward')}"
     panel.get_by_role("application").focus()
     tab.keyboard.press(" ")
     assert said.inner_text().startswith(f"{second} is held")
@@ -786,7 +786,7 @@ def test_two_nodes_of_the_graph_are_told_why(opened, for_h100):
     other = tab.evaluate(CHOSEN, "graph")
     assert other != second
     assert said.inner_text().startswith(f"{second} and {other}: ")
-    assert said.inner_text().endswith(f": {for_h100.fusion.why(second, other, graph='forward')}")
+    assert said.inner_text().endswith(f": {for_h100.why(second, other, graph='forward')}")
     tab.mouse.click(*at(tab, "graph", "primals_1"))
     assert not untold(said.inner_text(), "primals_1", "input")
 
@@ -801,11 +801,11 @@ def test_memory_is_drawn_over_the_output_code(opened, trained):
     """The memory view has a row for each piece of memory, and its peak leads to the line of the output code."""
     tab = opened(trained)
     panel = show(tab, "Memory")
-    rows = trained.memory.table(graph="forward")
+    rows = trained.memory.table.where(graph="forward")
     assert panel.locator("table").first.locator("tbody tr").count() == len(rows)
     panel.get_by_role("button", name="of the output code").first.click()
     chosen = tab.locator(".line.chosen").first.get_attribute("data-line")
-    timeline = trained.memory.timeline(graph="forward")
+    timeline = trained.memory.timeline.where(graph="forward")
     assert int(chosen) in {row["line"] for row in timeline if row["allocated"] == max(r["allocated"] for r in timeline)}
 
 
@@ -828,10 +828,10 @@ def test_a_peak_that_leaves_storages_out_is_at_least_so_much(opened):
 def test_the_storages_at_the_peak_are_first_and_named_as_the_program_names_them(opened, trained):
     """The rows of a graph begin with what is live at its peak, largest first, by the program's names and lines; with an axis."""
     panel = show(opened(trained), "Memory")
-    first = next(row for row in trained.memory.peak() if row["graph"] == "forward")
+    first = next(row for row in trained.memory.peak if row["graph"] == "forward")
     table = panel.get_by_role("table", name=f"memory of {first['frame']} forward")
     rows = [row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()]
-    peak = [row for row in trained.memory.peak() if row["graph"] == "forward"]
+    peak = [row for row in trained.memory.peak if row["graph"] == "forward"]
     assert len(peak) < len(rows), "some are not live at the peak"
     for row, cells in zip(peak, rows, strict=False):
         assert cells[0] == " = ".join([*row["inputs"], " → ".join(row["names"])])

@@ -84,7 +84,7 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     """Two fused nodes: Veto in the view compiles again, and the trace with a kernel more stands beside the old one."""
     tab, widget = hosted
     panel = show(tab, "Fusion")
-    first, second = next(row["nodes"] for row in trace.fusion.groups() if len(row["nodes"]) > 1)[:2]
+    first, second = next(row["nodes"] for row in trace.fusion.groups if len(row["nodes"]) > 1)[:2]
     apart, together = (panel.get_by_role("button", name=name) for name in ("keep apart", "fuse anyway"))
     assert apart.is_disabled() and together.is_disabled()
     name_nodes(panel, first, second)
@@ -132,8 +132,8 @@ def test_a_pattern_or_pass_is_left_out_from_the_view(hosted: tuple[Any, Explorer
     tab, widget = hosted
     panel = show(tab, "Fusion")
     offered = panel.get_by_label("pattern or pass to leave out").locator("option").all_inner_texts()
-    patterns = {row["pattern"] for row in trace.matches}
-    assert set(offered) == {f"pattern {name}" for name in patterns} | {f"pass {row['name']}" for row in trace.passes}
+    patterns = {row["pattern"] for row in trace.inductor.matches}
+    assert set(offered) == {f"pattern {name}" for name in patterns} | {f"pass {row['name']}" for row in trace.inductor.passes}
     panel.get_by_role("button", name="leave it out").click()
     question = carried(tab, widget)
     kind, _, name = offered[0].partition(" ")

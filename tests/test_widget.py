@@ -20,8 +20,9 @@ import pytest
 
 import explorer
 from explorer.errors import InputError
+from explorer.lab.live.protocol import live_of
 from explorer.model.records import blank
-from explorer.model.values import Artifact, Event, Rows
+from explorer.model.values import Artifact, Event, Table
 from explorer.process import hosts
 from explorer.process.stopping import interruptible
 from explorer.process.under_way import Watchers
@@ -265,14 +266,14 @@ class FakeLive:
     def __init__(self) -> None:
         self.watchers = Watchers()
 
-    def variants(self, kernel) -> tuple[object, ...]:
+    def edits_of(self, kernel) -> tuple[object, ...]:
         return ()
 
-    def check(self, *_: object, **__: object) -> Rows:
-        return Rows([{"output": "output", "max_abs": 0.0}])
+    def check(self, *_: object, **__: object) -> Table:
+        return Table([{"output": "output", "max_abs": 0.0}])
 
-    def benchmark(self, *_: object, **__: object) -> Rows:
-        return Rows(
+    def benchmark(self, *_: object, **__: object) -> Table:
+        return Table(
             [
                 {"what": "eager", "seconds": 2.0, "ratio_to_eager": 1.0},
                 {"what": "compiled", "seconds": 1.0, "ratio_to_eager": 0.5},
@@ -290,9 +291,9 @@ class FakeLive:
         event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data)
         return assembly.STAGE.artifact_of(event, kernel.id.replace(":kernel:", ":assembly:"))
 
-    def passes(self, kernel) -> Rows:
+    def passes(self, kernel) -> Table:
         row = {"stage": "ttir", "name": "Inliner", "argument": "inline", "error": ""}
-        return Rows(
+        return Table(
             [{**row, "changed": True, "before": "a", "after": "b"}, {**row, "changed": False, "before": "b", "after": "b"}]
         )
 
@@ -340,12 +341,12 @@ def test_kernels_are_timed_and_placed_below_the_roofline(live, monkeypatch):
         "low": 0.9,
         "high": 1.1,
     }
-    live.trace.live.time_kernels = lambda *_: Rows([row])
+    live_of(live.trace).time_kernels = lambda *_: Table([row])
     (told,) = asked(live, ask="time_kernels")[-1]["rows"]
     assert told == {key: row[key] for key in ("kernel", "kind", "launches", "seconds", "low", "high")}
-    live.trace.live.absent = object()
+    live_of(live.trace).absent = object()
     placed = asked(live, ask="roofline")[-1]["rows"]
-    assert [one["kernel"] for one in placed] == [one["kernel"] for one in live.trace.roofline().table()]
+    assert [one["kernel"] for one in placed] == [one["kernel"] for one in live.trace.profile.roofline().table]
 
 
 def test_configs_are_compared_for_the_kernel_that_is_asked_about(live):
@@ -406,7 +407,7 @@ def test_passes_share_their_texts(live, trace):
 def test_questions_beyond_what_may_wait_are_refused(live):
     """A page that asks without end is told to wait; what is kept of its questions is bounded."""
     begun, go_on = threading.Event(), threading.Event()
-    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(60), Rows())[2]
+    live_of(live.trace).check = lambda *_, **__: (begun.set(), go_on.wait(60), Table())[2]
     live._worker.answer({"ask": "check"})
     assert begun.wait(60)
     for _ in range(5000):
@@ -422,14 +423,14 @@ def test_stop_ends_what_is_under_way_and_forgets_what_waits(live):
     """A verb that would run on for minutes ends at once where it is in the user's function, and the next question is answered."""
     ran = []
 
-    def forever(*_: object, **__: object) -> Rows:
+    def forever(*_: object, **__: object) -> Table:
         ran.append(1)
         with interruptible():
             for _ in range(60_000):
                 time.sleep(0.001)
-        return Rows()
+        return Table()
 
-    live.trace.live.check = forever
+    live_of(live.trace).check = forever
     told: list[dict[str, object]] = []
     live.observe(lambda change: told.append(change["new"]), "progress")
     for _ in range(3):
@@ -445,7 +446,7 @@ def test_stop_ends_what_is_under_way_and_forgets_what_waits(live):
 def test_an_edit_that_waits_is_answered_when_it_is_dropped(live):
     """Stop tells the view of a waiting edit that it ended, and of which text it was: it may ask again."""
     begun, go_on = threading.Event(), threading.Event()
-    live.trace.live.check = lambda *_, **__: (begun.set(), go_on.wait(60), Rows())[2]
+    live_of(live.trace).check = lambda *_, **__: (begun.set(), go_on.wait(60), Table())[2]
     told: list[dict[str, object]] = []
     live.observe(lambda change: told.append(change["new"]), "progress")
     live._worker.answer({"ask": "check"})

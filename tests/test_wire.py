@@ -53,7 +53,9 @@ def test_data_that_travels_has_the_shape_that_the_front_end_reads(
 ) -> None:
     """Where the front end reads a stage's data, what is short enough to travel has the types of the stage's shape."""
     seen = set()
-    with_choice = tuned("views/tuned_bmm-torch2.13-cpu").with_choice("cpp_CppMicroGemmFP32Vec_0")
+    with_choice = tuned("views/tuned_bmm-torch2.13-cpu").attach(
+        tuned("views/tuned_bmm-torch2.13-cpu").inductor.choices["cpp_CppMicroGemmFP32Vec_0"]
+    )
     for trace in (*map(replayed, RECORDINGS), with_choice):
         for artifact in payload.payload(trace)["artifacts"]:
             if shape := wire.DATA.get(artifact["stage"]):

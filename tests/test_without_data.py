@@ -57,12 +57,12 @@ def test_a_model_without_data_is_traced_for_a_named_gpu(large: explorer.Trace) -
     assert not large.failures and large.kernels[0].text("ptx")
     (inputs,) = [line for line in large.text("post_grad").splitlines() if "def forward" in line]
     assert inputs.count(f"f32[{INNER}, {WIDTH}]") == 1, "the tied weight is one input"
-    assert any(row["seconds"] for row in large.kernels.table())
+    assert any(row["seconds"] for row in large.kernels.table)
 
 
 VERBS: dict[str, Callable[[explorer.Trace], object]] = {
-    "result": lambda t: t.result,
-    "run": lambda t: t.run(),
+    "result": lambda t: t.live.result,
+    "run": lambda t: t.live.run(),
     "checked": lambda t: t.check(),
 }
 
@@ -70,7 +70,7 @@ VERBS: dict[str, Callable[[explorer.Trace], object]] = {
 @pytest.mark.parametrize("what", VERBS)
 def test_what_needs_numbers_says_why_it_cannot(large: explorer.Trace, what: str) -> None:
     """result, run and check name the reason, what there is, and what to do."""
-    with pytest.raises(explorer.InputError, match=says("no data", what, "real tensors")):
+    with pytest.raises(explorer.errors.InputError, match=says("no data", what, "real tensors")):
         VERBS[what](large)
 
 
@@ -80,7 +80,7 @@ def test_a_device_that_is_here_refuses_tensors_without_data(make: Callable[[], A
     with make():
         x = torch.randn(8)
     for target in ("cpu", "auto"):
-        with pytest.raises(explorer.InputError, match=says("args[0]", "no data", "target='h100'")):
+        with pytest.raises(explorer.errors.InputError, match=says("args[0]", "no data", "target='h100'")):
             explorer.trace(torch.sin, x, target=target)
 
 
@@ -103,12 +103,12 @@ def test_a_hand_written_kernel_takes_tensors_without_data() -> None:
     nowhere = [torch.randn(1024, device="meta") for _ in range(3)]
     texts = set()
     for tensors in (real, empty, nowhere):
-        trace = explorer.trace_kernel(add, *tensors, 1024, BLOCK=128, grid=(8,), target="h100", sass=False)
+        trace = explorer.trace(add, *tensors, 1024, BLOCK=128, grid=(8,), target="h100", sass=False)
         texts.add(trace.text("ttgir"))
         if tensors is not real:
-            with pytest.raises(explorer.InputError, match="no data"):
-                trace.run()
-            with explorer.record("h100") as recording, pytest.raises(explorer.InterpretError, match="no data"):
+            with pytest.raises(explorer.errors.InputError, match="no data"):
+                trace.live.run()
+            with explorer.record("h100") as recording, pytest.raises(explorer.errors.InterpretError, match="no data"):
                 add[(triton.cdiv(1024, 128),)](*tensors, 1024, BLOCK=128)
             assert recording.trace.kernels[0].text("ptx")
     assert len(texts) == 1

@@ -11,7 +11,7 @@ import pytest
 
 import explorer
 from explorer.errors import is_installed, require_installed
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 
@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Blocked())
 import explorer
 def said(ask):
     try: return ask()
-    except explorer.NotInstalledError as error: return f"{error.name}: {error}"
+    except explorer.errors.NotInstalledError as error: return f"{error.name}: {error}"
 """
 
 
@@ -43,8 +43,7 @@ def test_every_verb_that_needs_torch_says_what_to_install() -> None:
     calls = {
         "trace": "explorer.trace(len, ())",
         "record": "explorer.record().__enter__()",
-        "trace_kernel": "explorer.trace_kernel(len)",
-        "probe": "explorer.probe(len, ())",
+        "vary": "explorer.vary(len, ())",
         "compare_modes": "explorer.compare_modes(len, ())",
         "targets": "explorer.targets()",
         "backends": "explorer.backends()",
@@ -62,9 +61,9 @@ def test_a_trace_is_read_with_nothing_but_the_base_install(replayed: Callable[[s
     code = (
         "t = explorer.load(sys.argv[2])\n"
         "(source,) = t.find('source')\n"
-        "print('post_grad' in str(t), 'ir_post_fusion' in str(t.follow(source.id, len(source.lines))), bool(repr(t.guards)))\n"
+        "print('post_grad' in str(t), 'ir_post_fusion' in str(t.follow(source.id, len(source.lines))), bool(repr(t.dynamo)))\n"
         "t.to_html(sys.argv[2] + '.html')\n"
-        "print(said(lambda: t.guards.frame))\n"
+        "print(said(lambda: t.dynamo.guards.to_pandas()))\n"
         "print(said(lambda: t.diagram()))\n"
         "print(said(lambda: __import__('explorer.view.widget')))\n"
     )
@@ -80,7 +79,7 @@ def test_a_trace_is_read_with_nothing_but_the_base_install(replayed: Callable[[s
 def test_rows_show_themselves_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table prints its rows one a line, and as HTML with nothing of theirs as markup."""
     monkeypatch.setitem(sys.modules, "pandas", None)
-    rows = Rows([{"a": 1}, {"a": "<b>"}])
+    rows = Table([{"a": 1}, {"a": "<b>"}])
     assert repr(rows) == "{'a': 1}\n{'a': '<b>'}"
     assert rows._repr_html_() == "<pre>{&#x27;a&#x27;: 1}\n{&#x27;a&#x27;: &#x27;&lt;b&gt;&#x27;}</pre>"
 
@@ -93,4 +92,4 @@ def test_what_is_installed_is_asked_without_importing_it(monkeypatch: pytest.Mon
     assert not is_installed("json")
     with pytest.raises(ImportError) as raised:
         require_installed("json", "this", "view")
-    assert isinstance(raised.value, explorer.NotInstalledError) and raised.value.name == "json"
+    assert isinstance(raised.value, explorer.errors.NotInstalledError) and raised.value.name == "json"

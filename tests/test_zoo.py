@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from explorer.errors import CompileError
+from explorer.lab.live.protocol import live_of
 from explorer.model.values import Failure
 from explorer.sources.files.trace_file import load_events
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 from tests.zoo import CHECKOUT, MAX_FOLDERS, READERS, STARTS, Zoo, file_name, fingerprint, imported_modules, sources
 
 RECORDING = CHECKOUT / "tests" / "data" / "sin_cos-torch2.13-cpu.events.json.gz"
@@ -29,7 +31,7 @@ class Made:
     def __call__(self) -> Trace:
         self.times += 1
         events, _, meta = load_events(RECORDING.read_bytes())
-        return Trace.of_events(events, self.failures, meta)
+        return trace_of_events(events, self.failures, meta)
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def test_a_trace_is_made_once_and_read_by_later_runs(made: Made, tmp_path: Path)
     first, second = zoo_in(tmp_path, made), zoo_in(tmp_path, made)
     one = first("a trace")
     assert first("a trace") is one and second("a trace") == one and second("a trace") is not one
-    assert made.times == 1 and one.live is None and one == Made()()
+    assert made.times == 1 and live_of(one) is None and one == Made()()
 
 
 def test_who_asks_while_another_makes_it_waits(made: Made, tmp_path: Path) -> None:

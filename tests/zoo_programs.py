@@ -51,7 +51,7 @@ class Entry:
         with same_random_numbers():
             function, arguments = self.call()
             made = explorer.trace(function, *arguments, target=self.target, train=self.train, **self.settings)
-            return made.with_sass() if self.sass else made
+            return made.attach("sass") if self.sass else made
 
 
 def ones(*size: int) -> torch.Tensor:
@@ -331,7 +331,7 @@ def spilling() -> Trace:
         tl.store(out + at, row * tl.sum(row))
 
     x = ones(16384)
-    return explorer.trace_kernel(many, x, torch.empty_like(x), SIZE=16384, grid=(1,), num_warps=1, target="h100").with_sass()
+    return explorer.trace(many, x, torch.empty_like(x), SIZE=16384, grid=(1,), num_warps=1, target="h100").attach("sass")
 
 
 # Choices -----------------------------------------------------------------------------------------------------------------

@@ -18,9 +18,7 @@ def advise(trace: Trace, options: Namespace) -> Answer:
 
 def why(trace: Trace, options: Namespace) -> Answer:
     """Why two nodes are one kernel or not; of one node, how it was lowered."""
-    if options.second is None:
-        return questions.lowering(trace, options.first, options.graph, options.frame)
-    return questions.why(trace, options.first, options.second, options.graph, options.frame)
+    return questions.why(trace, options.first, options.second or "", options.graph or "", options.frame or "")
 
 
 def follow(trace: Trace, options: Namespace) -> Answer:
@@ -30,19 +28,7 @@ def follow(trace: Trace, options: Namespace) -> Answer:
         raise InputError(
             f"a line is named as post_grad:3 or model.py:12, by a stage, a text's id or your file, not {options.where!r}"
         )
-    return questions.follow(trace, *_text_and_line(trace, where, int(line)), options.into)
-
-
-def _text_and_line(trace: Trace, where: str, line: int) -> tuple[str, int]:
-    """The id of the text that `where` names, and the line in it; of a file of the program its source has other numbers."""
-    found = trace.find(where)
-    if len(found) == 1:
-        return found[0].id, line
-    if place := trace.source_line(where, line):
-        return place
-    if where.endswith(".py"):
-        raise InputError(f"no function of the trace has line {line} of {where}: explorer show FILE --stage source prints them")
-    return where, line
+    return questions.follow(trace, where, int(line), options.into or "")
 
 
 def printed(answer: Answer) -> Iterator[str]:

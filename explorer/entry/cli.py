@@ -1,14 +1,13 @@
 """The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends, look what is missing.
 
     explorer trace [--json] [--profile] SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
-    explorer show FILE [--stage NAME | --table NAME] [--json] [-o OUT]...
+    explorer show FILE [--text STAGE | --table NAME] [--json] [-o OUT]...
     explorer advise FILE [--json]
     explorer why FILE NODE [NODE] [--graph GRAPH] [--frame ID] [--json]
     explorer follow FILE WHERE:LINE [--into STAGE] [--json]
-    explorer compare FILE FILE... [--json] [-o OUT]
-    explorer diff BEFORE AFTER [--markdown | --json] [--fail-on RULES]
-    explorer merge FOLDER -o FILE [--json]
-    explorer fit CONFIG [--set NAME=VALUE]... [--target T]... [--world N] [--train [--optimizer NAME]] [--json]
+    explorer compare FILE FILE... [--json | --markdown] [--fail-on RULES] [-o OUT]
+    explorer ranks FOLDER [-o FILE] [--json]
+    explorer fits CONFIG [--set NAME=VALUE]... [--target T]... [--world N] [--train [--optimizer NAME]] [--json]
     explorer sweep MODEL... [--target T]... [--variant V]... [--python P]... -o FOLDER [--json]
     explorer targets [--json]
     explorer backends [NAME...] [--json]
@@ -65,8 +64,8 @@ ENDED_OUTSIDE = "SIGTERM ended the program while it waited outside of Python"
 #: The exit status where `--fail-on` finds something.
 BROKEN = 3
 #: What `--fail-on` takes: of one trace, and of the difference of two.
-RULES = ("break", "recompile", "unfused", "spill", "fallback", "failure")
-RULES_OF_DIFF = ("break", "recompile", "unfused", "spill", "fallback", "failure", "graphs", "kernels", "memory")
+RULES = ("graph-break", "recompile", "not-fused", "spill", "fallback", "failure")
+RULES_OF_TWO = (*RULES, "graphs", "kernels", "memory")
 #: Seconds in which `explorer backends` tries all backends.
 TRIALS_LIMIT = 600.0
 USE_CACHES = (
@@ -134,12 +133,11 @@ def parser() -> argparse.ArgumentParser:
     _add_show(commands)
     _add_questions(commands)
     _add_compare(commands)
-    _add_diff(commands)
-    merge_command = _add(commands, "merge", merge, "join the traces or logs of a job's ranks into one file, and compare them")
-    merge_command.add_argument("folder", metavar="FOLDER", type=Path, help="a folder with a trace or TORCH_TRACE log per rank")
-    merge_command.add_argument("-o", "--output", metavar="FILE", required=True, type=Path, help="the file, for explorer.load")
-    _add_json(merge_command)
-    _add_fit(commands)
+    ranks_command = _add(commands, "ranks", ranks, "say which ranks of a job compute the same, and join their traces into a file")
+    ranks_command.add_argument("folder", metavar="FOLDER", type=Path, help="a folder with a trace or TORCH_TRACE log per rank")
+    ranks_command.add_argument("-o", "--output", metavar="FILE", type=Path, help="write one file of all, for explorer.load")
+    _add_json(ranks_command)
+    _add_fits(commands)
     _add_sweep(commands)
     _add_json(_add(commands, "targets", targets, "list the targets that a trace can be made for"))
     backends_command = _add(commands, "backends", backends, "list torch.compile's backends and try whether each runs here")
@@ -159,8 +157,8 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
-def _add_fit(commands: Any) -> None:
-    command = _add(commands, "fit", fit, "say whether a model fits on GPUs you don't have, and what bounds a call of it")
+def _add_fits(commands: Any) -> None:
+    command = _add(commands, "fits", fits, "say whether a model fits on GPUs you don't have, and what bounds a call of it")
     what = "a config class of transformers, such as LlamaConfig, or the path of a config.json"
     command.add_argument("config", metavar="CONFIG", help=what)
     what = "a field of the config, such as hidden_size=8192; repeat for several"
@@ -243,8 +241,8 @@ def _add_show(commands: Any) -> None:
         "--target", metavar="T", help="compile a log's Triton kernels again for this GPU, such as h100: runs their code"
     )
     shown = command.add_mutually_exclusive_group()
-    shown.add_argument("--stage", metavar="NAME", help="print this stage's text instead, such as post_grad")
-    what = "print this table instead, such as kernels, graph_breaks, recompiles or memory, or a stage's own"
+    shown.add_argument("--text", metavar="STAGE", help="print this stage's text instead, such as post_grad")
+    what = "print this table instead, such as kernels, dynamo.graph_breaks or memory.peak, or a stage's own"
     shown.add_argument("--table", metavar="NAME", help=what)
     _add_json(command)
     _add_output(command)
@@ -274,21 +272,17 @@ def _add_question(commands: Any, name: str, help: str) -> argparse.ArgumentParse
 
 
 def _add_compare(commands: Any) -> None:
-    command = _add(commands, "compare", compare, "print what saved traces differ in, or write them side by side as a page")
+    command = _add(
+        commands, "compare", compare, "print what saved traces differ in and why, or write them side by side as a page"
+    )
     command.add_argument("files", metavar="FILE", nargs="+", help="files that `explorer trace -o` or Trace.save wrote")
     command.add_argument("--name", action="append", default=[], metavar="NAME", help="what to call a trace: one for each FILE")
-    _add_json(command)
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print what changed between two, for a pull request")
+    form.add_argument("--json", action="store_true", help="print the same as JSON")
+    _add_fail_on(command, RULES_OF_TWO)
     what = "write a page with two or three traces side by side; OUT ends in .html; repeat for several"
     command.add_argument("-o", "--output", action="append", default=[], metavar="OUT", type=Path, help=what)
-
-
-def _add_diff(commands: Any) -> None:
-    command = _add(commands, "diff", diff, "print what one trace compiled otherwise than another, with the reasons")
-    command.add_argument("files", metavar="FILE", nargs=2, help="the traces before and after")
-    form = command.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print it for a pull request")
-    form.add_argument("--json", action="store_true", help="print it as JSON: figures and findings")
-    _add_fail_on(command, RULES_OF_DIFF)
 
 
 def _add_fail_on(command: argparse.ArgumentParser, rules: Sequence[str]) -> None:
@@ -510,16 +504,17 @@ def show(options: argparse.Namespace) -> int:
     _check_folders(options.output)
     if options.table:
         from explorer.entry.mcp.questions import table
+        from explorer.model.values import Table
 
-        rows = table(_of_one_rank(loaded, options.file, "show"), options.table).rows
+        answer = table(_of_one_rank(loaded, options.file, "show"), options.table)
         if options.json:
-            _print_json({"table": options.table, "rows": rows})
+            _print_json({"table": options.table, "rows": answer.rows})
         else:
-            print(rows)
+            print(answer.rows if isinstance(answer.rows, Table) else answer.text)
     elif options.json:
-        _print_json(_shown(_of_one_rank(loaded, options.file, "show"), options.stage))
-    elif options.stage:
-        print(_of_one_rank(loaded, options.file, "show").text(options.stage))
+        _print_json(_shown(_of_one_rank(loaded, options.file, "show"), options.text))
+    elif options.text:
+        print(_of_one_rank(loaded, options.file, "show").text(options.text))
     elif not options.output:
         print(loaded)
     sys.stdout.flush()
@@ -577,66 +572,66 @@ def _of_one_rank(loaded: Any, file: str, verb: str) -> Any:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print the comparison of saved traces, or write it as a page."""
+    """Print what traces were compiled into, and of two why; the status is `BROKEN` for what `--fail-on` names."""
     from explorer import compare as comparison_of
     from explorer import load
+    from explorer.testing.report import difference
 
     _check_folders(options.output)
     for path in options.output:
         if not _is_page(path):
             raise InputError(f"cannot write {path}: several traces are written as a page, to a name that ends in .html")
+    two = len(options.files) == 2
+    if not two and (options.fail_on or options.markdown):
+        raise InputError(f"--fail-on and --markdown are for two traces, before and after, not for {len(options.files)}")
     traces = [_of_one_rank(load(file), file, "compare") for file in options.files]
-    compared = comparison_of(*traces, names=options.name)
+    compared = comparison_of(*traces, names=options.name or (("before", "after") if two else ()))
+    found = difference(*traces) if two else None
     if options.json:
-        _print_json({"figures": compared.figures(), "lines": compared.lines(), "groups": compared.groups()})
-    elif not options.output:
-        print(compared)
+        tables = {"figures": compared.figures, "lines": compared.lines, "groups": compared.groups}
+        _print_json({**tables, **({"findings": found.plain()["findings"]} if found else {})})
+    elif found and options.markdown:
+        print(found.markdown)
+    elif not options.output or options.fail_on:
+        print(compared, *([found.said] if found else []), sep="\n\n")
     for line in _write(compared, options.output):
         print(line, file=sys.stderr)
-    return 0
-
-
-def merge(options: argparse.Namespace) -> int:
-    """Write one file of all ranks, and print which compute the same, and where others differ."""
-    from explorer.sources.ranks.folder import files_at
-    from explorer.tracing.traced.ranks import load_ranks
-
-    _check_folders([options.output])
-    ranks = load_ranks(options.folder)
-    if options.output.exists() and any(file.samefile(options.output) for file in files_at(options.folder)):
-        raise InputError(f"cannot write {options.output}: it is one of the files that are merged; give another name")
-    ranks.save(options.output)
-    if options.json:
-        _print_json({**ranks.plain(), "file": str(options.output)})
-    else:
-        print(ranks)
-    print(f"explorer: wrote {options.output} ({options.output.stat().st_size / 1e3:,.0f} kB)", file=sys.stderr)
-    return 0
-
-
-def diff(options: argparse.Namespace) -> int:
-    """Print what the second trace compiled otherwise than the first; the status is `BROKEN` for what `--fail-on` names."""
-    from explorer import load
-    from explorer.testing.report import difference
-
-    found = difference(*(_of_one_rank(load(file), file, "diff") for file in options.files))
-    shown = json.dumps(found.plain(), indent=2) if options.json else found.markdown if options.markdown else found
-    print(shown)
-    names = {{"unfused": "fused", "memory": "peak memory"}.get(name, name) for name in options.fail_on}
-    worse = [finding for finding in found.findings if not finding.is_gain]
+    names = {"peak memory" if name == "memory" else name for name in options.fail_on}
+    worse = [finding for finding in found.findings if not finding.is_gain] if found else []
     return BROKEN if any(finding.rule in names or (names and not finding.judged) for finding in worse) else 0
 
 
-def fit(options: argparse.Namespace) -> int:
+def ranks(options: argparse.Namespace) -> int:
+    """Print which ranks of a job compute the same, and where others differ; write one file of all."""
+    from explorer.sources.ranks.folder import files_at
+    from explorer.tracing.traced.ranks import load_ranks
+
+    output = options.output
+    _check_folders([output] if output else [])
+    loaded = load_ranks(options.folder)
+    if output and output.exists() and any(file.samefile(output) for file in files_at(options.folder)):
+        raise InputError(f"cannot write {output}: it is the file of one rank; give another name")
+    if output:
+        loaded.save(output)
+    if options.json:
+        _print_json({**loaded.plain(), "file": str(output) if output else None})
+    else:
+        print(loaded)
+    if output:
+        print(f"explorer: wrote {output} ({output.stat().st_size / 1e3:,.0f} kB)", file=sys.stderr)
+    return 0
+
+
+def fits(options: argparse.Namespace) -> int:
     """Print whether the model fits on each target, what its memory is, and what bounds a call."""
-    from explorer import fit as fitted
+    from explorer import fits as fitting
 
     names = ("world", "rank", "batch", "sequence", "dtype", "train", "optimizer", "interconnect")
     arguments = {name: getattr(options, name) for name in names} | dict(map(_field, options.fields))
     found = []
     with _printing_to_stderr() if options.json else nullcontext() as answers:
         for target in options.targets or ["h100"]:
-            found.append(fitted(options.config, target=target, **arguments))
+            found.append(fitting(options.config, target=target, **arguments))
             if not options.json:
                 print(found[-1], end="\n\n" if len(found) < len(options.targets) else "\n", flush=True)
         if options.json:

@@ -237,8 +237,8 @@ class Kernel(Record):
     """A kernel, and the line of the wrapper on which it begins.
 
     `comment` is the comment above its definition in the wrapper. If the program launches the kernel itself, `file` and
-    `first_line` say where it is defined, and `launched_from` where it is launched. For a kernel of `trace_kernel`, `read` and
-    `written` are the bytes of its launch, and `bytes_known` says how they are known, or why they are not.
+    `first_line` say where it is defined, and `launched_from` where it is launched. For a kernel that was traced by itself, `read`
+    and `written` are the bytes of its launch, and `bytes_known` says how they are known, or why they are not.
     """
 
     name: str

@@ -26,35 +26,25 @@ class TraceData:
     """Every stage of one or more compiles, linked.
 
     `meta` describes the traced program and the settings; `artifacts` are the stages' texts in the compiler's order; `links`
-    relate their lines; `failures` name everything that went wrong. `stages` are the stages that made it. They are not part of the
-    value: a loaded trace has none.
+    relate their lines; `failures` name everything that went wrong. `_stages` are the stages that made it. They are not part of
+    the value: a loaded trace has none.
     """
 
     meta: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     artifacts: tuple[Artifact, ...] = field(default_factory=tuple)
     links: tuple[Link, ...] = field(default_factory=tuple)
     failures: tuple[Failure, ...] = field(default_factory=tuple)
-    stages: tuple[Stage, ...] = field(default_factory=tuple, compare=False, repr=False, kw_only=True)
+    _stages: tuple[Stage, ...] = field(default_factory=tuple, compare=False, repr=False, kw_only=True)
 
     @property
-    def gpu(self) -> object | None:
+    def target(self) -> object | None:
         """The figures of the GPU that the trace is for; None without the process that has them, see `questions.target.gpu_of`."""
         return None
 
-    def artifact(self, id: str | Artifact) -> Artifact:
-        """The artifact of that id; InputError, with the nearest ids, if there is no such artifact."""
-        if isinstance(id, Artifact):
-            if id in self.artifacts:
-                return id
-        elif id in self._by_id:
-            return self._by_id[id]
-        if isinstance(id, str) and id in self._by_stage:
-            ids = ", ".join(repr(a.id) for a in self._by_stage[id][:4])
-            raise InputError(f"{id!r} is a stage, and this takes one artifact of it: {ids}; t.find({id!r}) has them")
-        raise unknown_name("artifact", id, [a.id for a in self.artifacts])
-
     def find(self, stage: str, frame: str | None = None, graph: str | None = None) -> tuple[Artifact, ...]:
-        """All artifacts of a stage, in order, of one frame and graph where given."""
+        """All artifacts of a stage, in order, of one frame and graph where given; an artifact's id finds it alone."""
+        if ":" in stage and stage in self._by_id:  # no stage's name has a colon
+            return (self._by_id[stage],)
         if frame is None:
             return tuple(a for a in self._by_stage.get(stage, ()) if graph in (None, a.graph))
         return tuple(a for a in self._by_place.get((stage, frame), ()) if graph in (None, a.graph))
@@ -79,28 +69,42 @@ class TraceData:
         return by_place
 
     @cached_property
-    def frames(self) -> tuple[str, ...]:
+    def compile_ids(self) -> tuple[str, ...]:
         """The compile ids of the trace: "0/0" is the first frame, "0/1" its recompile, "1/-" a function not compiled."""
         return tuple(sorted({a.frame for a in self.artifacts if a.frame}, key=_frame_order))
-
-    def source_line(self, file: str, line: int, frame: str = "") -> tuple[str, int] | None:
-        """The source artifact, and the line in it, of a line of the user's file; None where the trace has no such source.
-
-        A file may be given by the end of its path, as Dynamo's guards shorten it.
-        """
-        if file not in self._sources:
-            sources = ((a, typed(Source, a.data)) for a in self.find("source"))
-            self._sources[file] = tuple((a, data) for a, data in sources if _same_file(data.file, file))
-        holding = [(a, data) for a, data in self._sources[file] if data.first_line <= line < data.first_line + len(a.lines)]
-        if not holding:
-            return None
-        artifact, data = min(holding, key=lambda pair: (pair[0].frame != frame, pair[1].resume, len(pair[0].lines)))
-        return artifact.id, line - data.first_line + 1
 
     @cached_property
     def _sources(self) -> dict[str, tuple[tuple[Artifact, Source], ...]]:
         """The source artifacts of each file that `source_line` was asked for: there are few files and thousands of lines."""
         return {}
+
+
+def artifact_of(trace: TraceData, id: str | Artifact) -> Artifact:
+    """Find the artifact of an id; InputError, with the nearest ids, if there is no such artifact."""
+    if isinstance(id, Artifact):
+        if id in trace.artifacts:
+            return id
+    elif id in trace._by_id:
+        return trace._by_id[id]
+    if isinstance(id, str) and id in trace._by_stage:
+        ids = ", ".join(repr(a.id) for a in trace._by_stage[id][:4])
+        raise InputError(f"{id!r} is a stage, and this takes one artifact of it: {ids}; t.find({id!r}) has them")
+    raise unknown_name("artifact", id, [a.id for a in trace.artifacts])
+
+
+def source_line(trace: TraceData, file: str, line: int, frame: str = "") -> tuple[str, int] | None:
+    """Find the source artifact, and the line in it, of a line of the user's file; None where the trace has no such source.
+
+    A file may be given by the end of its path, as Dynamo's guards shorten it.
+    """
+    if file not in trace._sources:
+        sources = ((a, typed(Source, a.data)) for a in trace.find("source"))
+        trace._sources[file] = tuple((a, data) for a, data in sources if _same_file(data.file, file))
+    holding = [(a, data) for a, data in trace._sources[file] if data.first_line <= line < data.first_line + len(a.lines)]
+    if not holding:
+        return None
+    artifact, data = min(holding, key=lambda pair: (pair[0].frame != frame, pair[1].resume, len(pair[0].lines)))
+    return artifact.id, line - data.first_line + 1
 
 
 def _same_file(whole: str, given: str) -> bool:

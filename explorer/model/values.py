@@ -104,7 +104,7 @@ class once(Generic[T, R]):
 
     def __init__(self, function: Callable[[T], R]) -> None:
         self._function = function
-        self._key = f"{function.__module__}.{function.__qualname__}"
+        self._key = f"_{function.__module__}.{function.__qualname__}"
         update_wrapper(self, function)
 
     def __call__(self, value: T) -> R:
@@ -329,15 +329,15 @@ COARSE = frozenset({CALLED_FROM, CALL_STACK, CALL_NODE, MADE_WITHIN})
 Value = TypeVar("Value", "Event", "Artifact", "Link", "Failure")
 
 
-class Rows(tuple[Mapping[str, Plain], ...]):
-    """A tuple of mappings that shows itself as a table; `.frame` is the pandas DataFrame.
+class Table(tuple[Mapping[str, Plain], ...]):
+    """A tuple of mappings that shows itself as a table; `.to_pandas()` is the pandas DataFrame.
 
     A table without rows has the `columns` that it would have with some, as far as whoever made it said so.
     """
 
     _columns: tuple[str, ...] = ()
 
-    def __new__(cls, rows: Iterable[Mapping[str, Plain]] = (), columns: Iterable[str] = ()) -> Rows:
+    def __new__(cls, rows: Iterable[Mapping[str, Plain]] = (), columns: Iterable[str] = ()) -> Table:
         """Make a table of rows; `columns` are its keys, which are only needed where there is no row."""
         made = super().__new__(cls, rows)
         made._columns = tuple(columns)
@@ -348,9 +348,8 @@ class Rows(tuple[Mapping[str, Plain], ...]):
         """The keys of the rows, each once, in order."""
         return tuple(dict.fromkeys(key for row in self for key in row)) or self._columns
 
-    @property
-    def frame(self) -> Any:
-        """The rows as a `pandas.DataFrame`, one column per key; NotInstalledError without pandas."""
+    def to_pandas(self) -> Any:
+        """Return the rows as a `pandas.DataFrame`, one column per key; NotInstalledError without pandas."""
         require_installed("pandas", "a table", "view")
         import pandas
 
@@ -358,9 +357,9 @@ class Rows(tuple[Mapping[str, Plain], ...]):
             return pandas.DataFrame(columns=list(self._columns))
         return pandas.DataFrame([{_encodable(key): _encodable(value) for key, value in row.items()} for row in self])
 
-    def where(self, **conditions: object) -> Rows:
+    def where(self, **conditions: object) -> Table:
         """The rows whose named fields equal the given values."""
-        return Rows((row for row in self if all(row.get(k) == v for k, v in conditions.items())), self.columns)
+        return Table((row for row in self if all(row.get(k) == v for k, v in conditions.items())), self.columns)
 
     def __repr__(self) -> str:
         if not self:
@@ -371,12 +370,12 @@ class Rows(tuple[Mapping[str, Plain], ...]):
 
         # pandas leaves out columns that do not fit; in a terminal they go on below
         with pandas.option_context("display.max_columns", None, "display.width", get_terminal_size((120, 24)).columns):
-            return str(self.frame)
+            return str(self.to_pandas())
 
     def _repr_html_(self) -> str:
         if self and not is_installed("pandas"):
             return f"<pre>{html.escape(repr(self))}</pre>"
-        return str(self.frame._repr_html_()) if self or self._columns else "<i>none</i>"
+        return str(self.to_pandas()._repr_html_()) if self or self._columns else "<i>none</i>"
 
 
 def _encodable(value: Any) -> Any:

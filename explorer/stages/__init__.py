@@ -131,7 +131,7 @@ STAGES: tuple[Stage, ...] = (
 
 def stage_of(trace: TraceData, name: str) -> Stage:
     """The stage of that name: of those the trace was made with, or of explorer's, or else a bare one that shows the text."""
-    stage_by_name = next((stage for stage in (*trace.stages, *STAGES) if stage.name == name), None)
+    stage_by_name = next((stage for stage in (*trace._stages, *STAGES) if stage.name == name), None)
     return stage_by_name or Stage(
         name=name, title=name, language="text", about="", render=partial(text_artifact, title=name, language="text")
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from explorer.model.records import typed
 from explorer.model.shared import FxNode, FxPass, PatternMatch
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Link, once
 from explorer.stages.fx_graph import (
     FxGraph,
@@ -195,7 +195,7 @@ def _link_made(artifact: Artifact, trace: TraceData, nodes: Nodes, stacks: Mappi
     """Link new nodes of a pass or a pattern to the user's line on their own stack."""
     for name, stack in stacks.items():
         place = innermost(stack)
-        if name in nodes and place and (source := trace.source_line(place.file, place.line, frame=artifact.frame)):
+        if name in nodes and place and (source := source_line(trace, place.file, place.line, frame=artifact.frame)):
             yield Link(artifact.id, (nodes[name][0],), source[0], (source[1],), "stack_trace")
 
 
@@ -280,7 +280,7 @@ def _adds_gradients(node: FxNode) -> bool:
 def _states_line(node: FxNode, artifact: Artifact, trace: TraceData) -> bool:
     """Whether the innermost place of the node's stack is a line of the user's."""
     place = innermost(stack_of(artifact, node.stack))
-    return place is not None and trace.source_line(place.file, place.line, frame=artifact.frame) is not None
+    return place is not None and source_line(trace, place.file, place.line, frame=artifact.frame) is not None
 
 
 class _Origins:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from explorer.model.records import FieldError, Record, changed, record, typed
 from explorer.model.shared import FxNode, Names
 from explorer.model.stage import text_artifact
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, once, text_lines
 from explorer.stages.program_names import module_name, program_name
 
@@ -124,7 +124,7 @@ def places_of(stack: str) -> list[StackPlace]:
 def link_rows(artifact: Artifact, lines: Iterable[tuple[str, int]], trace: TraceData) -> Iterator[Link]:
     """Link each row of a table to the user's line on its stack; `lines` has the file and line of each, 0 for none."""
     for number, (file, line) in enumerate(lines, 1):
-        if line and (place := trace.source_line(file, line, frame=artifact.frame)):
+        if line and (place := source_line(trace, file, line, frame=artifact.frame)):
             yield Link(artifact.id, (number,), *_at(place), "stack_trace")
 
 
@@ -147,7 +147,7 @@ def link_files(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     return [
         Link(artifact.id, (number,), *_at(place), "File comment")
         for number, file, line in file_comments(artifact.text)
-        if (place := trace.source_line(file, line, frame=artifact.frame))
+        if (place := source_line(trace, file, line, frame=artifact.frame))
     ]
 
 
@@ -161,8 +161,8 @@ def link_stacks(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     for (number, of_call), where in by_stack.items():
         how = CALL_STACK if of_call else "stack_trace"
         for place in reversed(list(_PLACE.finditer(stack_of(artifact, number)))):
-            if source_line := trace.source_line(place["file"], int(place["line"]), frame=artifact.frame):
-                yield Link(artifact.id, tuple(where), *_at(source_line), how)
+            if source := source_line(trace, place["file"], int(place["line"]), frame=artifact.frame):
+                yield Link(artifact.id, tuple(where), *_at(source), how)
             how = CALLED_FROM
 
 

@@ -65,7 +65,7 @@ class _Replay:
     def trace(self) -> TraceData:
         """Every artifact, in the order of the stages, and every link."""
         artifacts = [artifact for stage in self.stages.values() for artifact in self._rendered(stage)]
-        trace = TraceData(self.meta, tuple(artifacts), stages=tuple(self.stages.values()))
+        trace = TraceData(self.meta, tuple(artifacts), _stages=tuple(self.stages.values()))
         links: list[Link] = []
         for artifact in artifacts:
             self._attempt(artifact.stage, "link", lambda a=artifact: links.extend(self.stages[a.stage].link(a, trace)))  # type: ignore[misc]
@@ -186,6 +186,6 @@ def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -
 
 def _place(trace: TraceData, later: Artifact) -> int:
     """Count the artifacts before one that is made later: all artifacts of its stage and of earlier stages."""
-    order = [stage.name for stage in trace.stages or STAGES]
+    order = [stage.name for stage in trace._stages or STAGES]
     before = order[: order.index(later.stage) + 1]
     return max((n for n, a in enumerate(trace.artifacts, 1) if a.stage in before), default=len(trace.artifacts))

@@ -11,7 +11,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.wording import quantity
 from explorer.testing import rules
 from explorer.testing.findings import Finding, check, not_judged
-from explorer.testing.fused import Part, unfused_parts
+from explorer.testing.fused import Part, parts_not_fused
 
 
 def assert_no_graph_break(trace: TraceData) -> None:
@@ -45,7 +45,7 @@ def assert_kernels(trace: TraceData, at_most: int) -> None:
                     quantity(len(kernels), "kernel"),
                     shown,
                     why,
-                    "t.kernels.table(), t.fusion.table()",
+                    "t.kernels.table, t.fusion.table",
                 )
             ]
         )
@@ -59,7 +59,7 @@ def _why_apart(trace: TraceData) -> str:
     """Say what keeps kernels apart, as far as rules that can be overruled do."""
     if rules.why_no_lowering(trace):
         return ""
-    found = list(rules.unfused(trace))
+    found = list(rules.not_fused(trace))
     return f"{found[0].actual}: {found[0].why}" if found else ""
 
 
@@ -83,7 +83,7 @@ def assert_graphs(trace: TraceData, at_most: int) -> None:
                     f"{quantity(len(graphs), 'graph')}: {frames}",
                     lines,
                     why,
-                    "t.functions, t.graph_breaks",
+                    "t.dynamo.functions, t.dynamo.graph_breaks",
                 )
             ]
         )
@@ -94,10 +94,10 @@ def assert_fused(trace: TraceData, *parts: Part, graph: str | None = None) -> No
 
     A part is an operator of the program ("silu"), a node by its name ("mul_2", "buf3"), an operator of ATen ("aten.mul.Tensor"),
     some code of a user line ("h.sum(-1)"), or the line's number. Where several graphs compute all parts, as forward and backward
-    do, each must; `graph="forward"` names one. In C++ it is one loop nest. ContractError says why not, as `t.fusion.why` does.
+    do, each must; `graph="forward"` names one. In C++ it is one loop nest. ContractError says why not, as `t.why` does.
     """
     __tracebackhide__ = True
-    check(unfused_parts(_trace(trace), parts, graph))
+    check(parts_not_fused(_trace(trace), parts, graph))
 
 
 def assert_no_spill(trace: TraceData) -> None:
@@ -112,7 +112,7 @@ def assert_no_spill(trace: TraceData) -> None:
 def assert_peak_memory(trace: TraceData, under: float) -> None:
     """Assert that the peak memory of every graph is under so many bytes, inputs included: see `Trace.memory`.
 
-    The scratch memory of the library calls that `trace.memory.uncounted()` names is not counted.
+    The scratch memory of the library calls that `trace.memory.uncounted` names is not counted.
     """
     __tracebackhide__ = True
     _number(under)

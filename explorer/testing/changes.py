@@ -26,9 +26,9 @@ def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
         yield not_judged("expectations", f"a trace for {before.target}", why, f"explorer.trace(…, target={before.target!r})")
         return
     yield from _breaks(before, now, trace)
-    yield from _counted("recompile", "recompiles", before.recompiles, now.recompiles, "t.recompiles")
-    yield from _counted("graphs", "graphs", before.graphs, now.graphs, "t.functions")
-    yield from _counted("kernels", "kernels", before.kernel_count, now.kernel_count, "t.kernels.table()")
+    yield from _counted("recompile", "recompiles", before.recompiles, now.recompiles, "t.dynamo.recompiles")
+    yield from _counted("graphs", "graphs", before.graphs, now.graphs, "t.dynamo.functions")
+    yield from _counted("kernels", "kernels", before.kernel_count, now.kernel_count, "t.kernels.table")
     yield from _fusions(before, now, trace)
     yield from _calls(before, now, trace)
     yield from _operators(before, now, trace)
@@ -53,7 +53,7 @@ def _breaks(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
             new[key] -= 1
             yield finding
     for gone in (Counter(before.graph_breaks) - Counter(now.graph_breaks)).elements():
-        yield Finding("break", gone, "this graph break is gone", is_gain=True)
+        yield Finding("graph-break", gone, "this graph break is gone", is_gain=True)
 
 
 # Fusions -----------------------------------------------------------------------------------------------------------------
@@ -88,10 +88,10 @@ def _fusions(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
         if len(old) > 1 and homes and not any(old <= set(one.computes) for one in before.kernels):
             what = f"{kernel.kernel} computes {short(kernel.computes)}"
             apart = " and ".join(f"[{short(one.computes)}]" for one in homes)
-            yield Finding("fused", f"{apart} apart", f"fusion gained: {what}", _lines(trace, kernel.computes), is_gain=True)
+            yield Finding("not-fused", f"{apart} apart", f"fusion gained: {what}", _lines(trace, kernel.computes), is_gain=True)
         elif not old:
             what = f"a new kernel, {kernel.kernel}, computes {short(kernel.computes)}"
-            yield Finding("kernels", "no such kernel", what, _lines(trace, kernel.computes), look="t.kernels.table()")
+            yield Finding("kernels", "no such kernel", what, _lines(trace, kernel.computes), look="t.kernels.table")
 
 
 def _lost(kernel: FusedNodes, match: Mapping[str, str], now: Facts, trace: TraceData) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def _lost(kernel: FusedNodes, match: Mapping[str, str], now: Facts, trace: Trace
     parts += [f"a call of {short([key])}" for key in called]
     expected = f"{short(kernel.computes)} in one kernel, as in {kernel.kernel}"
     why, look = _why(trace, wanted, now)
-    yield Finding("fused", expected, f"fusion lost: {' and '.join(parts)}", _lines(trace, wanted), why, look)
+    yield Finding("not-fused", expected, f"fusion lost: {' and '.join(parts)}", _lines(trace, wanted), why, look)
 
 
 def _why(trace: TraceData, wanted: list[str], now: Facts) -> tuple[str, str]:
@@ -150,7 +150,7 @@ def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
         fresh = [key for key in keys if key not in before.calls][-more:] or keys[-more:]
         row = nodes[fresh[0]]
         actual = f"a new call: {operator} is {rules.called_by(row)}{f', {more} times more' if more > 1 else ''}"
-        look = f"t.lowering({row['node']!r})"
+        look = f"t.why({row['node']!r})"
         calls = quantity(old[operator], "call") if old[operator] else "no calls"
         expected = f"{calls} of {operator}"
         yield Finding("fallback", expected, actual, _lines(trace, fresh), rules.why_called(row), look)
@@ -168,7 +168,7 @@ def _operators(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]
         kernels = rules.listed(kernel.kernel for kernel in grown if set(keys) & set(kernel.computes))
         count = len({key for key in _keys(before) if operator_of(key) == operator})
         actual = f"{more} more, in {kernels}"
-        yield Finding("operators", f"{count or 'no'} {operator}", actual, _lines(trace, keys), look="t.lowerings")
+        yield Finding("operators", f"{count or 'no'} {operator}", actual, _lines(trace, keys), look="t.inductor.lowerings")
 
 
 def _dtypes(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
@@ -186,7 +186,9 @@ def _dtypes(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
     for (earlier, dtype), operators in changed.items():
         keys = [key for key, own in dtypes_by_key(trace).items() if operator_of(key) in operators and own == dtype]
         actual = f"{rules.listed(operators)} in {dtype}"
-        yield Finding("dtypes", f"{rules.listed(operators)} in {earlier}", actual, _lines(trace, keys), look="t.lowerings")
+        yield Finding(
+            "dtypes", f"{rules.listed(operators)} in {earlier}", actual, _lines(trace, keys), look="t.inductor.lowerings"
+        )
 
 
 def _counts_by_operator(dtypes: Mapping[str, int]) -> dict[str, Counter[str]]:
@@ -212,7 +214,7 @@ def _spills(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
             yield not_judged("spill", f"{spilled} spilled a thread", why, "t.failures")
         elif kernel.spills is not None and kernel.spills != spilled:
             actual = f"{kernel.kernel} spills {kernel.spills} a thread"
-            lines, look = _lines(trace, kernel.computes), "t.kernels.table()"
+            lines, look = _lines(trace, kernel.computes), "t.kernels.table"
             yield Finding("spill", f"{spilled} spilled a thread", actual, lines, look=look, is_gain=kernel.spills < spilled)
 
 
@@ -228,7 +230,7 @@ def _peak(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
     actual = f"a peak of {readable(now.peak_bytes)} ({now.peak_bytes} bytes)"
     found = next(rules.over_peak(trace, now.peak_bytes), None)
     why, lines = (found.why, found.lines) if found else ("", ())
-    yield Finding("peak memory", expected, actual, lines, why, "t.memory.peak()", is_gain=now.peak_bytes < before.peak_bytes)
+    yield Finding("peak memory", expected, actual, lines, why, "t.memory.peak", is_gain=now.peak_bytes < before.peak_bytes)
 
 
 def _failures(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:

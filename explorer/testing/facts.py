@@ -119,7 +119,7 @@ def facts_of(trace: TraceData) -> Facts:
 
 
 def break_key(trace: TraceData, row: Mapping[str, Any]) -> str:
-    """What a graph break, a row of `Trace.graph_breaks`, is known by: its reason and the user's code."""
+    """What a graph break, a row of `t.dynamo.graph_breaks`, is known by: its reason and the user's code."""
     return f"{row['reason']} at `{code_at(trace, row['file'], row['line'])}`"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from explorer.analysis.questions.fusion import Graph, fusion_of
+from explorer.analysis.questions.fusion import Graph, check_known, fusion_of
 from explorer.analysis.questions.lowering import lowerings
 from explorer.analysis.questions.tables import graph_breaks
 from explorer.errors import InputError, unknown_name
@@ -26,7 +26,7 @@ INFIX = {
     "**": ("pow",),
     "@": ("matmul", "mm", "bmm", "addmm"),
 }
-#: How a part is named: as `Fusion.why` takes it, by the number of a user line, or by some of its code.
+#: How a part is named: as `Trace.why` takes it, by the number of a user line, or by some of its code.
 Part = str | int
 
 
@@ -39,7 +39,7 @@ class Place:
     numbers: frozenset[int]
 
 
-def unfused_parts(trace: TraceData, parts: Sequence[Part], graph: str | None = None) -> Iterator[Finding]:
+def parts_not_fused(trace: TraceData, parts: Sequence[Part], graph: str | None = None) -> Iterator[Finding]:
     """Yield a finding if no kernel computes something of every part, in a graph that has all of them.
 
     Each graph that computes all parts must have such a kernel, forward and backward alike; `graph` names one. In C++ it is one
@@ -53,7 +53,7 @@ def unfused_parts(trace: TraceData, parts: Sequence[Part], graph: str | None = N
         )
     expected = f"{' and '.join(map(str, parts))} in one kernel"
     if nothing := why_no_lowering(trace) or _no_verdicts(trace):
-        yield not_judged("fused", expected, nothing)
+        yield not_judged("not-fused", expected, nothing)
         return
     every = fusion_of(trace).graphs
     graphs = [g for g in every if graph in (None, g.artifact.graph)]
@@ -62,7 +62,7 @@ def unfused_parts(trace: TraceData, parts: Sequence[Part], graph: str | None = N
     places = {part: list(_places(trace, graphs, part)) for part in parts}
     for part, homes in places.items():
         if not homes:
-            yield not_judged("fused", expected, _unknown(trace, graphs, part), "t.lowerings")
+            yield not_judged("not-fused", expected, _unknown(trace, graphs, part), "t.inductor.lowerings")
             return
     common = [g for g in graphs if all(any(home.graph is g for home in homes) for homes in places.values())]
     if not common:
@@ -127,7 +127,7 @@ def _unknown(trace: TraceData, graphs: Sequence[Graph], part: Part) -> str:
     if isinstance(part, int):
         return f"no node is of line {part}: {listed(lines_of(trace, lowerings(trace)))}"
     try:
-        fusion_of(trace).known(part, graphs)
+        check_known(part, graphs)
     except InputError as error:
         return str(error)
     return f"{part!r} is computed by no scheduler node: it is a view, or an input"
@@ -144,20 +144,20 @@ def _apart(trace: TraceData, expected: str, graph: Graph, places: dict[Part, Pla
     computed = "; ".join(f"{part} in {listed(kernels[name] for name in sorted(homes[part]))}" for part in places)
     why, look = why_apart(graph, _nearest(graph, places[first], last=True), _nearest(graph, places[second], last=False))
     actual = f"they are apart, in {graph.place}: {computed}"
-    yield Finding("fused", expected, actual, lines_of(trace, _rows(trace, places.values())), why, look)
+    yield Finding("not-fused", expected, actual, lines_of(trace, _rows(trace, places.values())), why, look)
 
 
 def why_apart(graph: Graph, first: str, second: str) -> tuple[str, str]:
-    """Say why two nodes of a graph are apart, as `Fusion.why` does, and the call that says it."""
+    """Say why two nodes of a graph are apart, as `Trace.why` does, and the call that says it."""
     sentence = graph.why(first, second).sentence
-    return sentence, f"t.fusion.why({first!r}, {second!r}, graph={graph.artifact.graph!r}, frame={graph.artifact.frame!r})"
+    return sentence, f"t.why({first!r}, {second!r}, graph={graph.artifact.graph!r}, frame={graph.artifact.frame!r})"
 
 
 def why_in_several_graphs(trace: TraceData) -> tuple[str, str]:
     """Say why two nodes of different graphs are apart, with the graph breaks of the program, and where to look."""
     broken = [f"{row['reason']} at {user_line(trace, row['file'], row['line'])}" for row in graph_breaks(trace)]
     between = f", and this is a graph break: {listed(broken)}" if broken else ""
-    return f"each graph is compiled by itself{between}", "t.graph_breaks" if broken else "t.functions"
+    return f"each graph is compiled by itself{between}", "t.dynamo.graph_breaks" if broken else "t.dynamo.functions"
 
 
 def _pair(homes: dict[Part, set[str]]) -> bool:
@@ -196,7 +196,7 @@ def _in_several_graphs(trace: TraceData, expected: str, places: dict[Part, list[
     """Build the finding for parts that no graph has together, with the graph breaks between them."""
     where = "; ".join(f"{part} in {listed(home.graph.place for home in homes)}" for part, homes in places.items())
     lines = lines_of(trace, _rows(trace, [home for homes in places.values() for home in homes]))
-    return Finding("fused", expected, f"they are in different graphs: {where}", lines, *why_in_several_graphs(trace))
+    return Finding("not-fused", expected, f"they are in different graphs: {where}", lines, *why_in_several_graphs(trace))
 
 
-__all__ = ["Part", "unfused_parts", "why_apart", "why_in_several_graphs"]
+__all__ = ["Part", "parts_not_fused", "why_apart", "why_in_several_graphs"]

@@ -27,11 +27,10 @@ class Difference:
     figures: tuple[tuple[str, str, str], ...]
     findings: tuple[Finding, ...]
 
-    def __str__(self) -> str:
-        widths = [max(len(row[n]) for row in (("", *NAMES), *self.figures)) for n in range(3)]
-        rows = (("", *NAMES), *self.figures)
-        table = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows]
-        return "\n".join([*table, "", *(map(_with_sign, self.findings) if self.findings else ["compiled alike"])])
+    @property
+    def said(self) -> str:
+        """The differences in words, each with its sign, or that there are none."""
+        return "\n".join(map(_with_sign, self.findings)) or "compiled alike"
 
     @property
     def markdown(self) -> str:
@@ -53,7 +52,7 @@ class Difference:
 
 def difference(before: TraceData, after: TraceData) -> Difference:
     """Compare two traces; if one does not say what became of the program's nodes, the finding is "not judged"."""
-    rows = Comparison((before, after), NAMES).figures()
+    rows = Comparison((before, after), NAMES).figures
     figures = ((row["figure"], shown(row["figure"], row["before"]), shown(row["figure"], row["after"])) for row in rows)
     found = _not_comparable(before, after) or sorted(changes(facts_of(before), after), key=lambda finding: finding.is_gain)
     return Difference(tuple(figures), tuple(found))

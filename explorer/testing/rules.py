@@ -23,7 +23,7 @@ from explorer.model.values import Failure, Plain, text_lines
 from explorer.stages.torch_compile.compile_call import CompileCall
 from explorer.testing.findings import Finding, not_judged
 
-#: An FX node and how it was lowered, a row of `Trace.lowerings`.
+#: An FX node and how it was lowered, a row of `t.inductor.lowerings`.
 Node = Mapping[str, Plain]
 #: The kinds of lowerings for which Inductor calls a library or the operator itself.
 CALLED = ("extern call", "fallback", "template")
@@ -120,11 +120,11 @@ def breaks(trace: TraceData) -> Iterator[Finding]:
     """Yield each graph break."""
     expected = "no graph break"
     if nothing := why_no_record(trace):
-        yield not_judged("break", expected, nothing)
+        yield not_judged("graph-break", expected, nothing)
     for row in graph_breaks(trace):
         line = user_line(trace, row["file"], row["line"], code_at(trace, row["file"], row["line"]))
         why = " ".join((row["explanation"], *row["hints"])).strip()
-        yield Finding("break", expected, f"a graph break: {row['reason']}", (line,), why, "t.graph_breaks")
+        yield Finding("graph-break", expected, f"a graph break: {row['reason']}", (line,), why, "t.dynamo.graph_breaks")
 
 
 def code_at(trace: TraceData, file: str, line: int) -> str:
@@ -154,25 +154,27 @@ def recompiles(trace: TraceData) -> Iterator[Finding]:
             f"frame {frame} was compiled again",
             lines,
             f"a guard failed: {listed(failed)}",
-            "t.recompiles; for a size that changes, dynamic=True or mark_dynamic",
+            "t.dynamo.recompiles; for a size that changes, dynamic=True or mark_dynamic",
         )
 
 
-def unfused(trace: TraceData) -> Iterator[Finding]:
+def not_fused(trace: TraceData) -> Iterator[Finding]:
     """Yield each fusion that would save bytes, and that the scheduler refused by a rule which a request can overrule.
 
     They are the verdicts of `advise`, at any cost. What two traces fuse differently, `changes` says.
     """
     expected = "no fusion refused that would save bytes"
     if nothing := why_no_lowering(trace):
-        yield not_judged("unfused", expected, nothing)
+        yield not_judged("not-fused", expected, nothing)
         return
     yield from (_missed(trace, expected, verdict) for verdict in fusions(TracedCall(trace)))
 
 
 def _missed(trace: TraceData, expected: str, verdict: Verdict) -> Finding:
     lines = tuple(user_line(trace, line.file, line.number, line.code) for line in verdict.lines)
-    return Finding("unfused", expected, f"{verdict.title} ({verdict.cost})", lines[:MAX_SHOWN], verdict.evidence, verdict.remedy)
+    return Finding(
+        "not-fused", expected, f"{verdict.title} ({verdict.cost})", lines[:MAX_SHOWN], verdict.evidence, verdict.remedy
+    )
 
 
 def spills(trace: TraceData) -> Iterator[Finding]:
@@ -216,7 +218,7 @@ def fallbacks(trace: TraceData, allowed: Iterable[str] = (), *, library: bool = 
         return
     for row in called_nodes(trace):
         if (library or "fallback" in row["kinds"]) and not _is_allowed(row["target"], names):
-            look = f"t.lowering({row['node']!r})"
+            look = f"t.why({row['node']!r})"
             is_called = f"{row['target']} is {called_by(row)}"
             yield Finding("fallback", expected, is_called, lines_of(trace, [row]), why_called(row), look)
 
@@ -275,12 +277,12 @@ def over_peak(trace: TraceData, under: float) -> Iterator[Finding]:
 
 
 def _over(trace: TraceData, expected: str, frame: str, graph: str, peak: int) -> Finding:
-    largest = memory_of(trace).peak(frame, graph)[:3]
+    largest = memory_of(trace).peak.where(frame=frame, graph=graph)[:3]
     parts = [f"{readable(row['bytes'] or 0)} of {row['kind']} {listed(row['inputs'] or row['names'])}" for row in largest]
     places = dict.fromkeys(line for row in largest for line in row["lines"])
     lines = tuple(_line_at(trace, place) for place in places)[:MAX_SHOWN]
     why = f"the largest at the peak: {', '.join(parts)}"
-    return Finding("peak memory", expected, f"{readable(peak)} in frame {frame} graph {graph}", lines, why, "t.memory.peak()")
+    return Finding("peak memory", expected, f"{readable(peak)} in frame {frame} graph {graph}", lines, why, "t.memory.peak")
 
 
 def _line_at(trace: TraceData, at: str) -> str:
@@ -292,12 +294,12 @@ def _line_at(trace: TraceData, at: str) -> str:
 def peak_bytes(trace: TraceData) -> tuple[Mapping[tuple[str, str], int], Mapping[str, str]]:
     """The peak of each graph in bytes, and of each whose peak is not known why not."""
     memory = memory_of(trace)
-    unknown = {f"frame {row['frame']} graph {row['graph']}": str(row["why"]) for row in memory.unread()}
-    for row in memory.table():
+    unknown = {f"frame {row['frame']} graph {row['graph']}": str(row["why"]) for row in memory.unread}
+    for row in memory.table:
         if row["bytes"] is None:
             unknown[f"frame {row['frame']} graph {row['graph']}"] = f"the size of {listed(row['names'])} is known when it runs"
     peaks: Counter[tuple[str, str]] = Counter()
-    for row in memory.peak():
+    for row in memory.peak:
         peaks[row["frame"], row["graph"]] += row["bytes"] or 0
     return {where: n for where, n in peaks.items() if f"frame {where[0]} graph {where[1]}" not in unknown}, unknown
 
@@ -305,9 +307,9 @@ def peak_bytes(trace: TraceData) -> tuple[Mapping[tuple[str, str], int], Mapping
 #: What `explorer trace --fail-on` takes, each with what it finds in one trace.
 RULES: Mapping[str, Callable[[Any], Iterator[Finding]]] = MappingProxyType(
     {
-        "break": breaks,
+        "graph-break": breaks,
         "recompile": recompiles,
-        "unfused": unfused,
+        "not-fused": not_fused,
         "spill": spills,
         "fallback": fallbacks,
         "failure": failures,
@@ -328,11 +330,11 @@ __all__ = [
     "lines_of",
     "listed",
     "nodes_of_kernel",
+    "not_fused",
     "over_peak",
     "peak_bytes",
     "recompiles",
     "spills",
-    "unfused",
     "user_line",
     "why_called",
     "why_no_code",

@@ -95,7 +95,7 @@ def joined(comparison: Comparison) -> TraceData:
             for name, trace in zip(comparison.names, comparison.traces, strict=True)
             for a in trace.artifacts
         ),
-        stages=tuple(dict.fromkeys(stage for trace in comparison.traces for stage in trace.stages)),
+        _stages=tuple(dict.fromkeys(stage for trace in comparison.traces for stage in trace._stages)),
     )
 
 
@@ -265,7 +265,7 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
 
 
 def _figures(comparison: Comparison) -> Iterator[wire.FigureInfo]:
-    for row in comparison.figures():
+    for row in comparison.figures:
         name = row["figure"]
         unit: Literal["", "bytes", "seconds"] = "bytes" if "bytes" in name else "seconds" if "seconds" in name else ""
         yield {"figure": name.removesuffix(" (bytes)"), "unit": unit, "values": [row[of] for of in comparison.names]}

@@ -27,7 +27,7 @@ from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import blank, typed
 from explorer.model.shared import FxPass
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text_lines
 from explorer.reference.layouts.layout import Access, Layout, layouts_of
 from explorer.stages import STAGES, stage_of
@@ -116,7 +116,7 @@ def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], files
 
 def _user_line(trace: TraceData, line: UserLine, index: Mapping[str, int], files: Mapping[str, str]) -> tuple[int, int, str, str]:
     """Return the index of the source with a user line and the line's number in it, -1 and 0 for none; place and code."""
-    found = trace.source_line(files.get(line.file, line.file), line.number)
+    found = source_line(trace, files.get(line.file, line.file), line.number)
     return (*((index[found[0]], found[1]) if found else (-1, 0)), place({}, line.file, line.number), line.code)
 
 
@@ -211,7 +211,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
 
 def _is_behind_a_pass(trace: TraceData, name: str) -> bool:
     """Whether a stage has the whole texts after another stage's passes."""
-    return any(stage.passes is not None and stage.passes.whole == name for stage in (*trace.stages, *STAGES))
+    return any(stage.passes is not None and stage.passes.whole == name for stage in (*trace._stages, *STAGES))
 
 
 def _layouts(text: str) -> wire.LayoutsInfo | None:
@@ -424,7 +424,7 @@ def _is_small(value: Any) -> bool:
 
 
 def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.FusionInfo:
-    """Return the verdicts on one graph in recorded order, and the data that answers `Fusion.why` in a browser."""
+    """Return the verdicts on one graph in recorded order, and the data that answers `Trace.why` in a browser."""
     a, v = graph.artifact, graph.verdicts
     singles = range(len(v.names))
     nodes = (index[other.id] for other in trace.find("ir_pre_fusion", a.frame, a.graph) if graph.is_of(other))
@@ -435,7 +435,7 @@ def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.Fu
         "nodes": next(nodes, -1),
         "groups": _rows(graph.groups()),
         "costs": group_costs(trace, graph),
-        "made": _rows(graph.made()),
+        "made": _rows(graph.buffers()),
         "inlined": _rows(graph.inlined()),
         "verdicts": [
             jsonable({**graph.row(each), "pair": (each.first, each.second), "after": tuple(v.earlier(each))}) for each in v.each()
@@ -457,7 +457,7 @@ def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.Fu
 
 
 def _choices(trace: TraceData) -> Iterator[wire.ChoiceInfo]:
-    """Yield the rows of `Trace.choices` with their lines, without the source key that only a live process can use."""
+    """Yield the rows of `t.inductor.choices` with their lines, without the source key that only a live process can use."""
     for number, artifact in enumerate(trace.artifacts):
         if artifact.stage != "autotune":
             continue
@@ -479,12 +479,12 @@ def _memory(trace: TraceData, cells: Mapping[str, str]) -> wire.MemoryInfo:
     if not trace.find("output_code"):
         return {}
     memory = memory_of(trace)
-    table = [{**row, "lines": [_place(cells, line) for line in row["lines"]]} for row in memory.table()]
+    table = [{**row, "lines": [_place(cells, line) for line in row["lines"]]} for row in memory.table]
     return {
         "table": _rows(table),
-        "timeline": _rows(memory.timeline()),
-        "unread": _rows(memory.unread()),
-        "uncounted": _rows(memory.uncounted()),
+        "timeline": _rows(memory.timeline),
+        "unread": _rows(memory.unread),
+        "uncounted": _rows(memory.uncounted),
     }
 
 

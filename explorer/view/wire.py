@@ -265,7 +265,7 @@ class OperatorPlaceInfo(TypedDict):
 
 
 class FusionInfo(TypedDict):
-    """The scheduler's verdicts on one graph, and what answers `Fusion.why` for any two of its nodes.
+    """The scheduler's verdicts on one graph, and what answers `Trace.why` for any two of its nodes.
 
     Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
     "known" all other names, "operators" the places of operators, whose names are no node's. "touched", "devices" and "apart"
@@ -295,7 +295,7 @@ class FusionInfo(TypedDict):
 
 
 class ChoiceInfo(TypedDict):
-    """One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was not timed.
+    """One way of doing an operation, a row of `t.inductor.choices`, and its line in a text; "ms" is None where it was not timed.
 
     "settings" is "config" by name. "forms" are the stages that it can have a text in, from its source down; where there are none
     "no_source" says why. The trace has its texts as artifacts of the stage "choice".
@@ -330,14 +330,14 @@ class MemoryInfo(TypedDict, total=False):
 
 
 class CollectiveInfo(PricedRow):
-    """A row of `Trace.collectives`; "started" and "waited" are lines of "text", "place" is the user's line as people read it."""
+    """A row of `t.collectives.table`; "started" and "waited" are lines of "text", "place" is the user's line for people."""
 
     text: int
     place: str
 
 
 class OverlapInfo(OverlapRow):
-    """A row of `Trace.overlap`; "line" is one of "text"."""
+    """A row of `t.collectives.timeline`; "line" is one of "text"."""
 
     text: int
 
@@ -629,12 +629,12 @@ class MlirPasses(TypedDict):
     rows: list[MlirPass]
 
 
-class VariantInfo(TypedDict):
+class EditInfo(TypedDict):
     """An edit: "kernel" is the id of a kernel's source or of output code, "artifact" that of the text that was edited.
 
     "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of the compiler's
     "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the whole function, "cost" what the
-    compiled kernel takes: each with the variant's and the original's, None where it is not known. "timed" says how "launch" is
+    compiled kernel takes: each with the edit's and the original's, None where it is not known. "timed" says how "launch" is
     known: "measured", or "predicted" for a GPU you don't have.
     """
 
@@ -738,4 +738,4 @@ DATA = {
 OF_PASSES = PassFacts
 ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol, "bisection": JudgedValue}
 #: All that travels.
-MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, Called, MlirPasses, VariantInfo, Question)
+MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, Called, MlirPasses, EditInfo, Question)

@@ -28,9 +28,9 @@ def test_every_section_explains_a_stage() -> None:
     assert all(heading == name for heading, name in sections)
     listed = set(re.findall(r"\{stages\} (\w+)", TEXT))
     explained = [name for name, _ in sections]
-    own = {stage.name for stage in explorer.STAGES if stage.backend not in listed}
+    own = {stage.name for stage in explorer.types.STAGES if stage.backend not in listed}
     assert set(explained) <= own and len(explained) == len(set(explained)) > 40
-    assert listed == {stage.backend for stage in explorer.STAGES} - {"", "inductor"}
+    assert listed == {stage.backend for stage in explorer.types.STAGES} - {"", "inductor"}
 
 
 def test_a_stage_without_a_section_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_a_stage_without_a_section_is_listed(tmp_path: Path, monkeypatch: pytest
     for name, text in PAGES.items():
         text = text.replace("```{stage} guards", "").replace("```{stages} tvm", "")
         (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
-    missing = [stage.name for stage in explorer.STAGES if stage.name == "guards" or stage.backend == "tvm"]
+    missing = [stage.name for stage in explorer.types.STAGES if stage.name == "guards" or stage.backend == "tvm"]
     assert [stage.name for stage in site_pages.without_section(tmp_path)] == missing
 
 

@@ -163,5 +163,5 @@ def test_a_place_that_is_not_there_is_an_error(gallery: ModuleType) -> None:
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
     made = gallery.trace("softmax", (4, 8), target="h100")
     entry = gallery.Entry("x", "", "", lambda: made, (gallery.Place("the passes", "no_such_view"),))
-    with pytest.raises(explorer.InputError, match="no_such_view"):
+    with pytest.raises(explorer.errors.InputError, match="no_such_view"):
         gallery.links(entry, made)

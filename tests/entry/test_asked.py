@@ -40,10 +40,10 @@ def test_advise_says_why_it_is_slow(command: Command, rotary: Trace) -> None:
 def test_why_takes_two_nodes_or_one(command: Command, rotary: Trace) -> None:
     """Of two the scheduler's verdicts, of one how it was lowered; an unknown name is one line with the nearest."""
     status, out, err = command("why", "saved.gz", "op0", "op16")
-    assert (status, out, err) == (0, f"{rotary.fusion.why('op0', 'op16')!r}\n", "")
+    assert (status, out, err) == (0, f"{rotary.why('op0', 'op16')!r}\n", "")
     told = json.loads(command("why", "saved.gz", "op0", "op16", "--json")[1])
     assert told["rows"][0]["verdict"] == "refused" and "has to run in between" in told["answer"]
-    assert command("why", "saved.gz", "bmm", "--graph", "inference")[1] == f"{rotary.lowering('bmm', 'inference')}\n"
+    assert command("why", "saved.gz", "bmm", "--graph", "inference")[1] == f"{rotary.why('bmm', graph='inference')}\n"
     status, out, err = command("why", "saved.gz", "op0", "op166")
     assert (status, out) == (2, "") and not untold(err, "explorer", "'op166'", "'op16'")
 
@@ -62,7 +62,7 @@ def test_follow_takes_a_line_of_a_stage_of_a_file_or_of_a_text(command: Command,
     ("where", "facts"),
     [
         ("source:2", ("5 texts", "0/0:source:4")),
-        ("programs.py:1", ("line 1 of programs.py", "--stage source")),
+        ("programs.py:1", ("line 1 of programs.py", "t.text('source')")),
         ("post_grad", ("post_grad:3", "model.py:12")),
         ("post_grad:9999", ("lines 1 to", "9999")),
     ],
@@ -75,8 +75,9 @@ def test_a_line_that_is_not_there_is_told_in_one_line(command: Command, where: s
 
 def test_show_prints_a_table(command: Command, rotary: Trace) -> None:
     """A table of Trace or of a stage, as it prints in Python, and its rows as JSON; not beside a stage's text."""
-    assert command("show", "saved.gz", "--table", "kernels") == (0, f"{rotary.kernels.table()!r}\n", "")
-    told = json.loads(command("show", "saved.gz", "--table", "guards", "--json")[1])
-    assert told["table"] == "guards" and len(told["rows"]) == len(rotary.guards)
+    assert command("show", "saved.gz", "--table", "kernels") == (0, f"{rotary.kernels.table!r}\n", "")
+    told = json.loads(command("show", "saved.gz", "--table", "dynamo.guards", "--json")[1])
+    assert told["table"] == "dynamo.guards" and len(told["rows"]) == len(rotary.dynamo.guards)
+    assert command("show", "saved.gz", "--table", "dynamo")[1].startswith("<t.dynamo")
     with pytest.raises(SystemExit, match="2"):
-        cli.main(["show", "saved.gz", "--table", "guards", "--stage", "ptx"])
+        cli.main(["show", "saved.gz", "--table", "guards", "--text", "ptx"])

@@ -45,8 +45,8 @@ def test_a_kernel_from_the_caches_has_each_of_its_forms(folder: Path) -> None:
     """Triton's folder has TTIR to the binary, linked as of a compile."""
     cold, warm = recorded(), recorded()
     assert cold.failures == warm.failures == ()
-    assert {row["state"] for row in cold.caches if row["cache"] in ("FX graph", "AOTAutograd")} == {"miss"}
-    assert {row["state"] for row in warm.caches if row["cache"] in ("FX graph", "AOTAutograd", "Triton")} == {"hit"}
+    assert {row["state"] for row in cold.compiler.caches if row["cache"] in ("FX graph", "AOTAutograd")} == {"miss"}
+    assert {row["state"] for row in warm.compiler.caches if row["cache"] in ("FX graph", "AOTAutograd", "Triton")} == {"hit"}
     assert [kernel.name for kernel in warm.kernels] == [kernel.name for kernel in cold.kernels]
     for stage in ("kernel", "ttir", "ttgir", "llir", "ptx"):
         assert [a.text for a in warm.find(stage)] == [a.text for a in cold.find(stage)] != []

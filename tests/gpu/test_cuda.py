@@ -44,16 +44,16 @@ def test_inference_gives_triton_kernels_and_plain_compiles_result() -> None:
     assert trace.meta["target"] == "cuda"
     assert [k.language for k in trace.kernels] == ["triton"]
     assert "@triton.jit" in trace.kernels[0].source
-    assert torch.equal(trace.result, torch.compile(program)(x))
+    assert torch.equal(trace.live.result, torch.compile(program)(x))
 
 
 def test_the_cuda_target_moves_a_cpu_model_and_leaves_the_original() -> None:
     """target="cuda" traces a copy of a CPU module on the GPU; the module and its inputs stay where they are."""
     model, x = Block(), torch.randn(8, 64)
     trace = explorer.trace(model, x, target="cuda")
-    assert trace.result.device.type == "cuda"
+    assert trace.live.result.device.type == "cuda"
     assert {p.device.type for p in model.parameters()} == {"cpu"}
-    assert torch.allclose(trace.result.cpu(), model(x), atol=1e-4)
+    assert torch.allclose(trace.live.result.cpu(), model(x), atol=1e-4)
 
 
 def test_training_gives_every_stage_each_time_and_plain_compiles_gradients() -> None:
@@ -72,8 +72,8 @@ def test_training_gives_every_stage_each_time_and_plain_compiles_gradients() -> 
             assert {(stage, "forward"), (stage, "backward")} <= stages
     plain = torch.compile(model)(x)
     expected = torch.autograd.grad(plain.sum(), leaves)
-    torch.testing.assert_close(trace.result, plain)
-    torch.testing.assert_close(list(trace.gradients.values()), list(expected))
+    torch.testing.assert_close(trace.live.result, plain)
+    torch.testing.assert_close(list(trace.live.gradients.values()), list(expected))
     assert all(row["equal"] for row in trace.check())
 
 
@@ -97,7 +97,7 @@ def test_the_ladder_of_a_kernel_is_that_of_its_launch() -> None:
     for kernel in trace.kernels:
         found = next(a.data for a in trace.find("ttgir") if a.kernel == kernel.name)
         assert found["launched"] and found["chosen"]
-        assert kernel.binary[:4] == b"\x7fELF" and ".entry" in kernel.text("ptx") and kernel.resources["registers"] > 0
+        assert kernel.binary()[:4] == b"\x7fELF" and ".entry" in kernel.text("ptx") and kernel.resources["registers"] > 0
     assert {link.target for link in trace.links if ":ptx:" in link.source} <= {k.artifact.id for k in trace.kernels}
     assert any(":ptx:" in link.source for link in trace.links) and any(":ttgir:" in link.source for link in trace.links)
     assert "MOV" in trace.kernels[0].text("sass")
@@ -108,7 +108,7 @@ def test_each_candidate_has_its_time_and_the_fastest_is_taken() -> None:
 
     x = torch.randn(4096, 8192, device="cuda")
     trace = explorer.trace(lambda x: torch.sin(x) * 2, x, options={"max_autotune_pointwise": True})
-    rows = next(k.candidates for k in trace.kernels if len(k.candidates) > 1)
+    rows = next(k.candidates.table for k in trace.kernels if len(k.candidates.table) > 1)
     times = [row["ms"] for row in rows if row["ms"] is not None]
     taken = [row for row in rows if row["taken"]]
     assert len(times) > 1 and len(taken) == 1 and taken[0]["ms"] == min(times)
@@ -120,12 +120,12 @@ def test_the_table_of_kernels_has_the_time_that_was_measured() -> None:
     x = torch.randn(4096, 8192, device="cuda")
     new = random.random()  # of a kernel that was timed before, Inductor's workers remember no more than which config won
     trace = explorer.trace(lambda x: torch.sin(x) * new, x, options={"max_autotune_pointwise": True})
-    (row,) = trace.kernels.table()
-    ms = next(c["ms"] for c in trace.kernels[0].candidates if c["taken"])
+    (row,) = trace.kernels.table
+    ms = next(c["ms"] for c in trace.kernels[0].candidates.table if c["taken"])
     assert row["timed"] == "measured" and row["seconds"] == pytest.approx(ms / 1000) and row["launches"] == 1
     assert row["read"] == row["written"] == x.numel() * 4
-    assert explorer.trace(torch.sin, x, backend="aot_eager").kernels.table() == ()
-    (row,) = explorer.trace(torch.sin, torch.randn(7, device="cuda")).kernels.table()
+    assert explorer.trace(torch.sin, x, backend="aot_eager").kernels.table == ()
+    (row,) = explorer.trace(torch.sin, torch.randn(7, device="cuda")).kernels.table
     assert row["timed"] == "estimated" and row["seconds"] > 0
 
 
@@ -139,7 +139,7 @@ def test_the_smaller_block_that_inductor_adds_to_a_reduction_is_a_candidate() ->
     x, y = torch.randn(16384, 4096), torch.randn(16384, 4096)
     real = explorer.trace(program, x.cuda(), y.cuda())
     ours = explorer.trace(program, x, y, target="h200")
-    scaled = [list(k.candidates) for trace in (real, ours) for k in trace.kernels if "red" in k.name]
+    scaled = [list(k.candidates.table) for trace in (real, ours) for k in trace.kernels if "red" in k.name]
     assert scaled and all(any(row["taken"] for row in rows) for rows in scaled)
 
 
@@ -147,7 +147,7 @@ def test_coordinate_descent_shows_every_config_it_timed() -> None:
     """The configs that coordinate descent came to are candidates with times, and the one that ran is the fastest."""
     options = {"coordinate_descent_tuning": True}
     trace = explorer.trace(lambda x: torch.softmax(x, -1), torch.randn(2048, 3000, device="cuda"), options=options)
-    rows = trace.kernels[0].candidates
+    rows = trace.kernels[0].candidates.table
     assert len(rows) > 2 and sum(row["taken"] for row in rows) == 1
     times = {row["ms"] for row in rows if row["ms"] is not None}
     assert next(row["ms"] for row in rows if row["taken"]) <= min(times) * 1.2
@@ -158,11 +158,11 @@ def test_the_choices_for_a_matrix_product_have_times() -> None:
     """mode="max-autotune" times the library and each template; each choice has its time, one is the fastest."""
     a, b = (torch.randn(512, 512, device="cuda", dtype=torch.bfloat16) for _ in "ab")
     trace = explorer.trace(lambda a, b: torch.relu(a @ b), a, b, mode="max-autotune-no-cudagraphs")
-    rows = trace.choices
+    rows = trace.inductor.choices.table
     assert {"ExternKernelCaller", "TritonTemplateCaller"} <= {row["kind"] for row in rows}
     fastest = [row for row in rows if row["fastest"]]
     assert len(fastest) == 1 and fastest[0]["ms"] == min(row["ms"] for row in rows if row["ms"] is not None)
-    assert trace.assumptions == () and trace.failures == ()
+    assert trace.inductor.assumptions == () and trace.failures == ()
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
@@ -170,7 +170,7 @@ def test_each_timed_template_goes_down_the_ladder() -> None:
     """A measured choice has its time, its config and every text on request; the one in the output code is marked taken."""
     a, b = (torch.randn(512, 512, device="cuda", dtype=torch.bfloat16) for _ in "ab")
     trace = explorer.trace(lambda a, b: torch.relu(a @ b), a, b, mode="max-autotune-no-cudagraphs")
-    found = [trace.choice(n) for n in range(len(trace.choices))]
+    found = [trace.inductor.choices[n] for n in range(len(trace.inductor.choices.table))]
     (fastest,), (taken,) = ([c for c in found if c.fastest], [c for c in found if c.taken])
     assert not untold(fastest.why, "measured", "fastest", str(len(found)))
     templates = [c for c in found if c.language == "triton"]
@@ -188,8 +188,8 @@ def test_a_product_that_inductor_may_pad_has_both_times() -> None:
     """Sizes that are not aligned are timed as they are and padded."""
     a, b = (torch.randn(2047, 2047, device="cuda", dtype=torch.bfloat16) for _ in "ab")
     trace = explorer.trace(lambda a, b: torch.relu(a) @ b, a, b)
-    assert {row["choice"] for row in trace.choices} == {"as it is", "padded"}
-    assert all(row["ms"] > 0 for row in trace.choices)
+    assert {row["choice"] for row in trace.inductor.choices.table} == {"as it is", "padded"}
+    assert all(row["ms"] > 0 for row in trace.inductor.choices.table)
 
 
 def test_a_recording_of_a_program_on_the_gpu_has_the_ladder() -> None:
@@ -215,43 +215,43 @@ def double(x, out, n, BLOCK: tl.constexpr):
 def test_an_autotuned_kernel_shows_tritons_own_times() -> None:
     """After a launch trace_kernel takes the config that triton chose, and each candidate has triton's time."""
     x, out = torch.randn(1 << 20, device="cuda"), torch.empty(1 << 20, device="cuda")
-    before = explorer.trace_kernel(double, x, out, x.numel(), sass=False)
+    before = explorer.trace(double, x, out, x.numel(), sass=False)
     assert not untold(before.find("ptx")[0].data["chosen"], "first", "timed")
     double[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
-    kernel = explorer.trace_kernel(double, x, out, x.numel(), sass=False).kernels[0]
-    assert all(row["ms"] > 0 for row in kernel.candidates)
-    assert min(kernel.candidates, key=lambda row: row["ms"])["taken"]
-    assert "measured" in kernel.trace.find("ptx")[0].data["chosen"]
+    kernel = explorer.trace(double, x, out, x.numel(), sass=False).kernels[0]
+    assert all(row["ms"] > 0 for row in kernel.candidates.table)
+    assert min(kernel.candidates.table, key=lambda row: row["ms"])["taken"]
+    assert "measured" in kernel._trace.find("ptx")[0].data["chosen"]
 
 
 def test_a_hand_written_kernel_is_edited_and_tuned() -> None:
     """An edit is launched, held to the kernel and timed, and run() runs it; configs are timed, and held to the kernel's own."""
     x, out = torch.randn(1 << 20, device="cuda"), torch.zeros(1 << 20, device="cuda")
     launch = {"grid": lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),), "BLOCK": 128, "sass": False}
-    trace = explorer.trace_kernel(double.fn, x, out, x.numel(), **launch)
+    trace = explorer.trace(double.fn, x, out, x.numel(), **launch)
     kernel = trace.kernels[0]
     made = kernel.edit(kernel.source.replace("* 2", "* 2.0"))
     assert made.in_place and made.timed == "measured" and made.seconds and not made.interpreted, repr(made)
-    assert torch.equal(trace.run()["out"], x * 2) and not out.any() and kernel.reset()
+    assert torch.equal(trace.live.run()["out"], x * 2) and not out.any() and kernel.edits.reset()
     assert kernel.edit(kernel.source.replace("* 2", "* 3")).status == "wrong result"
     tuning = kernel.tune([{"BLOCK": 1024}])
-    assert tuning.measured and {row["config"]["BLOCK"]: row["taken"] for row in tuning.rows} == {128: True, 1024: False}
-    assert all(row["seconds"] > 0 and (row["ratio"] == 1.0) == row["taken"] for row in tuning.rows)
+    assert tuning.measured and {row["config"]["BLOCK"]: row["taken"] for row in tuning._rows} == {128: True, 1024: False}
+    assert all(row["seconds"] > 0 and (row["ratio"] == 1.0) == row["taken"] for row in tuning._rows)
 
 
 def test_a_hand_written_kernel_shows_the_forms_of_its_launch() -> None:
     """The texts, binary and registers of trace_kernel are those of the object that triton launched; nothing runs for it."""
     x, out = torch.randn(1000, device="cuda"), torch.zeros(1000, device="cuda")
     config = {"BLOCK": 128, "num_warps": 4}
-    before = explorer.trace_kernel(double.fn, x, out, x.numel(), sass=False, **config).kernels[0]
+    before = explorer.trace(double.fn, x, out, x.numel(), sass=False, **config).kernels[0]
     assert before.trace.find("ptx")[0].data["launched"] and not out.any() and not before.trace.failures
     made = double.fn[(8,)](x, out, x.numel(), **config)
     torch.cuda.synchronize()
-    for kernel in (before, explorer.trace_kernel(double.fn, x, out, x.numel(), **config).kernels[0]):
-        assert kernel.binary == made.asm["cubin"] and kernel.resources["registers"] == made.n_regs
+    for kernel in (before, explorer.trace(double.fn, x, out, x.numel(), **config).kernels[0]):
+        assert kernel.binary() == made.asm["cubin"] and kernel.resources["registers"] == made.n_regs
         assert all(kernel.text(stage) == made.asm[stage] for stage in ("ttir", "ttgir", "llir", "ptx"))
-        assert "EXIT" in kernel.text("sass") and any(":ptx:" in link.source for link in kernel.trace.links)
-    absent = explorer.trace_kernel(double.fn, x, out, x.numel(), target="h100", sass=False, **config)
+        assert "EXIT" in kernel.text("sass") and any(":ptx:" in link.source for link in kernel._trace.links)
+    absent = explorer.trace(double.fn, x, out, x.numel(), target="h100", sass=False, **config)
     assert not absent.find("ptx")[0].data["launched"]
 
 
@@ -270,7 +270,7 @@ def test_an_absent_gpu_of_the_attached_kind_gives_the_same_kernels() -> None:
     for one, other in zip(real.kernels, ours.kernels, strict=True):
         timed = next(a.data.config for a in real.find("ttgir") if a.kernel == one.name)
         config = {name: value for name, value in timed.items() if name not in ("ms", "taken")}
-        assert other.candidate(config).metadata["registers"] == one.resources["registers"]
+        assert other.candidates[config].resources["registers"] == one.resources["registers"]
 
 
 def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
@@ -281,7 +281,7 @@ def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
     own, row = explorer.capture.absent.target.attached_gpu(), what.figure("estimated_seconds")
     assert row["before"] > LAUNCHES["generated"] and row["change"] > 0.9 * LAUNCHES["generated"] and own.title in row["note"]
     assert what.figure("measured_seconds")["after"] > 0
-    (estimated,) = explorer.compare(trace, what.trace, names=("one", "two")).figures().where(figure="estimated seconds")
+    (estimated,) = explorer.compare(trace, what.after, names=("one", "two")).figures.where(figure="estimated seconds")
     assert (estimated["one"], estimated["two"]) == (row["before"], row["after"])
 
 
@@ -301,7 +301,7 @@ def test_a_recording_says_which_binaries_and_configs_were_cached(tmp_path, monke
         torch._dynamo.reset()
         with explorer.record() as recorded:
             torch.compile(lambda x: torch.sin(x) * 3 + 1)(x)
-        lookups.append({row["key"]: row["state"] for row in recorded.trace.caches.where(cache="Triton")})
+        lookups.append({row["key"]: row["state"] for row in recorded.trace.compiler.caches.where(cache="Triton")})
         assert recorded.trace.find("ptx") and recorded.trace.failures == ()
     first, second = lookups
     assert {*first.values()} == {"miss"} and [*second.values()] == ["hit"] and second.keys() <= first.keys()

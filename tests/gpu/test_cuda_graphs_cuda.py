@@ -38,7 +38,7 @@ def test_a_graph_that_torch_captures_is_called_captured() -> None:
     before = skips()
     trace = recorded(lambda x: torch.softmax(x.sin(), -1), 64)
     assert skips() == before and not trace.failures
-    assert [row["decision"] for row in trace.cuda_graphs] == ["captured"]
+    assert [row["decision"] for row in trace.inductor.cuda_graphs] == ["captured"]
 
 
 def test_a_changed_input_is_skipped_when_called_and_torch_says_the_same() -> None:
@@ -51,9 +51,9 @@ def test_a_changed_input_is_skipped_when_called_and_torch_says_the_same() -> Non
     before = skips()
     trace = recorded(changing, 64, 64)
     assert skips() > before
-    assert {row["decision"] for row in trace.cuda_graphs} == {"skipped when called"}
-    assert any(row["code"] == "x.add_(y)" and row["what"].startswith("x (") for row in trace.cuda_graphs)
-    assert any("mutated inputs" in row["reason"] for row in trace.cuda_graphs)
+    assert {row["decision"] for row in trace.inductor.cuda_graphs} == {"skipped when called"}
+    assert any(row["code"] == "x.add_(y)" and row["what"].startswith("x (") for row in trace.inductor.cuda_graphs)
+    assert any("mutated inputs" in row["reason"] for row in trace.inductor.cuda_graphs)
 
 
 def test_a_tensor_on_the_cpu_keeps_its_part_out() -> None:
@@ -67,7 +67,7 @@ def test_a_tensor_on_the_cpu_keeps_its_part_out() -> None:
         for _ in range(3):
             compiled(torch.randn(64, device="cuda"), torch.randn(64))
     assert not recording.trace.failures
-    rows = [row for row in recording.trace.cuda_graphs if "cpu" in row["reason"]]
+    rows = [row for row in recording.trace.inductor.cuda_graphs if "cpu" in row["reason"]]
     assert rows and all(row["code"] == "return x.sin() + 1, c.cos() * 2" for row in rows)
 
 
@@ -95,8 +95,8 @@ def test_the_backend_cudagraphs_says_the_same_attached_and_absent(keep: bool) ->
         given = torch.randn(64, device="cuda"), torch.randn(64, device="cuda")
         attached = explorer.trace(changing, *given, backend="cudagraphs")
     assert skips() - before == keep
-    assert [dict(row) for row in attached.cuda_graphs] == [dict(row) for row in absent.cuda_graphs]
-    assert [row["decision"] for row in attached.cuda_graphs] == ["skipped" if keep else "captured"]
+    assert [dict(row) for row in attached.inductor.cuda_graphs] == [dict(row) for row in absent.inductor.cuda_graphs]
+    assert [row["decision"] for row in attached.inductor.cuda_graphs] == ["skipped" if keep else "captured"]
     assert all(row["equal"] for row in attached.check())
 
 
@@ -108,6 +108,6 @@ def test_attached_and_absent_say_the_same() -> None:
     attached = explorer.trace(net.cuda(), torch.randn(32, 64, device="cuda"), train=True, mode="reduce-overhead")
     for table in ("cuda_graphs", "perf_hints"):
         assert [dict(row) for row in getattr(attached, table)] == [dict(row) for row in getattr(absent, table)], table
-    inputs = [[row["inputs"] for row in trace.memory.table() if row["inputs"]] for trace in (attached, absent)]
+    inputs = [[row["inputs"] for row in trace.memory.table if row["inputs"]] for trace in (attached, absent)]
     assert inputs[0] == inputs[1] and ("0.weight",) in inputs[0] and ("1.running_mean",) in inputs[0]
-    assert attached.compile_metrics and attached.written_files and attached.settings
+    assert attached.compiler.metrics and attached.compiler.files and attached.compiler.settings

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.lab.live.protocol import live_of
 from explorer.stages.inductor.signature import parameters
 
 pytestmark = [
@@ -26,7 +27,7 @@ def kernel() -> explorer.Kernel:
 
 
 def equal(kernel: explorer.Kernel) -> list[object]:
-    return [row["equal"] for row in kernel.trace.check()]
+    return [row["equal"] for row in kernel._trace.check()]
 
 
 def test_an_edit_of_the_source_runs_in_the_function(kernel: explorer.Kernel) -> None:
@@ -35,7 +36,7 @@ def test_an_edit_of_the_source_runs_in_the_function(kernel: explorer.Kernel) -> 
     assert one in kernel.source
     right = kernel.edit(kernel.source.replace(one, "0.75 + 0.5, tl.float32)"))
     assert right.in_place and right.seconds and right.call_seconds and right.cost["registers"], repr(right)
-    assert kernel.reset() and torch.allclose(kernel.trace.run(x), program(x))
+    assert kernel.edits.reset() and torch.allclose(kernel._trace.live.run(x), program(x))
     wrong = kernel.edit(kernel.source.replace(one, "2.25, tl.float32)"))
     assert wrong.status == "wrong result" and wrong.max_abs == pytest.approx(1, rel=1e-4), repr(wrong)
     assert equal(kernel) == [True]
@@ -53,12 +54,12 @@ def test_an_edit_below_the_source_is_what_runs(kernel: explorer.Kernel) -> None:
         text = kernel.text(form)
         assert before in text, form
         assert kernel.edit(**{form: text}).in_place, form
-        kernel.reset()
+        kernel.edits.reset()
         variant = kernel.edit(check=False, **{form: text.replace(before, after)})
         assert variant.in_place, repr(variant)
-        assert torch.allclose(kernel.trace.run(x), program(x) + 1, atol=1e-4), form
-        kernel.reset()
-        assert torch.allclose(kernel.trace.run(x), program(x), atol=1e-4)
+        assert torch.allclose(kernel._trace.live.run(x), program(x) + 1, atol=1e-4), form
+        kernel.edits.reset()
+        assert torch.allclose(kernel._trace.live.run(x), program(x), atol=1e-4)
 
 
 def test_what_cannot_run_is_named_and_the_gpu_lives(kernel: explorer.Kernel) -> None:
@@ -82,30 +83,30 @@ def test_what_cannot_run_is_named_and_the_gpu_lives(kernel: explorer.Kernel) -> 
 def test_configs_are_timed_in_turn(kernel: explorer.Kernel) -> None:
     """Each config has a time, results as the kernel's own, and one that cannot be has its error."""
     tuning = kernel.tune([{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 3}])
-    assert tuning.measured and [row["error"] == "" for row in tuning.rows] == [True, True, False], tuning.rows
-    assert all(row["seconds"] > 0 and row["max_abs"] < 1e-5 and row["registers"] for row in tuning.rows[:2])
+    assert tuning.measured and [row["error"] == "" for row in tuning._rows] == [True, True, False], tuning._rows
+    assert all(row["seconds"] > 0 and row["max_abs"] < 1e-5 and row["registers"] for row in tuning._rows[:2])
     assert kernel.edit(kernel.source, config=tuning.best).in_place
-    kernel.reset()
+    kernel.edits.reset()
 
 
 def test_an_edit_of_the_output_code_runs_in_the_function(kernel: explorer.Kernel) -> None:
     """A right edit is in place and timed, with the original's kernel as it is; a wrong one and a hang leave the original."""
-    trace, x = kernel.trace, torch.randn(512, 1000, device="cuda")
+    trace, x = kernel._trace, torch.randn(512, 1000, device="cuda")
     text, one = trace.text("output_code"), "1.25, tl.float32)"
-    same = trace.edit(wrapper=text + "\n# the same\n")
+    same = trace.live.edit(wrapper=text + "\n# the same\n")
     assert same.in_place and same.kernels == () and same.seconds and same.call_seconds, repr(same)
-    own, original = (getattr(w.module, kernel.name) for w in (*trace.live.wrappers, *trace.live.originals))
-    assert own is original and trace.reset()
-    more = trace.edit(wrapper=text.replace(one, "2.25, tl.float32)"), check=False)
+    own, original = (getattr(w.module, kernel.name) for w in (*live_of(trace).wrappers, *live_of(trace).originals))
+    assert own is original and trace.live.edits.reset()
+    more = trace.live.edit(wrapper=text.replace(one, "2.25, tl.float32)"), check=False)
     assert more.in_place and more.kernels == (kernel.name,), repr(more)
-    assert torch.allclose(trace.run(x), program(x) + 1, atol=1e-4) and trace.reset()
-    wrong = trace.edit(wrapper=text.replace(one, "2.25, tl.float32)"))
+    assert torch.allclose(trace.live.run(x), program(x) + 1, atol=1e-4) and trace.live.edits.reset()
+    wrong = trace.live.edit(wrapper=text.replace(one, "2.25, tl.float32)"))
     assert wrong.status == "wrong result" and wrong.max_abs == pytest.approx(1, rel=1e-4), repr(wrong)
     last = [line for line in text.splitlines() if "tl.store" in line][-1]
-    broken = trace.edit(wrapper=text.replace(last, "    tl.dot(1, 2)"))
+    broken = trace.live.edit(wrapper=text.replace(last, "    tl.dot(1, 2)"))
     assert broken.status == "compile error" and broken.text.splitlines()[broken.line - 1] == "    tl.dot(1, 2)", repr(broken)
     launch = next(line for line in text.splitlines() if f"{kernel.name}.run(" in line)
-    hang = trace.edit(
+    hang = trace.live.edit(
         wrapper=text.replace(launch, f"{launch}\n{launch[: len(launch) - len(launch.lstrip())]}while True: pass"), timeout=40
     )
     assert hang.status == "timeout" and equal(kernel) == [True], repr(hang)

@@ -27,7 +27,7 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
 def test_what_is_read_and_written_is_eagers() -> None:
     """The product is read from what mm wrote, and the kernel's own result has eager's range and NaNs."""
     x, w = inputs()
-    rows = explorer.trace(program, x, w, target="cuda").launch_values()
+    rows = explorer.trace(program, x, w, target="cuda").live.values("kernel")
     product, result = x @ w, program(x, w)
     read = next(row for row in rows if row["kernel"].startswith("triton") and row["when"] == "before" and row["shape"])
     assert (read["shape"], read["stride"]) == (tuple(product.shape), tuple(product.stride()))
@@ -45,7 +45,7 @@ def test_a_step_and_its_state_stay_as_they_are() -> None:
     trace = explorer.trace(model, torch.randn(4, 8, device="cuda"), target="cuda", train=True)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.cuda.get_rng_state()
-    rows = trace.launch_values()
+    rows = trace.live.values("kernel")
     assert list(dict.fromkeys(row["graph"] for row in rows)) == ["forward", "backward"]
     assert torch.equal(torch.cuda.get_rng_state(), state)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -59,9 +59,9 @@ def test_a_cuda_graph_is_captured_undisturbed() -> None:
     trace = explorer.trace(program, x, w, target="cuda", mode="reduce-overhead")
     for _ in range(3):
         try:
-            rows = trace.launch_values()
+            rows = trace.live.values("kernel")
         except NoVerbError as error:
             assert not untold(str(error), "CUDA graphs")
         else:
             assert all(row["max"] is None or row["max"] == row["max"] for row in rows)
-    assert torch.allclose(trace.run(), program(x, w), rtol=1e-3, atol=1e-3, equal_nan=True)
+    assert torch.allclose(trace.live.run(), program(x, w), rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -61,7 +61,7 @@ def trained(request: pytest.FixtureRequest) -> Trace:
     make, inputs, kwargs = MODELS[request.param]
     trace = explorer.trace(make().cuda(), inputs().cuda(), kwargs=kwargs, train=True)
     assert not [f for f in trace.failures if f.fatal], trace.failures
-    return trace.with_sass()
+    return trace.attach("sass")
 
 
 def test_every_instruction_with_a_line_leads_to_a_users_line(trained: Trace, not_covered: Callable[[Trace], object]) -> None:
@@ -76,7 +76,7 @@ def test_every_instruction_with_a_line_leads_to_a_users_line(trained: Trace, not
 def test_the_groups_are_the_kernels_of_the_code(trained: Trace) -> None:
     """Each generated kernel has the groups that it computes, and no group that is computed is without one."""
     for code in trained.find("output_code"):
-        rows = trained.fusion.groups(graph=code.graph, frame=code.frame)
+        rows = trained.fusion.groups.where(graph=code.graph, frame=code.frame)
         kernels = {k.name for k in trained.kernels if (k.artifact.graph, k.artifact.frame) == (code.graph, code.frame)}
         assert {name for row in rows for name in row["kernels"]} == kernels
         nodes = Counter(node for row in rows for node in row["nodes"])

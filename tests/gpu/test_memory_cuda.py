@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.lab.live.protocol import live_of
 
 pytestmark = [
     pytest.mark.compile,
@@ -27,7 +28,7 @@ def test_the_peak_of_a_graph_is_what_the_allocator_saw() -> None:
     """The most that the graph allocates at once is the allocator's peak above what was there before, to 1 %."""
     model, x = Block().cuda(), torch.randn(1024, 512, device="cuda")
     trace = explorer.trace(model, x)
-    compiled = trace.live.compiled  # trace.run() would copy the input and the parameters first, to put them back
+    compiled = live_of(trace).compiled  # trace.live.run() would copy the input and the parameters first, to put them back
     with torch.no_grad():
         compiled(x)  # what libraries keep for themselves is there from now on
         torch.cuda.synchronize()
@@ -36,7 +37,7 @@ def test_the_peak_of_a_graph_is_what_the_allocator_saw() -> None:
         compiled(x)
         torch.cuda.synchronize()
     seen = torch.cuda.max_memory_allocated() - before
-    said = max(row["allocated"] for row in trace.memory.timeline())
+    said = max(row["allocated"] for row in trace.memory.timeline)
     assert said == pytest.approx(seen, rel=0.01)
 
 
@@ -44,7 +45,7 @@ def test_what_is_saved_for_backward_is_what_the_allocator_holds() -> None:
     """Between forward and backward the allocator holds the outputs and what was saved, inputs aside, to 1 %."""
     model, x = Block().cuda(), torch.randn(1024, 512, device="cuda")
     trace = explorer.trace(model, x, train=True)
-    compiled = trace.live.compiled
+    compiled = live_of(trace).compiled
     compiled(x).sum().backward()
     model.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
@@ -52,5 +53,5 @@ def test_what_is_saved_for_backward_is_what_the_allocator_holds() -> None:
     output = compiled(x)
     torch.cuda.synchronize()
     held = torch.cuda.memory_allocated() - before
-    rows = [r for r in trace.memory.table(graph="forward") if r["kind"] in ("output", "saved for backward")]
+    rows = [r for r in trace.memory.table.where(graph="forward") if r["kind"] in ("output", "saved for backward")]
     assert output.requires_grad and sum(r["bytes"] for r in rows) == pytest.approx(held, rel=0.01)

@@ -26,11 +26,11 @@ def test_cuda_graphs_make_small_kernels_faster() -> None:
 
     before = int(counters["inductor"]["cudagraph_skips"])
     modes = explorer.compare_modes(small, torch.randn(64, 64, device="cuda"), torch.randn(64, 64, device="cuda"))
-    rows = {row["mode"]: row for row in modes.rows}
+    rows = {row["mode"]: row for row in modes.table}
     assert int(counters["inductor"]["cudagraph_skips"]) == before
     assert rows["reduce-overhead"]["cuda_graphs"] == "captured" and rows["default"]["cuda_graphs"] == "not asked for"
     assert rows["reduce-overhead"]["seconds"] < rows["default"]["seconds"]
-    assert all(row["seconds"] > 0 and not row["failures"] and not row["not_timed"] for row in modes.rows)
+    assert all(row["seconds"] > 0 and not row["failures"] and not row["not_timed"] for row in modes.table)
     assert rows["default"]["allocated_bytes"] > 0
 
 
@@ -38,7 +38,7 @@ def test_the_probe_on_an_attached_gpu_says_what_torch_logs() -> None:
     """Another size and another dtype are compiled again, by the guards of the tensor; the third size is served."""
     x = torch.randn(8, 4, device="cuda")
     variations = [explorer.Vary("x", size={0: 9}), explorer.Vary("x", size={0: 10}), explorer.Vary("x", dtype=torch.float16)]
-    probe = explorer.probe(lambda x: x.sin() * 2, x, variations=[]).sequence(variations)
-    assert [row["outcome"] for row in probe.rows] == ["compiled", "recompiled", "served", "recompiled"]
-    assert "size mismatch at index 0. expected 8, actual 9" in probe.rows[1]["guard"]
-    assert "dtype mismatch. expected Float, actual Half" in probe.rows[3]["guard"]
+    probe = explorer.vary(lambda x: x.sin() * 2, x, variations=[]).sequence(variations)
+    assert [row["outcome"] for row in probe.table] == ["compiled", "recompiled", "served", "recompiled"]
+    assert "size mismatch at index 0. expected 8, actual 9" in probe.table[1]["guard"]
+    assert "dtype mismatch. expected Float, actual Half" in probe.table[3]["guard"]

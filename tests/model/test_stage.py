@@ -13,6 +13,7 @@ from explorer.model.values import Artifact, Event, Failure
 from explorer.stages import STAGES
 from explorer.stages.replay import extended, replay
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 from tests.facts import says, untold
 
 Recorded = Callable[[str], tuple[list[Event], list[Failure], dict[str, object]]]
@@ -52,9 +53,9 @@ def test_a_stage_says_why_a_trace_lacks_it(recorded: Recorded) -> None:
     """By `why_absent`; a stage of another backend alone names that backend, which is what to trace with."""
     events, failures, meta = recorded("sin_cos-torch2.13-cpu")
     absent = stage(why_absent="the program has no loop; add one")
-    assert "no loop; add one" in no_text(Trace.of_events(events, failures, meta, (*STAGES, absent)))
+    assert "no loop; add one" in no_text(trace_of_events(events, failures, meta, (*STAGES, absent)))
     other = stage(backend="tvm", why_absent="never said")
-    told = no_text(Trace.of_events(events, failures, meta, (*STAGES, other)))
+    told = no_text(trace_of_events(events, failures, meta, (*STAGES, other)))
     assert not untold(told, "'mine'", "backend='tvm'") and "never said" not in told
 
 
@@ -64,7 +65,7 @@ def test_a_stage_that_only_inductor_has_names_it(of_inductor: str, recorded: Rec
     events, _, meta = recorded("sin_cos-torch2.13-cpu")
     dynamo = [event for event in events if event.kind == "dynamo"]
     with pytest.raises(InputError, match=says(repr(of_inductor), "'eager'", "backend='inductor'")):
-        Trace.of_events(dynamo, (), {**meta, "backend": "eager"}).text(of_inductor)
+        trace_of_events(dynamo, (), {**meta, "backend": "eager"}).text(of_inductor)
 
 
 def test_a_stage_names_the_links_that_it_cannot_make() -> None:
@@ -73,7 +74,7 @@ def test_a_stage_names_the_links_that_it_cannot_make() -> None:
     def unlinked(artifact: Artifact) -> Iterable[Failure]:
         yield Failure("mine", "link", f"{artifact.language} states no lines")
 
-    mine = Trace.of_events([], stages=(*STAGES, stage(unlinked=unlinked)))
+    mine = trace_of_events([], stages=(*STAGES, stage(unlinked=unlinked)))
     texts = [Artifact(f"a{n}", "mine", "0/0", "", "Mine", "text", "x") for n in range(2)]
     assert extended(mine, texts).failures == (Failure("mine", "link", "text states no lines"),)
 
@@ -84,7 +85,7 @@ def test_a_launch_counts_as_linked_over_its_whole_kernel(recorded: Recorded) -> 
     whole = next(s for s in STAGES if s.name == "output_code")
     assert whole.over_wholes
     plain = Stage(**{f: getattr(whole, f) for f in Stage.__slots__ if f != "over_wholes"})
-    traces = [Trace.of_events(events, failures, meta, (*STAGES, used)) for used in (whole, plain)]
+    traces = [trace_of_events(events, failures, meta, (*STAGES, used)) for used in (whole, plain)]
     linked = [{row["linked"] for row in trace.coverage() if row["stage"] == "output_code"} for trace in traces]
     assert linked[0] != linked[1]
 

@@ -18,7 +18,7 @@ from explorer.model.values import (
     Event,
     Failure,
     Link,
-    Rows,
+    Table,
     calls,
     jsonable,
     once,
@@ -252,42 +252,42 @@ def test_html_shows_text_as_text() -> None:
 
 
 def test_rows_are_a_tuple_and_a_table() -> None:
-    """Rows index and compare as a tuple; `.frame` has a column a key and a row a mapping; the repr is the table."""
-    rows = Rows([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
+    """Table index and compare as a tuple; `.frame` has a column a key and a row a mapping; the repr is the table."""
+    rows = Table([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
     assert rows == ({"a": 1, "b": "x"}, {"a": 2, "b": "y"}) and rows[1]["b"] == "y"
-    assert list(rows.frame.columns) == ["a", "b"] and list(rows.frame["a"]) == [1, 2]
+    assert list(rows.to_pandas().columns) == ["a", "b"] and list(rows.to_pandas()["a"]) == [1, 2]
     assert "x" in repr(rows) and "y" in repr(rows)
     assert "<table" in rows._repr_html_()
 
 
 def test_where_keeps_the_rows_that_match_everything() -> None:
     """`where` selects by equality on every field given; a field that a row lacks does not match."""
-    rows = Rows([{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2}])
-    assert rows.where(a=1) == rows[:2] and isinstance(rows.where(a=1), Rows)
+    rows = Table([{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2}])
+    assert rows.where(a=1) == rows[:2] and isinstance(rows.where(a=1), Table)
     assert rows.where(a=1, b=2) == (rows[1],)
     assert rows.where(b=3) == () and rows.where(c=1) == ()
 
 
 def test_text_that_utf8_cannot_hold_is_escaped_in_the_table() -> None:
     """A file's name may hold half a surrogate pair: pandas with pyarrow refuses it, so the frame has its escape."""
-    rows = Rows([{"file": "caf\udce9.py", "line": 3}])
-    assert rows.frame["file"].tolist() == ["caf\\udce9.py"] and rows.frame["line"].tolist() == [3]
+    rows = Table([{"file": "caf\udce9.py", "line": 3}])
+    assert rows.to_pandas()["file"].tolist() == ["caf\\udce9.py"] and rows.to_pandas()["line"].tolist() == [3]
     assert repr(rows).encode() and rows._repr_html_().encode()
     assert rows[0]["file"] == "caf\udce9.py"
 
 
 def test_no_rows_say_so() -> None:
     """An empty table says that it is empty."""
-    assert repr(Rows()) == "<0 rows>" and Rows()._repr_html_() == "<i>none</i>"
-    assert Rows().frame.empty
+    assert repr(Table()) == "<0 rows>" and Table()._repr_html_() == "<i>none</i>"
+    assert Table().to_pandas().empty
 
 
 def test_an_empty_table_keeps_its_columns() -> None:
     """Without rows, and with those that a condition leaves out, the columns stand in the repr, the HTML and the frame."""
-    full = Rows([{"name": "mm", "ms": 1.0}, {"name": "bmm", "ms": None, "why": ""}])
+    full = Table([{"name": "mm", "ms": 1.0}, {"name": "bmm", "ms": None, "why": ""}])
     assert full.columns == ("name", "ms", "why")
-    for empty in (full.where(name="conv"), full.where(name="conv").where(ms=1.0), Rows((), ("name", "ms", "why"))):
-        assert repr(empty) == "<0 rows of name, ms, why>" and list(empty.frame.columns) == ["name", "ms", "why"]
+    for empty in (full.where(name="conv"), full.where(name="conv").where(ms=1.0), Table((), ("name", "ms", "why"))):
+        assert repr(empty) == "<0 rows of name, ms, why>" and list(empty.to_pandas().columns) == ["name", "ms", "why"]
         assert all(f"<th>{name}</th>" in empty._repr_html_() for name in ("name", "ms", "why"))
         assert pickle.loads(pickle.dumps(empty)).columns == empty.columns and empty == ()
 

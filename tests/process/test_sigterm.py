@@ -109,7 +109,7 @@ stuck()
 BREAKS = {
     "": (),
     "raise ValueError('inside')": ("ValueError: inside",),
-    "raise explorer.FileError('no place')": ("explorer", "out/trace.rank1.json.gz", "no place"),
+    "raise explorer.errors.FileError('no place')": ("explorer", "out/trace.rank1.json.gz", "no place"),
 }
 
 

@@ -11,6 +11,7 @@ from explorer.model.shared import KernelText
 from explorer.model.values import Event
 from explorer.stages.triton.origins import KernelFormText
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 
 SOURCE = """@triton.jit
 def kern(a, b, n, BLOCK: tl.constexpr):
@@ -25,7 +26,7 @@ def trace_of(*, first_line: int = 1, **texts: str) -> Trace:
     place = {"name": "kern", "file": "kern.py", "first_line": first_line}
     kernel = Event("kernel", 0.0, "0/0", "inference", blank(KernelText, **place, language="triton", text=SOURCE))
     forms = [Event(s, 0.0, "0/0", "inference", blank(KernelFormText, **place, text=t)) for s, t in texts.items()]
-    return Trace.of_events([kernel, *forms])
+    return trace_of_events([kernel, *forms])
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_a_parameter_is_called_by_its_module(held: Trace) -> None:
 def test_the_memory_table_names_what_the_graph_names(held: Trace) -> None:
     """Each parameter in it is one of a module of the graph, and of exactly one."""
     modules = {str(node["module"]) for a in held.find("forward") for node in a.nodes if node.get("module")}
-    parameters = {name for row in held.memory.table() for name in row["inputs"]} - {"x"}
+    parameters = {name for row in held.memory.table for name in row["inputs"]} - {"x"}
     assert len(parameters) == 3 * 9 and {name.rpartition(".")[0] for name in parameters} == modules
     assert {"plain[1].up", "plain['1'].up", "named.1.up", "x-y.up", "fn.up"} <= modules
 
@@ -145,7 +145,7 @@ def test_children_are_called_as_named_modules_calls_them(held: Trace) -> None:
 def test_a_module_is_followed_by_its_name(held: Trace) -> None:
     """An entry alone, or all that a list or dict holds."""
     (graph,) = held.find("forward")
-    lines = {name: held.follow_module(name).where(artifact=graph.id)[0]["lines"] for name in ("plain[1]", "plain['1']", "plain")}
+    lines = {name: held.follow(name).where(artifact=graph.id)[0]["lines"] for name in ("plain[1]", "plain['1']", "plain")}
     assert not set(lines["plain[1]"]) & set(lines["plain['1']"])
     assert set(lines["plain[1]"]) | set(lines["plain['1']"]) < set(lines["plain"])
 
@@ -174,4 +174,4 @@ def test_the_view_splits_names_as_python_does(held: Trace) -> None:
 def test_no_module_is_followed_by_a_name_without_parts(held: Trace, path: str) -> None:
     """It is an error with the valid names, not all modules."""
     with pytest.raises(InputError, match=says("module", repr(path))):
-        held.follow_module(path)
+        held.follow(path)

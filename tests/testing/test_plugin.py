@@ -49,7 +49,7 @@ LOST = {
     "scaled": (
         "h = x.exp() * 3",
         "h = (x.exp() * 3).cumsum(1)",
-        ("exp, mul, sum in one kernel", "triton_per_fused", "t.fusion.why("),
+        ("exp, mul, sum in one kernel", "triton_per_fused", "t.why("),
     ),
 }
 PLUGIN = ("-p", "explorer.testing.plugin")

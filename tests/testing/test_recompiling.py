@@ -40,7 +40,7 @@ def test_as_many_recompiles_are_found_as_dynamo_counts(sizes: tuple[int, ...], s
     calls = [(torch.ones(size),) for size in sizes]
     again = compiles(*sizes, **settings) - 1
     t = testing.assert_no_recompile(double, *calls, at_most=again, backend="eager", **settings)
-    assert len({row["frame"] for row in t.recompiles}) == again
+    assert len({row["frame"] for row in t.dynamo.recompiles}) == again
     if again:
         with pytest.raises(testing.ContractError):
             testing.assert_no_recompile(double, *calls, at_most=again - 1, backend="eager", **settings)
@@ -89,7 +89,7 @@ def test_a_module_and_an_absent_gpu_do() -> None:
     pytest.importorskip("triton")
     module = torch.nn.Linear(8, 4)
     t = testing.assert_no_recompile(module, (torch.ones(2, 8),), (torch.ones(2, 8),), target="h100")
-    assert t.meta["target"] == "h100" and not t.recompiles
+    assert t.meta["target"] == "h100" and not t.dynamo.recompiles
 
 
 def test_wrong_calls_say_what_to_give() -> None:

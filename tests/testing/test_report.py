@@ -1,4 +1,4 @@
-"""`explorer diff` and `--fail-on`: what two traces compiled differently, and the exit status."""
+"""`explorer compare` and `--fail-on`: what two traces compiled differently, and the exit status."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from explorer.testing.findings import Finding
 from explorer.testing.report import Difference, difference
 from explorer.testing.rules import RULES
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 from tests.facts import untold
 
 DATA = Path(__file__).parents[1] / "data" / "views"
@@ -24,7 +25,7 @@ DATA = Path(__file__).parents[1] / "data" / "views"
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     """A trace for an absent H100, from recorded events."""
-    return Trace.of_events(*load_events((DATA / "layers-torch2.13-h100.events.json.gz").read_bytes()))
+    return trace_of_events(*load_events((DATA / "layers-torch2.13-h100.events.json.gz").read_bytes()))
 
 
 def test_equal_traces_are_compiled_alike(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,11 +33,11 @@ def test_equal_traces_are_compiled_alike(trace: Trace, tmp_path: Path, capsys: p
     file = tmp_path / "t.json.gz"
     trace.save(file)
     for form, said in (((), "compiled alike"), (("--markdown",), "Compiled alike."), (("--json",), '"findings": []')):
-        assert cli.main(["diff", str(file), str(file), *form, "--fail-on", ",".join(cli.RULES_OF_DIFF)]) == 0
+        assert cli.main(["compare", str(file), str(file), *form, "--fail-on", ",".join(cli.RULES_OF_TWO)]) == 0
         assert said in capsys.readouterr().out
 
 
-def test_a_lost_fusion_is_a_finding_of_diff(
+def test_a_lost_fusion_is_a_finding_of_compare(
     trace: Trace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Text, Markdown and JSON name the operators, the kernels and the reason; only a rule that was asked for is a failure."""
@@ -48,11 +49,11 @@ def test_a_lost_fusion_is_a_finding_of_diff(
     trace.save(file)
     (finding,) = difference(trace, trace).findings
     for form in ((), ("--markdown",), ("--json",)):
-        assert cli.main(["diff", str(file), str(file), *form, "--fail-on", "unfused"]) == cli.BROKEN
+        assert cli.main(["compare", str(file), str(file), *form, "--fail-on", "not-fused"]) == cli.BROKEN
         text = capsys.readouterr().out
         shown = json.loads(text)["findings"][0]["actual"] if form == ("--json",) else text
         assert finding.actual in shown and "fusion lost" in shown
-        assert cli.main(["diff", str(file), str(file), *form, "--fail-on", "spill,break"]) == 0
+        assert cli.main(["compare", str(file), str(file), *form, "--fail-on", "spill,graph-break"]) == 0
         assert finding.why in text or form == ("--json",)
         capsys.readouterr()
 
@@ -64,12 +65,12 @@ def test_markdown_says_what_is_alike_and_quotes_any_code() -> None:
     text = Difference((("compile seconds", "1.2 s", "1.3 s"), ("launches", "2", "3")), ()).markdown
     assert "| launches | 2 | 3 |\n\nCompiled alike." in text and "seconds" not in text
     code = "f('``x``')"
-    assert f"  - ``` {code} ```" in Difference((), (Finding("break", "none", "one", (code,)),)).markdown
+    assert f"  - ``` {code} ```" in Difference((), (Finding("graph-break", "none", "one", (code,)),)).markdown
 
 
 def test_what_cannot_be_compared_is_not_judged(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace without lowerings, and one for another target, are said which they are; the figures are printed all the same."""
-    cpu = Trace.of_events(*load_events((DATA / "tuned_bmm-torch2.13-cpu.events.json.gz").read_bytes()))
+    cpu = trace_of_events(*load_events((DATA / "tuned_bmm-torch2.13-cpu.events.json.gz").read_bytes()))
     cases = (
         (Trace({"name": "f", "target": "h100"}), "after: torch.compile compiled nothing"),
         (cpu, "before is for h100, after is for cpu"),
@@ -78,21 +79,21 @@ def test_what_cannot_be_compared_is_not_judged(trace: Trace, tmp_path: Path, cap
     for other, said in cases:
         other.save(tmp_path / "other.json.gz")
         files = [str(tmp_path / "t.json.gz"), str(tmp_path / "other.json.gz")]
-        assert cli.main(["diff", *files, "--fail-on", "break"]) == cli.BROKEN
+        assert cli.main(["compare", *files, "--fail-on", "graph-break"]) == cli.BROKEN
         text = capsys.readouterr().out
         assert f"not judged: {said}" in text and "before" in text.splitlines()[0]
-        assert cli.main(["diff", *files]) == 0
+        assert cli.main(["compare", *files]) == 0
         capsys.readouterr()
 
 
 def test_a_file_of_several_ranks_is_refused(trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that `explorer merge` wrote has no one trace to compare."""
+    """A file that `explorer ranks` wrote has no one trace to compare."""
     (tmp_path / "ranks").mkdir()
     for number in range(2):
         trace.save(tmp_path / "ranks" / f"t.rank{number}.json.gz")
     explorer.load(tmp_path / "ranks").save(tmp_path / "merged.json.gz")
-    assert cli.main(["diff", str(tmp_path / "merged.json.gz"), str(tmp_path / "ranks" / "t.rank0.json.gz")]) == cli.MISUSE
-    assert not untold(capsys.readouterr().err, str(tmp_path / "merged.json.gz"), "ranks", "diff")
+    assert cli.main(["compare", str(tmp_path / "merged.json.gz"), str(tmp_path / "ranks" / "t.rank0.json.gz")]) == cli.MISUSE
+    assert not untold(capsys.readouterr().err, str(tmp_path / "merged.json.gz"), "ranks", "compare")
 
 
 def test_the_rules_of_the_command_are_those_of_the_room() -> None:
@@ -106,6 +107,6 @@ def test_the_rules_of_the_command_are_those_of_the_room() -> None:
 def test_fail_on_names_what_breaks_a_rule(trace: Trace) -> None:
     """What cannot be judged breaks a rule too; without a rule nothing is judged."""
     assert cli._broken_rules(trace, []) == []
-    assert cli._broken_rules(trace, ["break", "recompile", "failure"]) == []
-    (finding,) = cli._broken_rules(Trace({"name": "f"}), ["break"])
+    assert cli._broken_rules(trace, ["graph-break", "recompile", "failure"]) == []
+    (finding,) = cli._broken_rules(Trace({"name": "f"}), ["graph-break"])
     assert "not judged" in str(finding)

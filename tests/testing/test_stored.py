@@ -19,6 +19,7 @@ from explorer.testing.changes import changes, matched_keys
 from explorer.testing.facts import Facts, facts_of
 from explorer.testing.stored import compare, file_of, update
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of, trace_of_events
 from tests.facts import untold
 
 DATA = Path(__file__).parents[1] / "data"
@@ -32,7 +33,7 @@ def recorded() -> Callable[[str], Trace]:
 
     def trace(name: str) -> Trace:
         if name not in traces:
-            traces[name] = Trace.of_events(*load_events((DATA / f"{name}.events.json.gz").read_bytes()))
+            traces[name] = trace_of_events(*load_events((DATA / f"{name}.events.json.gz").read_bytes()))
         return traces[name]
 
     return trace
@@ -78,11 +79,11 @@ def test_each_change_is_found_and_named(recorded: Callable[[str], Trace]) -> Non
         (replace(facts, peak_bytes=peak - 4), "peak memory", False),
         (replace(facts, peak_bytes=peak + 4), "peak memory", True),
         (replace(facts, recompiles=1), "recompile", True),
-        (replace(facts, graph_breaks=("a reason at `f(x)`",)), "break", True),
+        (replace(facts, graph_breaks=("a reason at `f(x)`",)), "graph-break", True),
         (replace(facts, failures=("compile, error",)), "failure", True),
         (replace(facts, calls=facts.calls[1:]), "fallback", False),
         (replace(facts, calls=(*facts.calls, "aten.nothing of `f(x)`")), "fallback", True),
-        (replace(facts, kernels=(one, *rest)), "fused", False),
+        (replace(facts, kernels=(one, *rest)), "not-fused", False),
         (replace(facts, kernels=(replace(first, spills=8), second, *rest)), "spill", True),
         (replace(facts, graphs=facts.graphs - 1), "graphs", False),
         (replace(facts, graphs=facts.graphs + 1), "graphs", True),
@@ -119,7 +120,7 @@ def test_the_graph_breaks_that_are_new_are_named(recorded: Callable[[str], Trace
     assert len(set(lines[1:4])) == 3
     found = list(changes(facts_of(with_breaks(trace, 1)), with_breaks(trace, 1, 2, 3)))
     assert [(f.rule, f.is_gain, f.lines[0].endswith(line)) for f, line in zip(found, lines[2:], strict=False)] == [
-        ("break", False, True)
+        ("graph-break", False, True)
     ] * 2
     assert [f.is_gain for f in changes(facts_of(with_breaks(trace, 1, 2)), with_breaks(trace, 1))] == [True]
 
@@ -168,7 +169,7 @@ def test_without_expectations_nothing_passes(recorded: Callable[[str], Trace], t
     path, trace = tmp_path / "x.json", recorded("views/layers-torch2.13-h100")
     text = said(path, trace)
     assert not untold(text, "not judged", str(path), "pytest --explorer-update")
-    update(path, Trace.of(replace(TraceData(trace.meta, trace.artifacts), meta={**trace.meta, "torch": "2.11.0+cu128"})))
+    update(path, trace_of(replace(TraceData(trace.meta, trace.artifacts), meta={**trace.meta, "torch": "2.11.0+cu128"})))
     text = said(path, trace)
     assert not untold(text, "not judged", "torch 2.11", "torch 2.13")
     update(path, trace)
@@ -181,7 +182,7 @@ def test_a_trace_without_lowerings_is_neither_stored_nor_judged(tmp_path: Path) 
     """A trace of another compiler, or of nothing, does not say what became of the nodes."""
     for trace in (
         Trace({"name": "f", "torch": "2.13"}),
-        Trace.of_events(*load_events((DATA / "tvm_linear-torch2.13-cpu.events.json.gz").read_bytes())),
+        trace_of_events(*load_events((DATA / "tvm_linear-torch2.13-cpu.events.json.gz").read_bytes())),
     ):
         with pytest.raises(ContractError, match="not judged"):
             update(tmp_path / "x.json", trace)

@@ -10,7 +10,7 @@ from explorer.analysis.advice.verdicts import Cost, Verdict
 from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.capture.compilers.torch_compile import CONFIG, MARKS
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of, source_line
 from explorer.model.values import Artifact, Plain
 from explorer.stages.dynamo.graph_break import code_at
 
@@ -68,8 +68,8 @@ def _user_line(trace: TraceData, file: str, line: int) -> tuple[UserLine, ...]:
     """Return a line of a file as a user line, with its code where the trace has its source."""
     if not file:
         return ()
-    place = trace.source_line(file, line)
-    code = trace.artifact(place[0]).lines[place[1] - 1].strip() if place else ""
+    place = source_line(trace, file, line)
+    code = artifact_of(trace, place[0]).lines[place[1] - 1].strip() if place else ""
     return (UserLine(file, line, code),)
 
 
@@ -111,7 +111,7 @@ def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[M
         remedy,
         _guarded_lines(traced, frames) or _source_line(traced, number),
         tuple((a.id, 1) for a in trace.find("recompile") if a.frame in frames)[:1],
-        why_unproved="a trace is of one call: explorer.probe(f, x) varies it, and its dynamic() says what mark_dynamic spares",
+        why_unproved="a trace is of one call: explorer.vary(f, x) varies it, and its dynamic() says what mark_dynamic spares",
     )
 
 

@@ -88,7 +88,7 @@ def _missed(traced: TracedCall, setting: str, pairs: Sequence[tuple[Graph, Pair]
         f"{quantity(len(ordered), 'fusion')} refused" + (f" by {setting}" if setting else ""),
         Cost(traced.seconds_of(moved), "estimated", f"bytes moved twice that could be moved once, {traced.bandwidth}", moved),
         f"the scheduler: {graph.reason(pair)}",
-        f"leave {setting} at its default" if setting else "see t.fusion.why for the pair; a Force puts them into one kernel",
+        f"leave {setting} at its default" if setting else "see t.why for the pair; a Force puts them into one kernel",
         traced.lines_of(launches),
         traced.places_of(launches),
         {"options": {setting: RELAXED_SETTINGS[setting]}} if setting else {"fusion": request},
@@ -157,7 +157,7 @@ def _realized(traced: TracedCall, setting: str, rows: Sequence[tuple[Graph, str,
             nodes.append(node)
     if nodes:
         graph, buffer, _, _ = rows[0]
-        why = next((str(row["why"]) for row in graph.made() if row["buffer"] == buffer), "")
+        why = next((str(row["why"]) for row in graph.buffers() if row["buffer"] == buffer), "")
         most = max(int(value) for *_, value in rows)
         yield Verdict(
             "buffer materialised",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from explorer.analysis.questions.user_lines import UserLine
-from explorer.model.values import EMPTY, Plain, Rows
+from explorer.model.values import EMPTY, Plain, Table
 from explorer.model.wording import quantity
 
 #: The width of the page in a terminal.
@@ -99,7 +99,7 @@ class Verdict:
         return f"t.what_if({arguments})" if arguments else ""
 
     def row(self) -> dict[str, Plain]:
-        """Return the verdict as a row of `Advice.rows`."""
+        """Return the verdict as a row of `Advice.table`."""
         return {
             "kind": self.kind,
             "title": self.title,
@@ -128,7 +128,7 @@ def _written(value: Plain) -> str:
 
 @dataclass(frozen=True)
 class Advice(Sequence[Verdict]):
-    """The verdicts on a trace, the costliest first; `rows` is their table. Empty where nothing is wrong.
+    """The verdicts on a trace, the costliest first; `table` has a row for each. Empty where nothing is wrong.
 
     `seconds` is what a call takes, as `about` says, and the scale of every share. `unread` says why some or all of the program
     could not be judged; "" where all of it was.
@@ -151,9 +151,9 @@ class Advice(Sequence[Verdict]):
         return len(self.verdicts)
 
     @property
-    def rows(self) -> Rows:
+    def table(self) -> Table:
         """One row per verdict: kind, title, seconds, bytes, once, known, share, lines, evidence, remedy, what_if, proof."""
-        return Rows((verdict.row() for verdict in self), _COLUMNS)
+        return Table((verdict.row() for verdict in self), _COLUMNS)
 
     def __repr__(self) -> str:
         head = f"Advice on {self.name or 'the trace'}: {self.headline}. {self.about}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 from explorer.stages.torch_compile.cache import CacheLookup, CacheLookups
 from explorer.stages.torch_compile.cache_keys import KeyParts, differences, nearest, whole_parts
 
@@ -20,9 +20,9 @@ class _Key(NamedTuple):
     parts: KeyParts
 
 
-def cache_misses(trace: TraceData, earlier: TraceData) -> Rows:
+def cache_misses(trace: TraceData, earlier: TraceData) -> Table:
     """One row per graph that no cache had in `trace`, with the nearest key that `earlier` asked the same cache for."""
-    return Rows(_misses(trace, earlier), COLUMNS)
+    return Table(_misses(trace, earlier), COLUMNS)
 
 
 def _misses(trace: TraceData, earlier: TraceData) -> Iterator[Mapping[str, Plain]]:

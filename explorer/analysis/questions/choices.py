@@ -1,4 +1,4 @@
-"""Read the rows of `Trace.choices`: settings by name, the texts that a choice can have, why it has none."""
+"""Read the rows of `t.inductor.choices`: settings by name, the texts that a choice can have, why it has none."""
 
 from __future__ import annotations
 

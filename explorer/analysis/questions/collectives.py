@@ -20,8 +20,8 @@ from explorer.analysis.questions.memory import element_size, symbol_values
 from explorer.model.integers import evaluated
 from explorer.model.shared import FxNode
 from explorer.model.syntax import parsed_expression
-from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Rows, once
+from explorer.model.trace_data import TraceData, source_line
+from explorer.model.values import Artifact, Table, once
 from explorer.stages.fx_graph import NOWHERE, StackPlace, all_fx_nodes, node_lines, places_of, readable_nodes, stack_of
 from explorer.stages.inductor.output_code import EXTERN
 
@@ -80,9 +80,9 @@ class Span:
     between: tuple[str, ...] = ()
 
 
-def collectives(trace: TraceData) -> Rows:
+def collectives(trace: TraceData) -> Table:
     """List the collectives of every graph, in the order in which they start: see `CollectiveRow`."""
-    return Rows((dict(row) for row in collective_rows(trace)), CollectiveRow.__annotations__)
+    return Table((dict(row) for row in collective_rows(trace)), CollectiveRow.__annotations__)
 
 
 @once
@@ -243,7 +243,7 @@ def _whole(sizes: Sequence[int | None], times: int | None) -> int | None:
 def _place(trace: TraceData, artifact: Artifact, node: FxNode) -> StackPlace:
     """The user's innermost line of a node: the last on its stack that the trace has the source of and torch has not."""
     places = [place for place in places_of(stack_of(artifact, node.stack)) if not _OF_TORCH.search(place.file)]
-    in_program = [place for place in places if trace.source_line(place.file, place.line, frame=artifact.frame)]
+    in_program = [place for place in places if source_line(trace, place.file, place.line, frame=artifact.frame)]
     return next(reversed(in_program or places), NOWHERE)
 
 

@@ -20,20 +20,21 @@ from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
+from explorer.analysis.questions.cache_misses import cache_misses
 from explorer.analysis.questions.figures import figures as figures_of_code
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
 from explorer.analysis.questions.kernel_bytes import bytes_moved
 from explorer.analysis.questions.kernels import first_form, kernels_of
 from explorer.analysis.questions.line_texts import LineTexts, texts_of
-from explorer.analysis.questions.memory import memory_of, readable
+from explorer.analysis.questions.memory import memory_figures, memory_of, readable
 from explorer.analysis.questions.program_lines import program_lines
 from explorer.analysis.questions.source_lines import FirstLine
 from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.analysis.questions.user_lines import UserLine, compiled_kernels, compilers_of
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Plain, Table
 from explorer.process.garbage import full_collections_paused
 from explorer.stages.inductor.output_code import LIBRARIES, calls_of, names_called
 
@@ -125,7 +126,7 @@ def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
 
 
 class Comparison:
-    """A comparison: `figures`, `lines`, `nodes`, `groups` and `fusion`, each as Rows with a column per trace."""
+    """A comparison: `figures`, `lines`, `nodes`, `groups` and `fusion`, each as Table with a column per trace."""
 
     def __init__(self, traces: tuple[TraceData, ...], names: tuple[str, ...]) -> None:
         self.traces, self.names = traces, names
@@ -133,28 +134,42 @@ class Comparison:
             self._ops = [tuple(ops(trace)) for trace in traces]
 
     @property
+    def cache_misses(self) -> Table:
+        """One row per graph that missed a cache in the second trace: what its key has otherwise than the first trace's keys.
+
+        `differs` says how its key differs from the `nearest` key in the first trace, the recording of the run that filled the
+        cache; () if that run asked for the same key, or if its keys have no parts, as in older files. Both traces may be loaded
+        from files. InputError for more than two traces.
+        """
+        if len(self.traces) != 2:
+            raise InputError("cache misses are told between two traces, explorer.compare(earlier, t)")
+        return cache_misses(self.traces[1], self.traces[0])
+
+    @property
     def scheduled(self) -> list[tuple[Op, ...]]:
         """The scheduler nodes of each trace; none of a trace by another compiler than Inductor."""
         return self._ops
 
-    def figures(self) -> Rows:
+    @property
+    def figures(self) -> Table:
         """One row per figure: kernels, launches, library calls, memory, compile seconds …; `ratio` is last to first."""
         with full_collections_paused():  # what is read of large files stays alive: each collection would walk all of it
             columns = [figures(trace) for trace in self.traces]
-        return Rows(
+        return Table(
             {"figure": name, **dict(zip(self.names, values, strict=True)), "ratio": _ratio(values)}
             for name in columns[0]
             if any(values := [column[name] for column in columns])
         )
 
-    def lines(self) -> Rows:
+    @property
+    def lines(self) -> Table:
         """One row per line of the program and graph: the kernels, dispatches and library calls that each compiler made of it.
 
         A kernel that computes other lines too, as several that were fused, is in the row of each: see `kernels`. () stands where
         no kernel of that compiler is known to compute the line. The number and the code come from the first trace that has the
         line.
         """
-        return Rows(
+        return Table(
             {
                 "graph": line.graph,
                 "line": line.first.line.number,
@@ -164,9 +179,10 @@ class Comparison:
             for line in program_lines(self.traces)
         )
 
-    def kernels(self) -> Rows:
+    @property
+    def kernels(self) -> Table:
         """One row per kernel, dispatch or library call of each trace: the lines of the program that it computes."""
-        return Rows(
+        return Table(
             {
                 "trace": name,
                 "graph": kernel.graph,
@@ -199,7 +215,8 @@ class Comparison:
             },
         )
 
-    def nodes(self) -> Rows:
+    @property
+    def nodes(self) -> Table:
         """One row per value that a trace stores in a buffer, with its scheduler node in each trace.
 
         A trace that does not store it has "": there another kernel or other operators compute it. `same` is False if the
@@ -207,7 +224,7 @@ class Comparison:
         """
         by_trace = [{op.key: op for op in ops} for ops in self._ops]
         keys = dict.fromkeys(key for stored in by_trace for key in stored)
-        return Rows(
+        return Table(
             {
                 **_facts(key),
                 **{n: stored[key].name if key in stored else "" for n, stored in zip(self.names, by_trace, strict=True)},
@@ -216,18 +233,20 @@ class Comparison:
             for key in keys
         )
 
-    def groups(self) -> Rows:
+    @property
+    def groups(self) -> Table:
         """One row per set of fused nodes that share values across the traces, with what differs.
 
         `what` is "same" if each trace has one group of the same values. It is "values differ" if a value is in one trace
         only or is computed from different values, "split" if a trace needs more groups than another, and "only in …" if the
         other traces store none of its values.
         """
-        return Rows(self._group_row(component) for component in self._sharing())
+        return Table(self._group_row(component) for component in self._sharing())
 
-    def fusion(self) -> Rows:
+    @property
+    def fusion(self) -> Table:
         """One row per pair of values that one trace fuses and another does not, with the recorded reason."""
-        return Rows(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
+        return Table(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
 
     def _sharing(self) -> list[list[set[tuple[str, str, str]]]]:
         """Return the groups of each trace that share values, directly or through other groups."""
@@ -296,9 +315,9 @@ class Comparison:
                         }
 
     def __repr__(self) -> str:
-        counted = Counter(row["what"] for row in self.groups())
+        counted = Counter(row["what"] for row in self.groups)
         groups = ", ".join(f"{n} {what}" for what, n in counted.items()) or "none"
-        below = str(self.lines()) if self._several_compilers() else f"fused groups: {groups}"
+        below = str(self.lines) if self._several_compilers() else f"fused groups: {groups}"
         return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\n{below}"
 
     def _several_compilers(self) -> bool:
@@ -308,16 +327,16 @@ class Comparison:
     def _table(self) -> str:
         """Return the figures as fixed-width text."""
         lines = [("", *self.names)]
-        for row in self.figures():
+        for row in self.figures:
             lines.append((row["figure"], *(shown(row["figure"], row[name]) for name in self.names)))
         widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
         return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
 
     def _repr_html_(self) -> str:
-        rows = self.figures()
-        table = Rows({"figure": r["figure"], **{n: shown(r["figure"], r[n]) for n in self.names}} for r in rows)
+        rows = self.figures
+        table = Table({"figure": r["figure"], **{n: shown(r["figure"], r[n]) for n in self.names}} for r in rows)
         figures = table._repr_html_()
-        joined = Rows({**row, **{name: ", ".join(row[name]) for name in self.names}} for row in self.lines())
+        joined = Table({**row, **{name: ", ".join(row[name]) for name in self.names}} for row in self.lines)
         return f"{figures}{joined._repr_html_()}" if self._several_compilers() else figures
 
 
@@ -468,7 +487,7 @@ def _by_inductor(trace: TraceData) -> bool:
 
 def _of_inductor(trace: TraceData) -> dict[str, Plain]:
     """Return what Inductor's scheduler, its wrapper and its kernels say."""
-    memory = memory_of(trace).figures()  # before the launches: it parses the output code for both
+    memory = memory_figures(memory_of(trace))  # before the launches: it parses the output code for both
     launched, called = launches(trace)
     forms = (first_form(trace, kernel.artifact) for kernel in kernels_of(trace))
     resources = [form.metadata for form in forms if form is not None]

@@ -19,15 +19,15 @@ COMPILES = "compiles"
 def only(trace: TraceData, frames: Iterable[str]) -> TraceData:
     """The trace of some compiles, and of what belongs to none; InputError for a compile that it does not have."""
     wanted = frozenset(frames)
-    for frame in sorted(wanted - set(trace.frames)):
-        raise unknown_name("compile", frame, trace.frames)
+    for frame in sorted(wanted - set(trace.compile_ids)):
+        raise unknown_name("compile", frame, trace.compile_ids)
     return _part(trace, wanted, trace.failures)
 
 
 def _part(trace: TraceData, frames: Container[str], failures: tuple[Failure, ...]) -> TraceData:
     artifacts = tuple(a for a in trace.artifacts if not a.frame or a.frame in frames)
     ids = {a.id for a in artifacts}
-    part = TraceData(trace.meta, artifacts, (), failures, stages=trace.stages)
+    part = TraceData(trace.meta, artifacts, (), failures, _stages=trace._stages)
     # a large file's links are read when they are asked for
     defer(part, lambda: {"links": tuple(link for link in trace.links if {link.source, link.target} <= ids)}, ("links",))
     return part
@@ -41,19 +41,19 @@ def opened(trace: TraceData) -> TraceData:
     if lines.total() <= MAX_LINES:
         return trace
     total, shown = lines[""], list[str]()
-    for frame in trace.frames:
+    for frame in trace.compile_ids:
         total += lines[frame]
         if shown and total > MAX_LINES:
             break
         shown.append(frame)
-    if len(shown) == len(trace.frames):
+    if len(shown) == len(trace.compile_ids):
         return trace
-    left = trace.frames[len(shown)]
+    left = trace.compile_ids[len(shown)]
     message = (
-        f"the view opens the first {len(shown)} of {len(trace.frames)} compiles, {shown[0]} to {shown[-1]}. "
-        f"t.only({left!r}) is the trace of the next one alone, t.only(*t.frames[{len(shown)}:]) that of all others"
+        f"the view opens the first {len(shown)} of {len(trace.compile_ids)} compiles, {shown[0]} to {shown[-1]}. "
+        f"t.only({left!r}) is the trace of the next one alone, t.only(*t.compile_ids[{len(shown)}:]) that of all others"
     )
-    said = Failure(COMPILES, f"{len(shown)} of {len(trace.frames)} shown", message)
+    said = Failure(COMPILES, f"{len(shown)} of {len(trace.compile_ids)} shown", message)
     return _part(trace, shown, (*trace.failures, said))
 
 

@@ -1,7 +1,7 @@
 """The cost of each generated kernel and library call: bytes, operations and seconds, each with its source. Pure.
 
-    t.kernels.table()      one row per kernel
-    t.library_calls        one row per library call
+    t.kernels.table      one row per kernel
+    t.inductor.extern_calls        one row per library call
 
 `observe/work.py` counts bytes and operations during the compile, from the scheduler's nodes. Seconds are those that Inductor
 measured on an attached device. Otherwise they are an estimate: a launch, and the longer of the times for the bytes and for the
@@ -18,14 +18,14 @@ from types import MappingProxyType
 
 from explorer.analysis.questions.collectives import is_collective, is_wait
 from explorer.analysis.questions.fusion import Graph, fusion_of
-from explorer.analysis.questions.kernels import KernelData, first_form, kernels_of
+from explorer.analysis.questions.kernels import KernelData, candidate_rows, first_form, kernels_of
 from explorer.analysis.questions.profile import how_measured, parts_by_place, seconds_a_run
 from explorer.analysis.questions.rows import CallRow, GroupRow, KernelRow
 from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.model.records import typed
 from explorer.model.shared import Kernel, OperatorCall
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.gpus.figures import Target
 from explorer.stages.triton.origins import Launch
 
@@ -43,15 +43,15 @@ UNSIZED = "sizes that only the run knows: {names}"
 NOT_TIMED = "nothing timed it: Inductor times a Triton kernel only where it tries several configs, as with mode='max-autotune'"
 NO_TIMING = "nothing timed it: Inductor times no kernel written in {language}; t.benchmark() times the whole function"
 NO_TARGET = "no estimate: the bandwidth of {target!r} is not known here"
-EXCHANGED = "no estimate here: a collective takes as long as what connects the GPUs does, see its row of t.collectives"
-WAITED = "a wait moves no bytes: what is left of its collective when it is reached is `exposed` in t.collectives"
+EXCHANGED = "no estimate here: a collective takes as long as what connects the GPUs does, see its row of t.collectives.table"
+WAITED = "a wait moves no bytes: what is left of its collective when it is reached is `exposed` in t.collectives.table"
 #: The kind of group that is a kernel of the user's own.
 OWN_KIND = "user's kernel"
 
 
-def kernel_table(trace: TraceData) -> Rows:
+def kernel_table(trace: TraceData) -> Table:
     """See `Kernels.table`."""
-    return Rows(kernel_rows(trace), KernelRow.__annotations__)
+    return Table(kernel_rows(trace), KernelRow.__annotations__)
 
 
 def kernel_rows(trace: TraceData) -> list[KernelRow]:
@@ -66,7 +66,7 @@ def kernel_rows(trace: TraceData) -> list[KernelRow]:
 
 
 def _row(kernel: KernelData, by_scheduler: Groups) -> KernelRow:
-    a, form = kernel.artifact, first_form(kernel.trace, kernel.artifact)
+    a, form = kernel.artifact, first_form(kernel._trace, kernel.artifact)
     own = typed(Kernel, a.data)
     groups = [group for _, group in by_scheduler] or _own_group(a)
     taken = form.metadata if form is not None else {}
@@ -100,9 +100,9 @@ def _row(kernel: KernelData, by_scheduler: Groups) -> KernelRow:
     }
 
 
-def call_table(trace: TraceData) -> Rows:
-    """See `Trace.library_calls`."""
-    return Rows(call_rows(trace), CallRow.__annotations__)
+def call_table(trace: TraceData) -> Table:
+    """See `t.inductor.extern_calls`."""
+    return Table(call_rows(trace), CallRow.__annotations__)
 
 
 def call_rows(trace: TraceData) -> list[CallRow]:
@@ -150,7 +150,7 @@ def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
 def _launches(kernel: KernelData, in_wrapper: Sequence[Launch], groups: Groups) -> int | None:
     """Count a kernel's launches in one run: from the wrapper, else from the scheduler's list of kernels.
 
-    `trace_kernel` traces one launch.
+    `trace(kernel, …)` traces one launch.
     """
     if in_wrapper:
         return sum(1 if row.times is None else row.times for row in in_wrapper)
@@ -240,15 +240,15 @@ def _profiled(trace: TraceData, frame: str, graph: str, name: str) -> _Time | No
 
 
 def _time(kernel: KernelData, groups: Sequence[GroupRow], launches: int | None, unknown: str) -> _Time:
-    if profiled := _profiled(kernel.trace, kernel.artifact.frame, kernel.artifact.graph, kernel.name):
+    if profiled := _profiled(kernel._trace, kernel.artifact.frame, kernel.artifact.graph, kernel.name):
         return profiled
     ms = measured_ms(kernel)
     if ms is not None:
         return _Time(ms / 1000 * (launches or 1), "measured", MEASURED.format(ms=ms))
-    target = gpu_of(kernel.trace)
+    target = gpu_of(kernel._trace)
     if target is None or unknown:
         why = unknown if target is not None else ""
-        return _Time(None, "", why or no_target(kernel.trace, kernel.language))
+        return _Time(None, "", why or no_target(kernel._trace, kernel.language))
     estimates = [estimate(target, group) for group in groups]
     slowest = max(estimates, key=lambda e: e.seconds)
     return _Time(
@@ -263,7 +263,7 @@ def _time(kernel: KernelData, groups: Sequence[GroupRow], launches: int | None, 
 
 def measured_ms(kernel: KernelData) -> float | None:
     """Return the milliseconds of a launch that autotuning measured for the config taken; None where it timed nothing."""
-    return next((row.get("ms") for row in kernel.candidates if row["taken"]), None)
+    return next((row.get("ms") for row in candidate_rows(kernel) if row["taken"]), None)
 
 
 def _how_estimated(launch: Estimate, target: Target) -> str:

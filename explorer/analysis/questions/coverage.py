@@ -16,7 +16,7 @@ from explorer.analysis.questions.link_index import index
 from explorer.analysis.questions.provenance import from_sources
 from explorer.errors import unknown_name
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Rows
+from explorer.model.values import Artifact, Table
 from explorer.stages import stage_of
 from explorer.stages.kinds import BRACES, SETUP, SIGNATURE
 
@@ -43,7 +43,7 @@ class Read:
         return [n for n in self.counted if n not in self.linked]
 
 
-def coverage(trace: TraceData, stage: str | None = None) -> Rows:
+def coverage(trace: TraceData, stage: str | None = None) -> Table:
     """One row per stage and graph: lines that count, linked lines, their share, and the others by kind.
 
     With `stage` one row per text of it, with the `missing` lines as (line, text). InputError for a stage with nothing to link.
@@ -54,13 +54,13 @@ def coverage(trace: TraceData, stage: str | None = None) -> Rows:
         for text in texts:
             a = text.artifact
             groups.setdefault((a.frame, a.stage, a.graph), []).append(text)
-        return Rows(
+        return Table(
             {"frame": frame, "stage": name, "graph": graph, **_counts(group)} for (frame, name, graph), group in groups.items()
         )
     chosen = [text for text in texts if text.artifact.stage == stage]
     if not chosen:
         raise unknown_name("stage with lines to link", stage, {text.artifact.stage for text in texts})
-    return Rows({"artifact": t.artifact.id, **_counts([t]), "missing": _lines(t)} for t in chosen)
+    return Table({"artifact": t.artifact.id, **_counts([t]), "missing": _lines(t)} for t in chosen)
 
 
 def _counts(group: list[Read]) -> dict[str, object]:

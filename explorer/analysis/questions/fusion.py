@@ -1,10 +1,9 @@
 """Why two nodes are one kernel or not: the scheduler's verdicts of a trace, by name. Pure.
 
-    t.fusion.groups()             one row per kernel or call: its nodes, what it reads and writes
-    t.fusion.table()              one row per verdict: the pair, the rule that refused it, its score
-    t.fusion.why("op3", "op7")    one sentence for any two nodes, also for two that the scheduler never considered
-    t.fusion.alone("op3")         why a node is a kernel by itself
-    t.fusion.made()               why each buffer is in memory;  t.fusion.inlined()  what needs no buffer
+    t.fusion.groups        one row per kernel or call: its nodes, what it reads and writes
+    t.fusion.table         one row per verdict: the pair, the rule that refused it, its score
+    t.fusion.buffers       why each buffer is in memory;  t.fusion.inlined  what needs no buffer
+    t.why("op3", "op7")    one sentence for any two nodes, also for two that the scheduler never considered
 
 A node is named as the scheduler names it ("op3", "op3_op7"), by a buffer it writes ("buf3"), by an FX node it computes
 ("mul_2"), or by its kernel. Where the graph has it once, an operator of the program ("silu", as kernels' own names have it) or
@@ -22,10 +21,11 @@ from functools import cached_property
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
 from explorer.errors import InputError, unknown_name
+from explorer.model.accessor import Accessor
 from explorer.model.events import FusionRequest
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Failure, Force, Plain, Rows, Veto, once
+from explorer.model.values import Artifact, Event, Failure, Force, Plain, Table, Veto, once
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
 from explorer.stages.inductor.verdicts import Fusion as RecordedFusion
@@ -50,7 +50,7 @@ MAX_LISTED = 4
 
 @dataclass(frozen=True)
 class Why:
-    """The answer to `Fusion.why`: whether two nodes are one kernel, the reason, and the verdicts behind it.
+    """The answer to `Trace.why`: whether two nodes are one kernel, the reason, and the verdicts behind it.
 
     `rule` is the scheduler's own reason, "" if it refused nothing. `considered` is False if it never considered the pair.
     """
@@ -61,7 +61,7 @@ class Why:
     sentence: str
     rule: str = ""
     considered: bool = True
-    verdicts: Rows = field(default_factory=Rows, repr=False)
+    verdicts: Table = field(default_factory=Table, repr=False)
 
     def __str__(self) -> str:
         return self.sentence
@@ -71,106 +71,92 @@ class Why:
         return f"{self.first} and {self.second}: {'fused' if self.fused else 'not fused'}\n  {self.sentence}{rule}"
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """The fusion verdicts of a whole trace; the module's docstring lists the questions."""
+class Fusion(Accessor):
+    """What Inductor's scheduler fused, and what it refused."""
 
-    trace: TraceData = field(repr=False)
+    path = "t.fusion"
+
+    def __init__(self, trace: TraceData) -> None:
+        self._trace = trace
 
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
         """The verdicts of each graph that the scheduler saw."""
         return tuple(
-            Graph(a, Verdicts(typed(RecordedFusion, a.data)), _rows_of(self.trace, a), _fx_nodes_of(self.trace, a))
-            for a in self.trace.find("fusion")
+            Graph(a, Verdicts(typed(RecordedFusion, a.data)), _rows_of(self._trace, a), _fx_nodes_of(self._trace, a))
+            for a in self._trace.find("fusion")
         )
 
-    def table(self, graph: str | None = None, frame: str | None = None) -> Rows:
+    @property
+    def groups(self) -> Table:
+        """One row per scheduler node after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes moved.
+
+        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. It reads results
+        of the calls in `before`, and the calls in `after` read its results.
+        """
+        return Table((row for g in self.graphs for row in g.groups()), GroupRow.__annotations__)
+
+    @property
+    def table(self) -> Table:
         """One row per verdict: frame, graph, pair, direction, verdict, rule, reason, shared_bytes, score, rounds, after.
 
         The pair is `first` and `second`. `rule` is the scheduler's own reason and `reason` a plain sentence. `shared_bytes`
         are the bytes that one kernel would move once instead of twice, None if an earlier rule refused. `score` has the parts
         of the scheduler's score, {} for pairs that it did not rank. `after` names the fusions that the verdict depends on.
         """
-        return Rows((row for g in self._chosen(graph, frame) for row in g.table()), PairRow.__annotations__)
-
-    def groups(self, graph: str | None = None, frame: str | None = None) -> Rows:
-        """One row per scheduler node after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes moved.
-
-        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. It reads results
-        of the calls in `before`, and the calls in `after` read its results.
-        """
-        return Rows((row for g in self._chosen(graph, frame) for row in g.groups()), GroupRow.__annotations__)
-
-    def made(self, graph: str | None = None, frame: str | None = None) -> Rows:
-        """One row per buffer that lowering realized: buffer, node, FX node, why, and where in Inductor."""
-        return Rows((row for g in self._chosen(graph, frame) for row in g.made()), BufferRow.__annotations__)
-
-    def inlined(self, graph: str | None = None, frame: str | None = None) -> Rows:
-        """One row per FX node that lowering inlined: it never had a buffer, and the nodes in `into` compute it."""
-        return Rows((row for g in self._chosen(graph, frame) for row in g.inlined()), InlinedRow.__annotations__)
-
-    def why(self, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
-        """Say why two nodes are one kernel or not.
-
-        InputError for an unknown name, with the nearest ones, and for an operator that is computed in several places, with these.
-        """
-        graphs = self._chosen(graph, frame)
-        matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
-        if len(matching) == 1:
-            return matching[0].why(first, second)
-        for name in (first, second):
-            self.known(name, graphs)
-        if matching:
-            raise InputError(
-                f"several graphs have {first!r} and {second!r}; choose one with frame= and graph=: {_places(matching)}"
-            )
-        homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
-        sentence = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
-        return Why(first, second, False, sentence, considered=False)
-
-    def alone(self, node: str, graph: str | None = None, frame: str | None = None) -> Why:
-        """Say why a node is a kernel by itself, or that it is not; InputError for an unknown name."""
-        graphs = self._chosen(graph, frame)
-        self.known(node, graphs)
-        matching = [g for g in graphs if g.find(node) is not None]
-        if len(matching) > 1:
-            raise InputError(f"several graphs have {node!r}; choose one with frame= and graph=: {_places(matching)}")
-        return matching[0].alone(node)
+        return Table((row for g in self.graphs for row in g.table()), PairRow.__annotations__)
 
     @property
-    def summarised(self) -> str:
-        """Say how many pairs the recorded rows stand for."""
-        pairs = sum(len({(v.first, v.second) for v in g.verdicts.each()}) for g in self.graphs)
-        rows = sum(len(g.verdicts.data.pairs) for g in self.graphs)
-        return (
-            f"{pairs} pairs are recorded in {rows} rows. A pair with the same answer in several rounds is one row. Partners of "
-            "a node that the same rule refused with the same figures share a row. Nothing is left out."
-        )
+    def buffers(self) -> Table:
+        """One row per buffer that lowering realized: buffer, node, FX node, why, and where in Inductor."""
+        return Table((row for g in self.graphs for row in g.buffers()), BufferRow.__annotations__)
 
-    def _chosen(self, graph: str | None, frame: str | None) -> list[Graph]:
-        chosen = [g for g in self.graphs if graph in (None, g.artifact.graph) and frame in (None, g.artifact.frame)]
-        if not chosen and self.graphs:
-            asked = ", ".join(f"{k}={v!r}" for k, v in (("frame", frame), ("graph", graph)) if v is not None)
-            raise InputError(f"this trace has no fusion verdicts for {asked}; it has them for {_places(self.graphs)}")
-        if not chosen:
-            raise InputError(
-                "this trace has no fusion verdicts: Inductor's scheduler did not run, or stages= left this stage out"
-            )
-        return chosen
+    @property
+    def inlined(self) -> Table:
+        """One row per FX node that lowering inlined: it never had a buffer, and the nodes in `into` compute it."""
+        return Table((row for g in self.graphs for row in g.inlined()), InlinedRow.__annotations__)
 
-    def known(self, name: str, graphs: Iterable[Graph]) -> None:
-        """Check that a name stands for nodes of one of some graphs; InputError, with the nearest names, if it does not."""
-        if any(g.find(name) is not None for g in graphs):
-            return
-        if places := [place for g in graphs for place in g.operators.get(name, ())]:
-            raise several_places(name, places)
-        names = {other for g in graphs for other in g.every_name}
-        raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
+    def summary(self) -> str:
+        """Say of each graph what came of its nodes."""
+        return "\n".join(f"{g.place}: {g.artifact.lines[0]}" for g in self.graphs) or "no fusion verdicts"
 
-    def __repr__(self) -> str:
-        lines = [f"{g.place}: {g.artifact.lines[0]}" for g in self.graphs]
-        return "\n".join(lines) or "no fusion verdicts"
+
+def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
+    """Say why two nodes are one kernel or not.
+
+    InputError for an unknown name, with the nearest ones, and for an operator that is computed in several places, with these.
+    """
+    graphs = _chosen(fusion, graph, frame)
+    matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
+    if len(matching) == 1:
+        return matching[0].why(first, second)
+    for name in (first, second):
+        check_known(name, graphs)
+    if matching:
+        raise InputError(f"several graphs have {first!r} and {second!r}; choose one with frame= and graph=: {_places(matching)}")
+    homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
+    sentence = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
+    return Why(first, second, False, sentence, considered=False)
+
+
+def _chosen(fusion: Fusion, graph: str | None, frame: str | None) -> list[Graph]:
+    chosen = [g for g in fusion.graphs if graph in (None, g.artifact.graph) and frame in (None, g.artifact.frame)]
+    if not chosen and fusion.graphs:
+        asked = ", ".join(f"{k}={v!r}" for k, v in (("frame", frame), ("graph", graph)) if v is not None)
+        raise InputError(f"this trace has no fusion verdicts for {asked}; it has them for {_places(fusion.graphs)}")
+    if not chosen:
+        raise InputError("this trace has no fusion verdicts: Inductor's scheduler did not run, or stages= left this stage out")
+    return chosen
+
+
+def check_known(name: str, graphs: Iterable[Graph]) -> None:
+    """Check that a name stands for nodes of one of some graphs; InputError, with the nearest names, if it does not."""
+    if any(g.find(name) is not None for g in graphs):
+        return
+    if places := [place for g in graphs for place in g.operators.get(name, ())]:
+        raise several_places(name, places)
+    names = {other for g in graphs for other in g.every_name}
+    raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
 
 
 def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Plain]]:
@@ -369,7 +355,7 @@ class Graph:
         names = (self.verdicts.names[n] for n, group in self._group_of.items() if kind_of(group, (n,)) == "extern")
         return {name: frozenset(self.nodes.get(name, {}).get("inputs", ())) for name in names}
 
-    def made(self) -> Iterator[BufferRow]:
+    def buffers(self) -> Iterator[BufferRow]:
         """Yield one row per buffer that lowering realized."""
         for row in self.verdicts.made():
             numbers = self.find(row["buffer"])
@@ -411,7 +397,7 @@ class Graph:
         if refused:
             return self._refused(first, second, refused, verdicts)
         sentence = self._never(first, second, one, other)
-        return Why(first, second, False, sentence, considered=bool(verdicts), verdicts=Rows(map(self.row, verdicts)))
+        return Why(first, second, False, sentence, considered=bool(verdicts), verdicts=Table(map(self.row, verdicts)))
 
     def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
         """Find every verdict on two nodes, or on the groups that contain them, in the order of the rounds."""
@@ -425,7 +411,7 @@ class Graph:
         one = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
         joined = next((v for v in verdicts if v.verdict == "fused"), None)
         how = f" In round {joined.rounds[0] + 1} {self.verdicts.sentence(joined)}" if joined else self._grouped(group)
-        rows, roles = Rows(map(self.row, verdicts)), self._roles(first, second, group)
+        rows, roles = Table(map(self.row, verdicts)), self._roles(first, second, group)
         return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}{roles}", verdicts=rows)
 
     def _roles(self, first: str, second: str, group: int) -> str:
@@ -459,7 +445,7 @@ class Graph:
             )
         if kernels := self._one_kernel(last):
             sentence += f" Both are in the kernel {kernels} anyway, as loops one after the other."
-        return Why(first, second, False, sentence, self.verdicts.words(last), verdicts=Rows(map(self.row, verdicts)))
+        return Why(first, second, False, sentence, self.verdicts.words(last), verdicts=Table(map(self.row, verdicts)))
 
     def _one_kernel(self, v: Verdict) -> str:
         """Find the kernel in which two groups are separate loops, as in C++; "" if there is none."""
@@ -530,7 +516,7 @@ class Graph:
         rules = Counter(self.verdicts.words(v) for v in last)
         rules_with_partners = [f"{rule} ({self._with(last, rule, numbers)})" for rule, _ in rules.most_common()]
         sentence = f"{node} is alone: the scheduler refused every fusion with it. {' '.join(_firsts(self, last))}"
-        return Why(node, node, False, sentence, "; ".join(rules_with_partners), verdicts=Rows(map(self.row, last)))
+        return Why(node, node, False, sentence, "; ".join(rules_with_partners), verdicts=Table(map(self.row, last)))
 
     def _around(self, members: tuple[int, ...]) -> str:
         """Describe the neighbours of a node that no other could be fused with."""

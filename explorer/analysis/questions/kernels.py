@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from explorer.model.records import typed
 from explorer.model.shared import Kernel, OutputCode
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows, once
+from explorer.model.values import Artifact, Plain, Table, once
 from explorer.stages.fx_graph import input_names
 from explorer.stages.triton.origins import FORMS, KernelForm
 
@@ -20,7 +20,7 @@ _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 class KernelData:
     """One generated kernel: name, language ("triton" or "cpp"), source, and facts from its other texts."""
 
-    trace: TraceData = field(repr=False)
+    _trace: TraceData = field(repr=False)
     artifact: Artifact = field(repr=False)
 
     @property
@@ -45,8 +45,8 @@ class KernelData:
         num_warps, registers (a thread), shared (bytes a block), stack, spill_stores and spill_loads (bytes a thread),
         occupancy with what limits it, and where machine code is at hand its `mix`.
         """
-        form = first_form(self.trace, self.artifact)
-        mixes = (form.mix for form in triton_forms(self.trace, self.artifact) if form.mix is not None)
+        form = first_form(self._trace, self.artifact)
+        mixes = (form.mix for form in triton_forms(self._trace, self.artifact) if form.mix is not None)
         mix = next(mixes, None)
         return {**form.metadata, **({"mix": mix} if mix is not None else {})} if form is not None else {}
 
@@ -57,40 +57,36 @@ class KernelData:
         return tuple(name.strip() for name in comment[1].split(",") if name.strip()) if comment else ()
 
     @property
-    def launches(self) -> Rows:
+    def launches(self) -> Table:
         """One row per launch in the wrapper: its line there, its arguments by the kernel's names, and its grid.
 
         `inputs` has the program's names for the arguments that come from it: "h.0.attn.weight" for a parameter.
         """
-        form = first_form(self.trace, self.artifact)
-        names = input_names(self.trace, self.artifact.frame, self.artifact.graph)
-        return Rows(
+        form = first_form(self._trace, self.artifact)
+        names = input_names(self._trace, self.artifact.frame, self.artifact.graph)
+        return Table(
             {**launch, "inputs": {key: names[value] for key, value in launch.arguments.items() if value in names}}
             for launch in (form.launches if form is not None else ())
         )
 
-    @property
-    def candidates(self) -> Rows:
-        """One row per config that Inductor or triton would try on the device; `taken` marks the compiled one.
 
-        On an attached device each has its measured time `ms`, None where it was not timed or could not run, and configs that came
-        up only while measuring are there too. `text("ttgir")`, `resources` and so on belong to the candidate that was taken.
-        """
-        form = first_form(self.trace, self.artifact)
-        if form is None:
-            return Rows()
-        times = [({key: value for key, value in row.items() if key != "ms"}, row["ms"]) for row in form.measured or ()]
-        configs = [dict(config) for config in form.candidates]
-        configs += [config for config, _ in times if config not in configs]
-        configs += [dict(form.config)] * (form.config not in configs)
-        return Rows(
-            {
-                **config,
-                **({"ms": next((ms for timed, ms in times if timed == config), None)} if times else {}),
-                "taken": config == form.config,
-            }
-            for config in configs
-        )
+def candidate_rows(kernel: KernelData) -> Table:
+    """One row per config that Inductor or triton would try on the device, with its `ms` where it was timed, and `taken`."""
+    form = first_form(kernel._trace, kernel.artifact)
+    if form is None:
+        return Table()
+    times = [({key: value for key, value in row.items() if key != "ms"}, row["ms"]) for row in form.measured or ()]
+    configs = [dict(config) for config in form.candidates]
+    configs += [config for config, _ in times if config not in configs]
+    configs += [dict(form.config)] * (form.config not in configs)
+    return Table(
+        {
+            **config,
+            **({"ms": next((ms for timed, ms in times if timed == config), None)} if times else {}),
+            "taken": config == form.config,
+        }
+        for config in configs
+    )
 
 
 def texts_of_kernel(trace: TraceData, kernel: Artifact) -> tuple[Artifact, ...]:

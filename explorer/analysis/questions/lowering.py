@@ -1,7 +1,7 @@
 """How Inductor lowered each FX node, and the kernel that it ended in. Pure.
 
-    t.lowerings              one row per FX node: the function that lowered it, its kind, whether it is in memory, its kernels
-    t.lowering("cumsum")     the same of one node in plain sentences, with Inductor's decisions on its loops
+    t.inductor.lowerings    one row per FX node: what lowered it, its kind, whether it is in memory, its kernels
+    t.why("cumsum")         the same of one node in plain sentences, with Inductor's decisions on its loops
 
 A node is named by its FX name ("cumsum"), its operator ("aten.cumsum.default"), a buffer or operation of it ("buf3", "op3"), or
 a kernel, which stands for all nodes that ended in it.
@@ -18,7 +18,7 @@ from explorer.errors import InputError, unknown_name
 from explorer.model.records import typed
 from explorer.model.shared import FxNode
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Rows, once
+from explorer.model.values import Artifact, Table, once
 from explorer.stages.fx_graph import FxGraph
 from explorer.stages.inductor.lowered import (
     IDLE,
@@ -60,11 +60,11 @@ SAID = {
 
 @dataclass(frozen=True)
 class Lowered:
-    """The answer to `Trace.lowering`: a sentence or several for each node that was asked about, and their rows."""
+    """The answer to `Trace.why` on one node: a sentence or several for each node that was asked about, and their rows."""
 
     name: str
     sentences: tuple[str, ...]
-    rows: Rows = field(default_factory=Rows, repr=False)
+    table: Table = field(default_factory=Table, repr=False)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -73,9 +73,9 @@ class Lowered:
         return str(self)
 
 
-def lowerings(trace: TraceData) -> Rows:
+def lowerings(trace: TraceData) -> Table:
     """One row per FX node of each graph that Inductor lowered."""
-    return Rows((row for nodes in _graphs(trace) for row in nodes.rows()), LoweringRow.__annotations__)
+    return Table((row for nodes in _graphs(trace) for row in nodes.rows()), LoweringRow.__annotations__)
 
 
 def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str | None = None) -> Lowered:
@@ -88,7 +88,7 @@ def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str |
     found = [(g, row) for g in graphs for row in g.matching(name)]
     if not found:
         raise unknown_name("FX node, operator, buffer or kernel", name, {known for g in graphs for known in g.names()})
-    return Lowered(name, tuple(line for g, row in found for line in g.sentences(row)), Rows(row for _, row in found))
+    return Lowered(name, tuple(line for g, row in found for line in g.sentences(row)), Table(row for _, row in found))
 
 
 def by_node(trace: TraceData, frame: str, graph: str) -> dict[str, LoweringRow]:
@@ -124,13 +124,13 @@ class _Graph:
     def __init__(self, artifact: Artifact, fusion: Graph | None, nodes: Mapping[str, FxNode]) -> None:
         self.artifact = artifact
         self.data = typed(Lowering, artifact.data)
-        self._nodes = nodes
+        self._nodes, self._fusion = nodes, fusion
         self._operations = operations_by_node(self.data)
         self._within = f"{self.data.path}." if self.data.path else ""
         self._groups = list(fusion.groups()) if fusion else []
         self._groups_of_operation = _places_of(group["nodes"] for group in self._groups)
         self._groups_of_node = _places_of(group["fx_nodes"] for group in self._groups)
-        self._why_made = {row["buffer"]: row["why"] for row in fusion.made()} if fusion else {}
+        self._why_made = {row["buffer"]: row["why"] for row in fusion.buffers()} if fusion else {}
         self._rows: list[LoweringRow] = []
 
     def rows(self) -> list[LoweringRow]:
@@ -215,10 +215,18 @@ class _Graph:
             yield f"  {self._because(row)}: {row['why']}."
         if ended := self._ended(row):
             yield f"  {ended}"
+        if alone := self._alone(row):
+            yield f"  {alone}"
         own, node = set(row["operations"]), row["node"].removeprefix(self._within)
         yield from (f"  Reduction: {said_of_split(one)}." for one in self.data.splits if one.node == node)
         yield from (f"  Order of loops: {said_of_order(one)}." for one in self.data.orders if one.operation in own)
         yield from (f"  Tiling: {said_of_tiling(one)}." for one in self.data.tilings if own & set(one.operations))
+
+    def _alone(self, row: LoweringRow) -> str:
+        """Say why no other node is in the kernel of a node; "" where one is, and where the scheduler says nothing of it."""
+        if self._fusion is None or not row["kernels"] or row["with"] or len(row["operations"]) != 1:
+            return ""
+        return self._fusion.alone(row["operations"][0]).sentence
 
     @staticmethod
     def _because(row: LoweringRow) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from explorer.analysis.questions.matched_kernels import KernelMatch
 from explorer.analysis.questions.user_lines import FORWARD
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 
 #: The kernel of a text: frame, graph and name.
 Owner = tuple[str, str, str]
@@ -46,7 +46,7 @@ def _owners(traces: Sequence[TraceData], matches: Iterable[KernelMatch]) -> list
             continue
         for trace, kernels, of in zip(traces, match.kernels, found, strict=True):
             for kernel in kernels:
-                a = trace.artifact(kernel.artifact) if kernel.artifact else None  # a call has no text without the output code
+                a = artifact_of(trace, kernel.artifact) if kernel.artifact else None  # a call has no text without the output code
                 if a is not None and a.kernel:
                     of[a.frame, a.graph, a.kernel] = number
     return found

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
-from explorer.analysis.questions.missing import explain_place
 from explorer.analysis.questions.modules import NOT_COMPUTED
 from explorer.analysis.questions.rows import MomentRow, PeakRow, StorageRow, UncountedRow, UnreadRow
 from explorer.analysis.questions.tables import symbols
+from explorer.model.accessor import Accessor
 from explorer.model.integers import evaluated
 from explorer.model.records import typed
 from explorer.model.shared import CallMemory, TensorLayout
 from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows, once
+from explorer.model.values import Artifact, Plain, Table, once
 from explorer.stages.fx_graph import input_names, node_lines
 from explorer.stages.inductor.output_code import calls_by_function, calls_in, library_calls
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
@@ -91,15 +91,18 @@ class MemoryFigures(NamedTuple):
     saved: int | None
 
 
-class Memory:
-    """The memory of every graph of a trace; `table`, `timeline`, `peak` and `saved` each give Rows."""
+class Memory(Accessor):
+    """The memory of each compiled graph: each buffer's birth, last use and size."""
+
+    path = "t.memory"
 
     def __init__(self, trace: TraceData) -> None:
         self._trace = trace
         self._graphs = [(a, tuple(_storages(trace, a))) for a in trace.find("output_code")]
         self._rows_by_id: dict[str, list[StorageRow]] = {}
 
-    def table(self, frame: str | None = None, graph: str | None = None) -> Rows:
+    @property
+    def table(self) -> Table:
         """One row per piece of memory of a graph.
 
         `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output", "saved for backward",
@@ -110,71 +113,49 @@ class Memory:
         `inputs` are the `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an
         argument.
         """
-        rows = (dict(row) for artifact, storages in self._of(frame, graph) for row in self._rows(artifact, storages))
-        return Rows(rows, StorageRow.__annotations__)
+        rows = (dict(row) for artifact, storages in self._graphs for row in self._rows(artifact, storages))
+        return Table(rows, StorageRow.__annotations__)
 
-    def timeline(self, frame: str | None = None, graph: str | None = None) -> Rows:
+    @property
+    def timeline(self) -> Table:
         """One row per line of the output code that changes the live bytes.
 
         `live` are the bytes after the line, and `allocated` those without inputs. `unsized` counts live storages of unknown
         size.
         """
-        rows = (row for artifact, storages in self._of(frame, graph) for row in _timeline(self._trace, artifact, storages))
-        return Rows(rows, MomentRow.__annotations__)
+        rows = (row for artifact, storages in self._graphs for row in _timeline(self._trace, artifact, storages))
+        return Table(rows, MomentRow.__annotations__)
 
-    def peak(self, frame: str | None = None, graph: str | None = None) -> Rows:
+    @property
+    def peak(self) -> Table:
         """The rows of `table` that are live at each graph's peak, largest first, with their `share`.
 
         Inputs count while the graph holds them; parameters and the caller's own tensors outlive the graph.
         """
-        rows = (row for artifact, storages in self._of(frame, graph) for row in self._peak(artifact, storages))
-        return Rows(rows, PeakRow.__annotations__)
+        rows = (row for artifact, storages in self._graphs for row in self._peak(artifact, storages))
+        return Table(rows, PeakRow.__annotations__)
 
-    def saved(self) -> Rows:
+    @property
+    def saved(self) -> Table:
         """The rows of `table` that forward graphs save for their backward, inputs included."""
-        return Rows((row for row in self.table() if row["saved"]), StorageRow.__annotations__)
+        return Table((row for row in self.table if row["saved"]), StorageRow.__annotations__)
 
-    def figures(self) -> MemoryFigures:
-        """The largest peak of a graph and all that is kept for backward, without the nodes and lines that the rows name."""
-        live: dict[tuple[str, str], int] = {}
-        kept_bytes = 0
-        for artifact, storages in self._graphs:
-            sizes = _sizes(self._trace, artifact, storages)
-            if None in sizes:
-                return MemoryFigures(None, None)
-            place = (artifact.frame, artifact.graph)
-            moments = _timeline(self._trace, artifact, storages)
-            live[place] = live.get(place, 0) + max((row["live"] for row in moments), default=0)
-            _, kept = _returned_names(self._trace, artifact)
-            saved = (size for storage, size in zip(storages, sizes, strict=True) if not kept.isdisjoint(storage.names))
-            kept_bytes += sum(size or 0 for size in saved)
-        return MemoryFigures(max(live.values(), default=0), kept_bytes)
-
-    def lifetimes(self, frame: str, graph: str) -> list[tuple[StorageRow, int, int | None]]:
-        """Return each row of one graph's table with the statements at which it begins and ends, None if it outlives the graph.
-
-        Statements are numbered in the order in which they run; with partitions that is not the order of lines.
-        """
-        return [
-            (row, *storage.steps)
-            for artifact, storages in self._of(frame, graph)
-            for storage, row in zip(storages, self._rows(artifact, storages), strict=True)
-        ]
-
-    def uncounted(self) -> Rows:
+    @property
+    def uncounted(self) -> Table:
         """One row per library call of unknown scratch memory: `line` of the output code, `call`, and the reason, `why`.
 
         The graph of such a call takes at least the stated peak. On the CPU calls are measured, except very large ones and
         those that draw random numbers. On a GPU none is measured; matrix products take no scratch memory there.
         """
         rows = (row for artifact, _ in self._graphs for row in _uncounted(artifact))
-        return Rows(rows, UncountedRow.__annotations__)
+        return Table(rows, UncountedRow.__annotations__)
 
-    def unread(self) -> Rows:
+    @property
+    def unread(self) -> Table:
         """One row per graph of unknown memory, with the reason as `why`; other methods have no row for it."""
         cpp = (artifact for artifact, _ in self._graphs if artifact.language == "cpp")
         rows = (UnreadRow(frame=a.frame, graph=a.graph, artifact=a.id, why=IN_CPP) for a in cpp)
-        return Rows(rows, UnreadRow.__annotations__)
+        return Table(rows, UnreadRow.__annotations__)
 
     def _rows(self, artifact: Artifact, storages: Sequence[Storage]) -> list[StorageRow]:
         """The rows of one graph, which parse its whole output code and are asked for several times."""
@@ -185,26 +166,53 @@ class Memory:
     def _peak(self, artifact: Artifact, storages: tuple[Storage, ...]) -> list[PeakRow]:
         return _peak(_timeline(self._trace, artifact, storages), storages, self._rows(artifact, storages))
 
-    def _of(self, frame: str | None, graph: str | None) -> Iterator[tuple[Artifact, tuple[Storage, ...]]]:
-        explain_place(self._trace, "output_code", frame, graph)
-        return ((a, s) for a, s in self._graphs if frame in (None, a.frame) and graph in (None, a.graph))
-
-    def __repr__(self) -> str:
-        lines = [f"{row['frame']} {row['graph']}: {row['why']}" for row in self.unread()]
+    def summary(self) -> str:
+        """Say for each graph how much memory it takes at its peak, and what is not counted."""
+        lines = [f"{row['frame']} {row['graph']}: {row['why']}" for row in self.unread]
         for artifact, _ in self._graphs:
             if artifact.language == "cpp":
                 continue
-            rows = self.peak(artifact.frame, artifact.graph)
+            rows = self.peak.where(artifact=artifact.id)
             peak = sum(row["bytes"] or 0 for row in rows)
             uncounted = _uncounted(artifact)
-            unsized = [row for row in self.table(artifact.frame, artifact.graph) if row["bytes"] is None]
+            unsized = [row for row in self.table.where(artifact=artifact.id) if row["bytes"] is None]
             bound = "at least" if unsized or uncounted else "at most"
             head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {bound}"
             where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
-            kept = sum(row["bytes"] or 0 for row in self.saved() if row["artifact"] == artifact.id)
+            kept = sum(row["bytes"] or 0 for row in self.saved if row["artifact"] == artifact.id)
             kept_text = f"; {readable(kept)} kept for backward" if kept else ""
             lines.append(head + where + kept_text + _left_out(unsized) + _unmeasured(uncounted))
         return "\n".join(lines) or "no output code, so nothing is known of memory"
+
+
+def memory_figures(memory: Memory) -> MemoryFigures:
+    """The largest peak of a graph and all that is kept for backward, without the nodes and lines that the rows name."""
+    live: dict[tuple[str, str], int] = {}
+    kept_bytes = 0
+    for artifact, storages in memory._graphs:
+        sizes = _sizes(memory._trace, artifact, storages)
+        if None in sizes:
+            return MemoryFigures(None, None)
+        place = (artifact.frame, artifact.graph)
+        moments = _timeline(memory._trace, artifact, storages)
+        live[place] = live.get(place, 0) + max((row["live"] for row in moments), default=0)
+        _, kept = _returned_names(memory._trace, artifact)
+        saved = (size for storage, size in zip(storages, sizes, strict=True) if not kept.isdisjoint(storage.names))
+        kept_bytes += sum(size or 0 for size in saved)
+    return MemoryFigures(max(live.values(), default=0), kept_bytes)
+
+
+def lifetimes(memory: Memory, frame: str, graph: str) -> list[tuple[StorageRow, int, int | None]]:
+    """Return each row of one graph's table with the statements at which it begins and ends, None if it outlives the graph.
+
+    Statements are numbered in the order in which they run; with partitions that is not the order of lines.
+    """
+    return [
+        (row, *storage.steps)
+        for artifact, storages in memory._graphs
+        if (artifact.frame, artifact.graph) == (frame, graph)
+        for storage, row in zip(storages, memory._rows(artifact, storages), strict=True)
+    ]
 
 
 def _left_out(rows: Sequence[Mapping[str, Plain]]) -> str:

@@ -36,7 +36,7 @@ def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputE
 
     `is_live` says that this process made the trace.
     """
-    names = {s.name for s in (*trace.stages, *STAGES)} | {a.stage for a in trace.artifacts}
+    names = {s.name for s in (*trace._stages, *STAGES)} | {a.stage for a in trace.artifacts}
     if stage not in names:
         return unknown_name("stage of this trace", stage, {a.stage for a in trace.artifacts} or names)
     why = why_no_text(trace, str(stage), is_live=is_live)

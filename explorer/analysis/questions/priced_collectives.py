@@ -14,8 +14,8 @@ from explorer.analysis.questions.costs import call_rows, kernel_rows
 from explorer.analysis.questions.launch_sites import Site, sites
 from explorer.analysis.questions.streams import Laid, Work, laid_out
 from explorer.analysis.questions.target import compiled_for
-from explorer.model.trace_data import TraceData
-from explorer.model.values import Rows, once
+from explorer.model.trace_data import TraceData, artifact_of
+from explorer.model.values import Table, once
 from explorer.reference.gpus.interconnect import FORMULA, HOST, INTERCONNECTS, Interconnect, sent_by_each
 
 ESTIMATED = (
@@ -38,7 +38,7 @@ Costs = Mapping[tuple[str, str, str, int], float | None]
 
 
 class PricedRow(CollectiveRow):
-    """A row of `Trace.collectives`: `CollectiveRow` and its price.
+    """A row of `t.collectives.table`: `CollectiveRow` and its price.
 
     `sent` are the bytes that each rank sends in a ring, `seconds` their time at the rate of the interconnect, None where it is
     not known; `seconds_known` is the source, or why not. `meanwhile` are the estimated seconds of what runs between start and
@@ -74,10 +74,10 @@ class OverlapRow(TypedDict):
     line: int
 
 
-def priced_collectives(trace: TraceData) -> Rows:
+def priced_collectives(trace: TraceData) -> Table:
     """List the collectives of every graph with their price: see `PricedRow`."""
     rows = (dict(row) for row in priced_rows(trace))
-    return Rows(rows, {**CollectiveRow.__annotations__, **PricedRow.__annotations__})
+    return Table(rows, {**CollectiveRow.__annotations__, **PricedRow.__annotations__})
 
 
 @once
@@ -88,9 +88,9 @@ def priced_rows(trace: TraceData) -> tuple[PricedRow, ...]:
     return tuple(_priced(trace, row, costs, stalled) for row in collective_rows(trace))
 
 
-def overlap(trace: TraceData) -> Rows:
+def overlap(trace: TraceData) -> Table:
     """Lay out the kernels, library calls, collectives and waits of each graph that has a collective: see `OverlapRow`."""
-    return Rows((dict(row) for row in _overlap_rows(trace)), OverlapRow.__annotations__)
+    return Table((dict(row) for row in _overlap_rows(trace)), OverlapRow.__annotations__)
 
 
 @once
@@ -107,7 +107,9 @@ def _laid_out(trace: TraceData, wrapper: str, rows: Sequence[CollectiveRow], cos
     """The rows of one wrapper, in the order of its lines."""
     started = {row["started"]: number for number, row in enumerate(rows)}
     waited = {row["waited"]: number for number, row in enumerate(rows) if row["waited"] is not None}
-    found = [site for site in sites(trace.artifact(wrapper)) if site.line in started or site.line in waited or _computes(site)]
+    found = [
+        site for site in sites(artifact_of(trace, wrapper)) if site.line in started or site.line in waited or _computes(site)
+    ]
     works = [_work(trace, site, rows, costs, started.get(site.line), waited.get(site.line)) for site in found]
     for site, work, laid in zip(found, works, laid_out(works), strict=True):
         yield _overlap_row(wrapper, rows, site, work, laid)
@@ -222,7 +224,7 @@ def _meanwhile(trace: TraceData, row: CollectiveRow, costs: Costs) -> float | No
 
 
 def _seconds_between(trace: TraceData, row: CollectiveRow, costs: Costs) -> Iterator[float | None]:
-    for site in sites(trace.artifact(row["wrapper"])):
+    for site in sites(artifact_of(trace, row["wrapper"])):
         if (row["started"] or 0) < site.line < (row["waited"] or 0) and _computes(site):
             yield _seconds_of(site, row["frame"], row["graph"], costs)
 

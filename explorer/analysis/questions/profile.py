@@ -13,7 +13,7 @@ from types import MappingProxyType
 from explorer.analysis.questions.program_places import lines_of_node
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Plain, Rows, once
+from explorer.model.values import Plain, Table, once
 from explorer.stages.torch_compile.profile import UNJOINED, Profile, ProfiledPart
 
 #: Frame, graph, and the name of a kernel or of a library call's scheduler node.
@@ -55,11 +55,11 @@ def how_measured(trace: TraceData, part: ProfiledPart) -> str:
     return MEASURED.format(source=source, device=device, launches=part.launches, runs=part.runs, mean=ms)
 
 
-def profile_table(trace: TraceData) -> Rows:
-    """See `Trace.profile`."""
+def profile_table(trace: TraceData) -> Table:
+    """See `t.profile.table`."""
     profile = profile_of(trace)
     rows = profile.rows if profile is not None else ()
-    return Rows(map(_profile_row, rows), PROFILE_COLUMNS)
+    return Table(map(_profile_row, rows), PROFILE_COLUMNS)
 
 
 def _profile_row(part: ProfiledPart) -> Mapping[str, Plain]:
@@ -68,9 +68,9 @@ def _profile_row(part: ProfiledPart) -> Mapping[str, Plain]:
     return {COLUMN_NAMES.get(key, key): value for key, value in {**part.mapping(), **names}.items()}
 
 
-def node_times(trace: TraceData) -> Rows:
-    """See `Trace.node_times`."""
-    return Rows(_node_rows(trace), NODE_COLUMNS)
+def node_times(trace: TraceData) -> Table:
+    """See `t.profile.nodes`."""
+    return Table(_node_rows(trace), NODE_COLUMNS)
 
 
 def _node_rows(trace: TraceData) -> Iterator[Mapping[str, Plain]]:
@@ -98,8 +98,8 @@ def _node_rows(trace: TraceData) -> Iterator[Mapping[str, Plain]]:
         }
 
 
-def line_times(trace: TraceData) -> Rows:
-    """See `Trace.line_times`."""
+def line_times(trace: TraceData) -> Table:
+    """See `t.profile.lines`."""
     groups: dict[tuple[str, int], list[Mapping[str, Plain]]] = {}
     for node in _node_rows(trace):
         for row in _by_line(trace, node):
@@ -107,7 +107,7 @@ def line_times(trace: TraceData) -> Rows:
     whole = {place: seconds_a_run(part) for place, part in parts_by_place(trace).items()}
     total = sum(whole.values())
     rows = (_line_row(file, line, rows, whole, total) for (file, line), rows in groups.items())
-    return Rows(sorted(rows, key=lambda row: -row["seconds"]), LINE_COLUMNS)
+    return Table(sorted(rows, key=lambda row: -row["seconds"]), LINE_COLUMNS)
 
 
 def _by_line(trace: TraceData, row: Mapping[str, Plain]) -> Iterator[Mapping[str, Plain]]:

@@ -8,8 +8,8 @@ from operator import itemgetter
 
 from explorer.analysis.questions.link_index import Bits, Chosen, Index, Ways, index, index_around
 from explorer.errors import InputError, unknown_name
-from explorer.model.trace_data import TraceData
-from explorer.model.values import COARSE, Plain, Rows, once
+from explorer.model.trace_data import TraceData, artifact_of, source_line
+from explorer.model.values import COARSE, Artifact, Plain, Table, once
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.program_names import is_inside
 
@@ -61,7 +61,7 @@ class Reached:
         return lines_by_artifact
 
 
-def follow(trace: TraceData, artifact_id: str, line: int) -> Rows:
+def follow(trace: TraceData, artifact_id: str, line: int) -> Table:
     """Every place linked to a line: what it came from, and then all that came from the same origin.
 
     A route goes down to origins first and then only up: two lines are related if they share an origin, not if a third line mixes
@@ -104,7 +104,7 @@ def _reach(reached: Reached, ways: Ways) -> Reached:
     return reached
 
 
-def _rows(trace: TraceData, reached: Iterable[tuple[str, Route, tuple[int, ...]]]) -> Rows:
+def _rows(trace: TraceData, reached: Iterable[tuple[str, Route, tuple[int, ...]]]) -> Table:
     """What was reached as rows, in the trace's order."""
     order = _order(trace)
     coarse: dict[Route, bool] = {}
@@ -118,7 +118,7 @@ def _rows(trace: TraceData, reached: Iterable[tuple[str, Route, tuple[int, ...]]
         row = {"artifact": artifact, "stage": stage, "lines": lines, "route": route, "coarse": coarse[route]}
         places.append((number, row))
     places.sort(key=itemgetter(0))
-    return Rows([row for _, row in places])
+    return Table([row for _, row in places])
 
 
 @once
@@ -127,7 +127,28 @@ def _order(trace: TraceData) -> dict[str, tuple[int, str]]:
     return {a.id: (n, a.stage) for n, a in enumerate(trace.artifacts)}
 
 
-def follow_module(trace: TraceData, path: str) -> Rows:
+def place_of(trace: TraceData, where: str | Artifact, line: object) -> tuple[Artifact, int]:
+    """Find the text that `where` names, a stage, an id or a file of the program, and the line in it.
+
+    The line of a file is the file's own. InputError, with the nearest names, for what the trace does not have.
+    """
+    if isinstance(where, str) and where not in {a.id for a in trace.artifacts} and len(found := trace.find(where)) != 1:
+        place = source_line(trace, where, line) if isinstance(line, int) else None
+        if place is None and found:
+            ids = ", ".join(repr(a.id) for a in found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+            raise InputError(f"the trace has {len(found)} texts of {where!r}: name one by its id, {ids}")
+        if place is None and where.endswith(".py") and isinstance(line, int):
+            raise InputError(f"no function of the trace has line {line} of {where}; t.text('source') prints them")
+        if place is None:
+            raise unknown_name("stage, text or file", where, {name for a in trace.artifacts for name in (a.stage, a.id)})
+        return artifact_of(trace, place[0]), place[1]
+    artifact = artifact_of(trace, where) if isinstance(where, Artifact) else trace.find(where)[0]
+    if type(line) is not int or not 1 <= line <= max(1, len(artifact.lines)):
+        raise InputError(f"{artifact.id!r} has lines 1 to {len(artifact.lines)}, not {line!r}")
+    return artifact, line
+
+
+def follow_module(trace: TraceData, path: str) -> Table:
     """Find every place linked to a node of an nn.Module or of its submodules, by the nodes' module paths.
 
     InputError, with the nearest paths, if no node is in that module.

@@ -62,7 +62,7 @@ class PairRow(PairVerdict):
 
 
 class BufferRow(TypedDict):
-    """A buffer that lowering put in memory, and why: a row of `Fusion.made`."""
+    """A buffer that lowering put in memory, and why: a row of `Fusion.buffers`."""
 
     frame: str
     graph: str
@@ -86,7 +86,7 @@ _FusedWith = TypedDict("_FusedWith", {"with": Names})  # a class could not name 
 
 
 class LoweringRow(_FusedWith):
-    """How an FX node was lowered, a row of `Trace.lowerings`; "with" are the nodes that its kernels compute too."""
+    """How an FX node was lowered, a row of `t.inductor.lowerings`; "with" are the nodes that its kernels compute too."""
 
     frame: str
     graph: str
@@ -219,7 +219,7 @@ class KernelRow(Cost):
 
 
 class CallRow(Cost):
-    """A library call, a row of `Trace.library_calls`."""
+    """A library call, a row of `t.inductor.extern_calls`."""
 
     frame: str
     graph: str
@@ -235,7 +235,7 @@ class CallRow(Cost):
 
 
 class FunctionRow(TypedDict):
-    """A function that Dynamo looked at, a row of `Trace.functions`: `resume` where it goes on after a graph break."""
+    """A function that Dynamo looked at, a row of `t.dynamo.functions`: `resume` where it goes on after a graph break."""
 
     frame: str
     qualname: str

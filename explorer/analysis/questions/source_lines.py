@@ -17,7 +17,7 @@ from typing import NamedTuple
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import typed
 from explorer.model.shared import Source
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 from explorer.model.values import Artifact, once
 
 #: How two lines of two traces are known to be one line of the program.
@@ -91,7 +91,7 @@ def first_numbering(traces: Sequence[TraceData]) -> list[dict[UserLine, FirstLin
 
 
 def _user_line(trace: TraceData, at: SourceLine) -> UserLine:
-    artifact = trace.artifact(at.source)
+    artifact = artifact_of(trace, at.source)
     data = typed(Source, artifact.data)
     return UserLine(data.file, data.first_line + at.line - 1, artifact.lines[at.line - 1].strip())
 

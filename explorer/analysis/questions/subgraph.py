@@ -17,7 +17,7 @@ from explorer.analysis.questions.launch_sites import Site, returned, sites, vari
 from explorer.model.records import typed
 from explorer.model.shared import FxNode, Kernel
 from explorer.model.syntax import parsed, parsed_expression
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 from explorer.model.values import Artifact, once
 from explorer.stages.fx_graph import node_lines, outer_nodes
 from explorer.stages.inductor.scheduler_ir import BufferLayout, SchedulerGraph, SchedulerNode
@@ -135,7 +135,7 @@ def regions(trace: TraceData, wrapper: Artifact) -> tuple[Subgraph, ...]:
 
 def narrowed(trace: TraceData, part: Subgraph, nodes: Collection[str]) -> Subgraph:
     """The part of a subgraph that leads to some of its outputs, by the names of their FX nodes."""
-    graph = graph_of(trace, trace.artifact(part.wrapper))
+    graph = graph_of(trace, artifact_of(trace, part.wrapper))
     return graph.subgraph([number for number, site in enumerate(graph.sites) if site in part.steps], nodes)
 
 

@@ -8,7 +8,7 @@ from explorer.analysis.questions.compiles import COMPILES
 from explorer.analysis.questions.tables import functions, graph_breaks, table
 from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain
+from explorer.model.values import Artifact, Plain, Table
 from explorer.model.wording import quantity
 from explorer.stages import stage_of
 from explorer.stages.torch_compile.cache import ARTIFACT
@@ -22,6 +22,21 @@ def described(trace: TraceData) -> str:
     cached = f"\nfrom a cache: {notice}" if notice else ""
     failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
     return f"{head}\n{stage_table(trace)}{assumed}{cached}{failures}"
+
+
+def stages(trace: TraceData) -> Table:
+    """One row per stage of a graph with what made it, and one per stage that failed and has no text."""
+    made: dict[tuple[str, str, str], dict[str, Plain]] = {}
+    for a in trace.artifacts:
+        if a.path:
+            made.setdefault((a.frame, a.stage, a.graph), _made_by(a))
+    rows = (*summary_rows(trace), *failure_rows(trace))
+    return Table(({**row, **made.get((row["frame"], row["stage"], row["graph"]), NOBODY)} for row in rows), COLUMNS)
+
+
+COLUMNS = (
+    "frame", "stage", "graph", "count", "lines", "seconds", "changes", "failures", "function", "file", "line", "calls",
+)  # fmt: skip
 
 
 def failure_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
@@ -38,7 +53,7 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
     several: dict[tuple[str, str, str], list[Artifact]] = {}
     for a in trace.artifacts:
         several.setdefault((a.frame, a.stage, a.graph), []).append(a)
-    order = {frame: number for number, frame in enumerate(trace.frames)}
+    order = {frame: number for number, frame in enumerate(trace.compile_ids)}
     for frame, stage, graph in sorted(several, key=lambda key: order.get(key[0], -1)):
         group = several[frame, stage, graph]
         seconds = [a.seconds for a in group if a.seconds is not None]
@@ -52,6 +67,17 @@ def summary_rows(trace: TraceData) -> Iterator[dict[str, Plain]]:
             "changes": stage_of(trace, stage).summary(group),
             "failures": "; ".join(str(f) for f in trace.failures if f.stage == stage),
         }
+
+
+def _made_by(artifact: Artifact) -> dict[str, Plain]:
+    """The function of PyTorch or triton that made a text, its place, and the calls that led there."""
+    file, line, function = artifact.path[-1]
+    calls = tuple(f"{f}:{n} {name}" for f, n, name in artifact.path)
+    return {"function": function, "file": file, "line": line, "calls": calls}
+
+
+#: What is said of a stage whose maker is not known.
+NOBODY: dict[str, Plain] = {"function": "", "file": "", "line": None, "calls": ()}
 
 
 def cache_notice(trace: TraceData) -> str:

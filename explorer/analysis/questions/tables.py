@@ -10,17 +10,17 @@ from explorer.analysis.questions.rows import FunctionRow
 from explorer.model.records import Record, keys_of, typed
 from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Table
 from explorer.stages import stage_of
 from explorer.stages.dynamo import graph_break
 from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.stages.inductor import fx_pass
 
 
-def table(trace: TraceData, stage: str) -> Rows:
+def table(trace: TraceData, stage: str) -> Table:
     """The rows of a stage in every frame, as the stage itself has them."""
     rows = stage_of(trace, stage).rows
-    return Rows(({"frame": a.frame, **row} for a in trace.find(stage) for row in rows(a, trace)), _columns(trace, stage))
+    return Table(({"frame": a.frame, **row} for a in trace.find(stage) for row in rows(a, trace)), _columns(trace, stage))
 
 
 def _columns(trace: TraceData, stage: str) -> tuple[str, ...]:
@@ -35,9 +35,21 @@ def _columns_held(artifact: type[Record] | None) -> tuple[str, ...]:
     return ("frame", *keys_of(get_args(hint)[0])) if hint is not None else ()
 
 
-def functions(trace: TraceData) -> Rows:
-    """One row per function that Dynamo compiled, and per resume function: name, frame, whether it was compiled."""
-    return Rows(compiled_functions(trace), FunctionRow.__annotations__)
+def functions(trace: TraceData) -> Table:
+    """One row per function that Dynamo compiled, and per resume function: name, frame, whether it ran, and who compiled it."""
+    calls = {row["frame"]: {name: row.get(key) for key, name in CALL.items()} for row in table(trace, "compile_call")}
+    unknown = dict.fromkeys(CALL.values())
+    rows = ({**row, **calls.get(row["frame"], unknown)} for row in compiled_functions(trace))
+    return Table(rows, (*FunctionRow.__annotations__, *CALL.values()))
+
+
+#: The columns of a torch.compile call in the row of the function that it compiled, by their names in the call's own row.
+CALL = {
+    "file": "compile_file",
+    "line": "compile_line",
+    "code": "compile_code",
+    **{key: key for key in ("backend", "options", "dynamic", "called_file", "called_line", "called_code")},
+}
 
 
 def compiled_functions(trace: TraceData) -> Iterator[FunctionRow]:
@@ -55,7 +67,7 @@ def compiled_functions(trace: TraceData) -> Iterator[FunctionRow]:
             }
 
 
-def graph_breaks(trace: TraceData) -> Rows:
+def graph_breaks(trace: TraceData) -> Table:
     """One row per graph break: its first frame, reason, explanation, hints, user file and line, all frames.
 
     A break in a function with several callers ends each frame that reaches it; `frames` lists them all.
@@ -67,21 +79,21 @@ def graph_breaks(trace: TraceData) -> Rows:
         if a.frame not in frames:
             frames.append(a.frame)
     rows = ({"frame": first, **graph_break.row_of(data), "frames": tuple(frames)} for first, data, frames in breaks.values())
-    return Rows(rows, ("frame", *graph_break.COLUMNS, "frames"))
+    return Table(rows, ("frame", *graph_break.COLUMNS, "frames"))
 
 
-def symbols(trace: TraceData) -> Rows:
+def symbols(trace: TraceData) -> Table:
     """One row per dynamic size."""
     return table(trace, "symbol").where(what="created")
 
 
-def idle_passes(trace: TraceData) -> Rows:
-    """One row per FX pass that ran and changed nothing, in a round that changed something."""
-    rows = ({"frame": a.frame, **row} for a in trace.find(fx_pass.STAGE.name) for row in fx_pass.idle_rows(a))
-    return Rows(rows, ("frame", *fx_pass.IDLE_COLUMNS))
+def passes(trace: TraceData) -> Table:
+    """One row per FX pass that ran in a round that changed something, in order; `changed` is False where it changed nothing."""
+    rows = ({"frame": a.frame, **row} for a in trace.find(fx_pass.STAGE.name) for row in fx_pass.all_rows(a, trace))
+    return Table(rows, ("frame", *fx_pass.ALL_COLUMNS))
 
 
-def decompositions(trace: TraceData) -> Rows:
+def decompositions(trace: TraceData) -> Table:
     """One row per decomposed operator of a graph: the operator, its new nodes, and the decomposition's place.
 
     `site` is "file:line function" of the Python decomposition, "" for operators that ATen itself decomposes.
@@ -92,20 +104,4 @@ def decompositions(trace: TraceData) -> Rows:
             if "decomposition" in node:
                 groups.setdefault((a.frame, a.graph, node["original"], node["decomposition"]), []).append(node["name"])
     rows = ({"frame": f, "graph": g, "operator": o, "nodes": tuple(n), "site": s} for (f, g, o, s), n in groups.items())
-    return Rows(rows, ("frame", "graph", "operator", "nodes", "site"))
-
-
-def code_flow(trace: TraceData) -> Rows:
-    """One row per artifact: the function of PyTorch or triton that made it, its place, and the call path."""
-    return Rows((_flow_row(a) for a in trace.artifacts if a.path), FLOW)
-
-
-#: The keys of the rows of `code_flow`.
-FLOW = ("frame", "stage", "graph", "function", "file", "line", "seconds", "calls")
-
-
-def _flow_row(a: Artifact) -> dict[str, Plain]:
-    file, line, function = a.path[-1]
-    calls = tuple(f"{f}:{n} {name}" for f, n, name in a.path)
-    key = {"frame": a.frame, "stage": a.stage, "graph": a.graph}
-    return {**key, "function": function, "file": file, "line": line, "seconds": a.seconds, "calls": calls}
+    return Table(rows, ("frame", "graph", "operator", "nodes", "site"))

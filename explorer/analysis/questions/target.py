@@ -51,6 +51,6 @@ def gpu_of(trace: TraceData) -> Target | None:
 
     Only the process that made the trace knows the figures of an attached GPU, and of one that the caller described.
     """
-    stated = trace.gpu
+    stated = trace.target
     gpu = stated if isinstance(stated, Target) else compiled_for(trace).named_gpu
     return gpu if gpu is not None and gpu.bandwidth > 0 else None

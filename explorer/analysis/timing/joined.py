@@ -42,7 +42,7 @@ class _Sum:
 
 
 def joined(trace: TraceData, timeline: Timeline) -> Profile:
-    """Join a profile with a trace into the rows of `Trace.profile`, the longest first."""
+    """Join a profile with a trace into the rows of `t.profile.table`, the longest first."""
     sums: dict[tuple[int, str], _Sum] = {}
     others: dict[tuple[str, str], list[float]] = {}
     graphs = launches_of(trace)

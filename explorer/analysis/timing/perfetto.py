@@ -32,7 +32,7 @@ MICRO = 1e6
 
 
 def save(trace: TraceData, path: str | PathLike[str]) -> None:
-    """Write the file; see `Trace.to_perfetto`."""
+    """Write the file; see `t.profile.to_perfetto`."""
     data = json.dumps({"traceEvents": list(events(trace)), "displayTimeUnit": "ns"}).encode()
     Path(fspath(path)).write_bytes(gzip.compress(data) if fspath(path).endswith(".gz") else data)
 
@@ -43,7 +43,7 @@ def events(trace: TraceData) -> Iterator[Event]:
     yield _naming_event("process_name", COMPILE, 0, f"compile of {name}")
     track = 0
     end = 0.0
-    for frame in trace.frames:
+    for frame in trace.compile_ids:
         for title, rows in (("phases", list(_phases(trace, frame))), ("passes", list(_passes(trace, frame)))):
             if rows:
                 track += 1

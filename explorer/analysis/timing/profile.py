@@ -12,7 +12,7 @@ from explorer.analysis.timing.sources import timeline_of
 from explorer.analysis.timing.timeline import Timeline, own_by_name
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Rows
+from explorer.model.values import Artifact, Event, Table
 from explorer.stages.replay import extended, rendered
 from explorer.stages.torch_compile.profile import UNJOINED, Profile
 from explorer.stages.torch_compile.run_times import RunTimes
@@ -24,11 +24,11 @@ MAX_NAMES = 5
 
 
 def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
-    """Return the trace with a profile in place of the one that it may have; see `Trace.with_profile`.
+    """Return the trace with a profile in place of the one that it may have; see `Trace.attach`.
 
     With `or_bare` a profile that has nothing of the trace leaves it without one, in place of the InputError.
     """
-    if isinstance(source, Rows):
+    if isinstance(source, Table):
         return _with(trace, profile_of_rows(trace, source))
     timeline = timeline_of(source)
     profile, times = joined(trace, timeline), run_times(trace, timeline)

@@ -17,7 +17,7 @@ from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.rows import GroupRow
 from explorer.analysis.questions.target import gpu_of
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 
 COLUMNS = (
     "frame",
@@ -56,31 +56,33 @@ class Roofline:
     were.
     """
 
-    rows: tuple[Mapping[str, Plain], ...] = field(repr=False)
+    _rows: tuple[Mapping[str, Plain], ...] = field(repr=False)
     peak_rows: tuple[Mapping[str, Plain], ...] = field(repr=False)
     device: str
 
-    def table(self) -> Rows:
+    @property
+    def table(self) -> Table:
         """One row per kernel or library call: operations, bytes, seconds of one run, and how near it is to its roof.
 
         `intensity` is operations a byte, `rate` operations a second, `bandwidth` bytes a second; `timed` is "measured" or
         "estimated". `limit` is "memory" or "operations": the lower roof at this intensity. `share` is the part of the attained
         roof that it reaches, `spec_share` the part of the roof by the GPU's specification. Unknown figures are None.
         """
-        return Rows(self.rows, COLUMNS)
+        return Table(self._rows, COLUMNS)
 
-    def peaks(self) -> Rows:
+    @property
+    def peaks(self) -> Table:
         """One row per peak: memory in bytes/s, products of each dtype in operations/s; attained here and by the GPU's figures."""
-        return Rows(self.peak_rows, PEAK_COLUMNS)
+        return Table(self.peak_rows, PEAK_COLUMNS)
 
     @property
     def svg(self) -> str:
         """The picture: log-log, a filled dot for a measured time, an empty one for an estimate."""
-        return draw(self.rows, self.peak_rows, self.device)
+        return draw(self._rows, self.peak_rows, self.device)
 
     def __repr__(self) -> str:
-        placed = sum(row["rate"] is not None for row in self.rows)
-        return f"<Roofline of kernels and calls, {placed} of {len(self.rows)} timed; peaks: {self.device or 'not measured'}>"
+        placed = sum(row["rate"] is not None for row in self._rows)
+        return f"<Roofline of kernels and calls, {placed} of {len(self._rows)} timed; peaks: {self.device or 'not measured'}>"
 
     def _repr_html_(self) -> str:
         return self.svg

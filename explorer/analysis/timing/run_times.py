@@ -22,7 +22,7 @@ from explorer.analysis.questions.collectives import (
 from explorer.analysis.timing.launch_names import launches_of
 from explorer.analysis.timing.runs import Run, regions_of, runs_of
 from explorer.analysis.timing.timeline import NONE, Span, Timeline
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 from explorer.stages.torch_compile.run_times import CallTime, ExchangeTime, RunTimes
 
 #: How the kernels of NCCL are named: ncclDevKernel_AllReduce_Sum_f32_RING_LL.
@@ -81,7 +81,7 @@ def _rows_of(
     run: Run, own: _Exchanged, by_key: Mapping[Key, list[CollectiveRow]], trace: TraceData
 ) -> tuple[Sequence[CollectiveRow], Key]:
     """The collectives of a graph that a run is of, by the order of their operators, and its frame; none where it is not clear."""
-    frame = run.graph.frame if run.graph else run.label if not run.backward and run.label in trace.frames else ""
+    frame = run.graph.frame if run.graph else run.label if not run.backward and run.label in trace.compile_ids else ""
     operators = [operator for _, operator in own.starts]
     fitting = [key for key, rows in by_key.items() if key[1] == run.backward and [row["operator"] for row in rows] == operators]
     keys = [key for key in fitting if key[0] == frame] or ([] if frame else fitting)
@@ -146,7 +146,7 @@ def _waited(trace: TraceData, rows: Sequence[CollectiveRow], waits: Sequence[flo
     for text in dict.fromkeys(row["wrapper"] or row["artifact"] for row in rows):
         own = {row["started"]: place for place, row in enumerate(rows) if (row["wrapper"] or row["artifact"]) == text}
         if any(row["wrapper"] == text for row in rows):
-            expected += [own.get(line, NONE) for line in starts_of_waits(trace.artifact(text))]
+            expected += [own.get(line, NONE) for line in starts_of_waits(artifact_of(trace, text))]
         else:
             waiting = sorted((row["waited"], place) for place, row in enumerate(rows) if place in own.values() and row["waited"])
             expected += [place for _, place in waiting]

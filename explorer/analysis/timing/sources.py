@@ -28,8 +28,8 @@ _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "concurrent_kernel")
 #: How calls of a driver are named: cudaLaunchKernel, cuLaunchKernelEx, hipModuleLaunchKernel.
 _DRIVER_NAME = re.compile(r"^(cuda|cu|hip|ze)[A-Z]\w*$")
 _WHAT = (
-    "with_profile takes a torch.profiler.profile after its `with`, the path of a Chrome trace (.json or .json.gz) that "
-    "export_chrome_trace wrote, or of Proton's .hatchet file"
+    "t.attach takes a torch.profiler.profile after its `with`, the path of a Chrome trace (.json or .json.gz) that "
+    "export_chrome_trace wrote, or of Proton's .hatchet file; or what t.bisect() or t.dynamo.steps() returned"
 )
 
 

@@ -76,7 +76,7 @@ def untimed(target: Target) -> str:
     """Explain why there are no times, and what there is instead."""
     return (
         f"nothing can be timed on {target.name}, which is not attached: do_bench runs its function once and gives NaN; "
-        "see kernels.table() of the trace for estimates of the kernels that torch.compile generated"
+        "see kernels.table of the trace for estimates of the kernels that torch.compile generated"
     )
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 #: The function that launches kernels of Dynamo's graphs; these are among the kernels of Inductor's code.
 IN_A_GRAPH = "triton_kernel_wrapper_mutation_dense"
-#: Rows kept of one kernel's launches: a loop may launch it a million times, each with other numbers.
+#: Table kept of one kernel's launches: a loop may launch it a million times, each with other numbers.
 MAX_ROWS = 256
 #: The label of the one row that counts all launches beyond MAX_ROWS.
 OTHERS = "others, with other arguments"

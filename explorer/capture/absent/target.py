@@ -10,7 +10,7 @@ from typing import Any
 from explorer.capture.ladder.triton_tools import missing_backend, missing_triton, no_sass
 from explorer.capture.observe.tensors import map_tensors, named_tensors
 from explorer.errors import InputError, require_installed, unknown_name
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from explorer.reference.gpus.figures import NAMED, Target
 
 
@@ -76,7 +76,7 @@ def attached_gpu() -> Target:
     )
 
 
-def targets() -> Rows:
+def targets() -> Table:
     """One row for each target: its name, its title, whether and why it works here, and its figures.
 
     A named GPU need not be attached. Its figures: arch, multiprocessors, memory (GB), bandwidth (GB/s), the dense
@@ -88,7 +88,7 @@ def targets() -> Rows:
     here = ({"target": t.name, "title": t.title, "works": not t.missing, "why": t.missing} for t in attached())
     missing = compiler_missing()
     named = ({"target": t.name, "title": t.title, "works": not missing, "why": missing or _notes(t), **t.row} for t in NAMED)
-    return Rows([auto, *here, *named])
+    return Table([auto, *here, *named])
 
 
 def _notes(target: Target) -> str:

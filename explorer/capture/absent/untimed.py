@@ -34,7 +34,7 @@ NOT_PADDED = f"{UNTIMED}; on an H200 3 of 110 products in float32, small ones, o
 
 #: The rank of a template whose likely speed is not known.
 UNKNOWN = (-1.0,)
-#: Rows times inner size times columns of a product that is not small.
+#: Table times inner size times columns of a product that is not small.
 SMALL = 2**29
 
 

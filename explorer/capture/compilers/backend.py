@@ -17,7 +17,7 @@ from explorer.capture.compilers.torch_compile import registered_backends
 from explorer.capture.compilers.torch_compile import valid_options as options_of_inductor
 from explorer.errors import InputError, require_installed, unknown_name
 from explorer.model.stage import Emit
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 from explorer.process import user_cache
 
 
@@ -43,9 +43,9 @@ class Backends(Sequence[Mapping[str, Plain]]):
         self._thread.start()
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> Table:
         """One row per backend, with its result so far."""
-        return Rows(_row(name, self._known.get(name), self._registered) for name in self._names())
+        return Table(_row(name, self._known.get(name), self._registered) for name in self._names())
 
     @property
     def complete(self) -> bool:
@@ -80,14 +80,14 @@ class Backends(Sequence[Mapping[str, Plain]]):
     def __len__(self) -> int:
         return len(self.wait().rows)
 
-    def where(self, **conditions: object) -> Rows:
+    def where(self, **conditions: object) -> Table:
         """The rows whose named fields equal the given values, when all have been tried."""
         return self.wait().rows.where(**conditions)
 
     @property
     def frame(self) -> Any:
         """The rows as a `pandas.DataFrame`, when all have been tried."""
-        return self.wait().rows.frame
+        return self.wait().rows.to_pandas()
 
     def __repr__(self) -> str:
         return f"{self.rows!r}{self._under_way()}"

@@ -190,7 +190,7 @@ SKIPPED = (
     "Dynamo skipped the function that does this, such as for a graph break inside `try`, and a skipped function that compiled "
     "code calls cannot use a GPU that is not attached: put torch.compiler.disable on it, or mend what Dynamo skips it for"
 )
-#: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `Trace.matches` names it.
+#: Inductor's pattern for `x[torch.randperm(n)[:k]]`, as `t.inductor.matches` names it.
 RANDPERM = "_misc_patterns_init.<locals>.randperm_index_pattern"
 
 

@@ -125,7 +125,7 @@ def jit_function(kernel: Any) -> Any:
         raise InputError(
             "this kernel was defined under TRITON_INTERPRET=1, which replaces triton's compiler: define it without that"
         )
-    raise InputError(f"trace_kernel takes a @triton.jit or @triton.autotune function, not {type(kernel).__name__}")
+    raise InputError(f"explorer.trace takes a kernel as @triton.jit or @triton.autotune function, not {type(kernel).__name__}")
 
 
 def function_name(kernel: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from explorer.capture.ladder.ladder import Lowered
 from explorer.capture.ladder.triton_pool import StageError, Worker
-from explorer.model.values import Plain, Rows, text_lines
+from explorer.model.values import Plain, Table, text_lines
 
 _DUMP = re.compile(r"^// -----// IR Dump Before (?P<name>.*?) \((?P<argument>[^()]*)\).*?//----- //\n", re.MULTILINE)
 #: A step inside a pass, such as TritonGPUPipeline's LowerLoops; triton prints these itself.
@@ -15,7 +15,7 @@ _STEP = re.compile(r"^// -----// \w+ internal IR Dump After: (?P<name>\w+).*\n",
 _STAGE = re.compile(r"^-- explorer stage (\w+)\n", re.MULTILINE)
 
 
-def passes(lowered: Lowered) -> Rows:
+def passes(lowered: Lowered) -> Table:
     """One row per pass, in order: stage, name, argument (its name in mlir-opt), changed, before, after, error.
 
     `after` is the input of the stage's next pass, and for the last pass the stage's output ("" if that is not MLIR). A pass
@@ -27,8 +27,8 @@ def passes(lowered: Lowered) -> Rows:
         try:
             answer = worker.ask(lowered.job)
         except StageError as error:
-            return Rows(rows(error.printed, {}, str(error)))
-    return Rows(rows(answer["stderr"], answer["texts"]))
+            return Table(rows(error.printed, {}, str(error)))
+    return Table(rows(answer["stderr"], answer["texts"]))
 
 
 def rows(printed: str, texts: dict[str, str], error: str = "") -> Iterator[dict[str, Plain]]:

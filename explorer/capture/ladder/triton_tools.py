@@ -170,3 +170,8 @@ def _missing() -> None:
 
 def _call(code: CodeType) -> Call:
     return in_package(code.co_filename), code.co_firstlineno, code.co_qualname
+
+
+def is_triton_kernel(fn: object) -> bool:
+    """Whether a function is one of triton's: compiled by @triton.jit, or autotuned; triton is not imported for it."""
+    return any(kind.__module__.startswith("triton.runtime") and kind.__name__ == "KernelInterface" for kind in type(fn).__mro__)

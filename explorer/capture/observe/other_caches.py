@@ -1,6 +1,6 @@
 """Observe the caches of other things than graphs: saved artifacts, sizes, packages, measured choices, Triton's binaries.
 
-Each emits a row of `Trace.caches`, from torch's own answer.
+Each emits a row of `t.compiler.caches`, from torch's own answer.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def is_named(name: str, given: Collection[str]) -> bool:
 
 @contextmanager
 def without_patterns(names: Collection[str], known: set[str]) -> Iterator[None]:
-    """Inside the block patterns of these names or wildcards, see `Trace.matches`, are not looked for; `known` gets all names."""
+    """Look for no patterns of these names or wildcards, see `t.inductor.matches`, inside the block; `known` gets all names."""
     from torch._inductor.pattern_matcher import PatternMatcherPass
 
     def make(original: Any) -> Any:
@@ -271,7 +271,7 @@ def without_patterns(names: Collection[str], known: set[str]) -> Iterator[None]:
 
 @contextmanager
 def without_passes(names: Collection[str], known: set[str]) -> Iterator[None]:
-    """Inside the block FX passes of these names or wildcards, see `Trace.passes`, do nothing; `known` gets all names.
+    """Inside the block FX passes of these names or wildcards, see `t.inductor.passes`, do nothing; `known` gets all names.
 
     A pass is left out where Inductor asks whether it is disabled, and a pass made of patterns where it is applied.
     """

@@ -17,7 +17,7 @@ from explorer.capture.splice import tuning_process
 from explorer.capture.splice.job import ROWS, TuningJob
 from explorer.capture.splice.trial import POLL, end, given_timeout, started
 from explorer.errors import InputError
-from explorer.model.values import Artifact, Plain, Rows, plain, text_lines
+from explorer.model.values import Artifact, Plain, Table, plain, text_lines
 from explorer.model.wording import quantity
 from explorer.process import scratch
 from explorer.process.under_way import step
@@ -60,7 +60,7 @@ class Tuning:
     """
 
     kernel: str
-    rows: Rows = field(repr=False)
+    _rows: Table = field(repr=False)
     measured: bool
     in_text: Mapping[str, Plain] = field(default_factory=dict)
 
@@ -70,28 +70,28 @@ class Tuning:
 
         Whether they are right is what `Kernel.edit` says, which checks the whole function.
         """
-        near = (row for row in self.rows if row["seconds"] is not None and float(row["max_abs"] or 0.0) < math.inf)
+        near = (row for row in self._rows if row["seconds"] is not None and float(row["max_abs"] or 0.0) < math.inf)
         first = next(near, None)
         return dict(first["config"]) if first is not None else None
 
     @property
-    def table(self) -> Rows:
+    def table(self) -> Table:
         """The rows with a column for each value of a config."""
-        return Rows({**row["config"], **{key: value for key, value in row.items() if key != "config"}} for row in self.rows)
+        return Table({**row["config"], **{key: value for key, value in row.items() if key != "config"}} for row in self._rows)
 
     def __repr__(self) -> str:
         how = "measured" if self.measured else "predicted, not measured"
-        best, count = self.best, sum(row["seconds"] is not None for row in self.rows)
+        best, count = self.best, sum(row["seconds"] is not None for row in self._rows)
         said = _written_out(best) if best else "none"
-        ratio = next((row["ratio"] for row in self.rows if row["ratio"] is not None), None)
+        ratio = next((row["ratio"] for row in self._rows if row["ratio"] is not None), None)
         times = f", {ratio:.2f} times the time of its own" if ratio is not None else ""
         fixed = f"; not varied, as the text states it: {_written_out(self.in_text)}" if self.in_text else ""
-        others = "; t.choices lists the templates with other sizes" if "BLOCK_M" in self.in_text else ""
-        configs = f"{count} of {quantity(len(self.rows), 'config')}"
+        others = "; t.inductor.choices lists the templates with other sizes" if "BLOCK_M" in self.in_text else ""
+        configs = f"{count} of {quantity(len(self._rows), 'config')}"
         return f"<Tuning of {self.kernel}: {configs}, {how}; best {said}{times}{fixed}{others}>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self)[1:-1])}</p>{drawn(self.rows)}{self.table._repr_html_()}"
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>{drawn(self._rows)}{self.table._repr_html_()}"
 
 
 def sizes_in_text(source: str) -> dict[str, Plain]:
@@ -224,7 +224,7 @@ def _waited(process: subprocess.Popen[str], folder: Path, timeout: float, done: 
 
 def as_rows(
     configs: Sequence[Mapping[str, Plain]], results: Sequence[Mapping[str, Any]], own: Mapping[str, Plain] | None
-) -> Rows:
+) -> Table:
     """The rows of a Tuning, the fastest first, those that could not run last."""
     rows = []
     for config, result in zip(configs, results, strict=True):
@@ -242,4 +242,4 @@ def as_rows(
             }
         )
     ordered = sorted(rows, key=lambda row: (row["ratio"] is None, row["ratio"] or 0.0))
-    return Rows(plain(row) for row in ordered)
+    return Table(plain(row) for row in ordered)

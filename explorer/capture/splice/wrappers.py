@@ -70,7 +70,7 @@ class LoadedWrapper:
         """Replace a name of the module: its functions look their kernels up by name, at each call."""
         space = vars(self.module)
         if name not in space:
-            edited = "; it is edited: t.reset() puts the original back" if self.edited is not None else ""
+            edited = "; it is edited: t.live.edits.reset() puts the original back" if self.edited is not None else ""
             raise InputError(f"the output code {self.file} has no {name!r}{edited}")
         before = space[name]
         space[name] = replacement(before)

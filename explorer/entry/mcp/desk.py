@@ -221,7 +221,7 @@ class Desk:
             return held.ask(question, trace, arguments, seconds)
         if question in verbs.__all__:
             needs = f"{trace} was read from a file, and {question} needs the process that compiled it"
-            raise LiveError(f"{needs}: trace the program with trace_program")
+            raise LiveError(f"{needs}: trace the program with trace")
         answer: dict[str, Any] = getattr(questions, question)(held, **arguments).sent()
         return {**answer, "next": [asking for asking in answer["next"] if not asking.startswith(NEEDS_PROCESS)]}
 
@@ -259,7 +259,7 @@ class Desk:
 
     def _get_open(self, name: str) -> Trace | Worker | RankOf:
         if name not in self._held:
-            raise unknown_name("trace", name, list(self._held) or ["none is open: call open_trace or trace_program"])
+            raise unknown_name("trace", name, list(self._held) or ["none is open: call load or trace"])
         return self._held[name]
 
     def listed(self) -> list[dict[str, str]]:

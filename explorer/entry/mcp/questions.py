@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
+from explorer.analysis.questions.provenance import place_of
 from explorer.analysis.questions.summary import counts, failure_rows, summary_rows
 from explorer.analysis.questions.target import compiled_for
 from explorer.entry.mcp.answer import Answer
 from explorer.errors import InputError, unknown_name
-from explorer.model.values import Artifact, Rows, text_lines
+from explorer.lab.live.protocol import no_text
+from explorer.model.values import Artifact, Table, text_lines
 from explorer.model.wording import quantity
 from explorer.tracing.traced.comparison import compare
+from explorer.tracing.traced.guesses import ACCESSORS
 from explorer.tracing.traced.kernel import Kernel
+from explorer.tracing.traced.live import LiveAccessor
 from explorer.tracing.traced.trace import Trace
 
-#: The tables of a trace that `table` names, besides those of its stages.
-TABLES = (
-    "assumptions",
-    "caches",
-    "choices",
-    "compile_metrics",
-    "cuda_graphs",
-    "decompositions",
-    "functions",
-    "graph_breaks",
-    "guards",
+#: The tables of a trace that `table` names, besides those of its stages: each as it is written after `t.`.
+TABLES: tuple[str, ...] = (
+    "stages",
     "kernels",
-    "library_calls",
-    "lowerings",
-    "matches",
-    "memory",
-    "passes",
-    "perf_hints",
-    "recompiles",
-    "settings",
-    "symbols",
+    *(
+        f"{accessor.path.removeprefix('t.')}.{name}"
+        for accessor in ACCESSORS
+        if accessor is not LiveAccessor
+        for name, member in accessor.members()
+        if isinstance(member, property)
+    ),
 )
 #: The most lines of a text in one answer.
 MAX_LINES = 80
@@ -67,7 +62,7 @@ def text(trace: Trace, stage: str, kernel: str = "", frame: str = "", graph: str
     matching = f" that have {find!r}" if find else ""
     head = f"{title}: {len(said)} of {len(numbered)} lines{matching} from {start} of {len(lines)}"
     going_on = (f"text(…, start={last + 1}) for the other {more}",) if more else ()
-    return Answer("\n".join([head, *said]), next=(*going_on, "follow(trace, artifact, line) for what a line became"))
+    return Answer("\n".join([head, *said]), next=(*going_on, "follow(trace, where, line) for what a line became"))
 
 
 def _lines(trace: Trace, stage: str, kernel: str, frame: str | None, graph: str | None) -> tuple[str, Sequence[str]]:
@@ -79,7 +74,7 @@ def _lines(trace: Trace, stage: str, kernel: str, frame: str | None, graph: str 
     if len(found) > 1:
         raise InputError(f"the trace has {len(found)} texts of {stage}; name one by its id: {_ids(found)}")
     if not found:
-        raise trace.no_text(stage)
+        raise no_text(trace, stage)
     return found[0].id, found[0].lines
 
 
@@ -103,18 +98,16 @@ def _ids(found: Sequence[Artifact]) -> str:
     return listed + (f", and {len(found) - 12} more" if len(found) > 12 else "")
 
 
-def follow(trace: Trace, artifact: str, line: int, stage: str = "", offset: int = 0) -> Answer:
-    """What a line of one text became, or came from, in every other; with `stage` in that stage alone."""
-    found = _of(trace, artifact, None, None)
-    if len(found) != 1:
-        raise InputError(f"{artifact!r} names {len(found)} texts; name one by its id: {_ids(found or trace.artifacts)}")
-    rows = [row for row in trace.follow(found[0], line) if stage in ("", row["stage"])]
+def follow(trace: Trace, where: str, line: int, into: str = "", offset: int = 0) -> Answer:
+    """What a line of one text became, or came from, in every other; with `into` in that stage alone."""
+    artifact, number = place_of(trace, where, line)
+    rows = trace.follow(artifact, number, into or None)
     texts = {a.id: a.lines for a in trace.artifacts}
     quoted = [{**row, "text": _quoted(texts[str(row["artifact"])], row["lines"])} for row in rows]
-    at = found[0].lines[line - 1].strip()
-    where = f" in {stage}" if stage else ""
+    at = artifact.lines[number - 1].strip()
+    inside = f" in {into}" if into else ""
     linked = f"{quantity(sum(len(row['lines']) for row in rows), 'line')} of {quantity(len(rows), 'text')}"
-    said = f"{found[0].id}:{line} is {at!r}. It is linked to {linked}{where}"
+    said = f"{artifact.id}:{number} is {at!r}. It is linked to {linked}{inside}"
     coarse = any(row["coarse"] for row in rows)
     note = "; those that are coarse lead to a call, not to a line inside it" if coarse else ""
     return Answer(f"{said}{note}.", quoted, ("text(trace, artifact, start=line) to read around a line",), offset)
@@ -124,57 +117,53 @@ def _quoted(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
     return [f"{number} {lines[number - 1].strip()}" for number in numbers[:QUOTED] if number <= len(lines)]
 
 
-def why(trace: Trace, first: str, second: str, graph: str = "", frame: str = "") -> Answer:
-    """Why two nodes are one kernel or not, as `t.fusion.why` says it."""
-    answer = trace.fusion.why(first, second, graph or None, frame or None)
+def why(trace: Trace, first: str, second: str = "", graph: str = "", frame: str = "") -> Answer:
+    """Why two nodes are one kernel or not; of one node, how Inductor lowered it and why so."""
+    if not second:
+        lowered = trace.why(first, graph=graph or None, frame=frame or None)
+        return Answer(str(lowered), lowered.table, (f"why(trace, {first!r}, second) for its fusion",))
+    answer = trace.why(first, second, graph=graph or None, frame=frame or None)
     if answer.fused:
         asking = f"what_if(trace, keep_apart=[[{first!r}, {second!r}]]) to see what the fusion saves"
     else:
         asking = f"what_if(trace, fuse=[[{first!r}, {second!r}]]) to see what fusing them would bring"
-    return Answer(repr(answer), answer.verdicts, (asking, 'table(trace, "fusion") for all verdicts'))
-
-
-def lowering(trace: Trace, name: str, graph: str = "", frame: str = "") -> Answer:
-    """How Inductor lowered an FX node or an operator, and why so."""
-    answer = trace.lowering(name, graph or None, frame or None)
-    return Answer(str(answer), answer.rows, ("why(trace, first, second) for its fusion",))
+    return Answer(repr(answer), answer.verdicts, (asking, 'table(trace, "fusion.table") for all verdicts'))
 
 
 def advise(trace: Trace, offset: int = 0) -> Answer:
     """Why the program is slow: the verdicts, the costliest first."""
     advice = trace.advise()
     calls = tuple(f"{verdict.call} proves {verdict.title!r}" for verdict in advice if verdict.call)[:3]
-    return Answer(repr(advice), advice.rows, calls, offset, ("kind", "title", "seconds", "bytes", "lines", "places"))
+    return Answer(repr(advice), advice.table, calls, offset, ("kind", "title", "seconds", "bytes", "lines", "places"))
 
 
 def table(trace: Trace, name: str, offset: int = 0) -> Answer:
-    """The rows of a table: of `TABLES`, or of a stage."""
-    if name == "fusion":
-        rows = trace.fusion.table()
-    elif name == "kernels":
-        rows = trace.kernels.table()
-    elif name == "memory":
-        rows = trace.memory.table()
-    elif name in TABLES:
-        rows = getattr(trace, name)
+    """The rows of a table: of `TABLES`, or of a stage; the tables of an accessor, where it is named alone."""
+    if name in TABLES:
+        held = attrgetter(name)(trace)
+        rows = held if isinstance(held, Table) else held.table
+    elif several := [each for each in TABLES if each.startswith(f"{name}.")]:
+        found = attrgetter(name)(trace)
+        listed = [{"name": f"{name}.{part}", "rows": rows, "about": about} for part, rows, about in found.contents()]
+        return Answer(repr(found), listed, tuple(f"table(trace, {each!r})" for each in several[:3]))
     elif trace.find(name):
         rows = trace.table(name)
+    elif several := [each for each in TABLES if each.endswith(f".{name}")]:
+        raise InputError(f"there is no table {name!r}: ask for {' or '.join(map(repr, several))}")
     else:
-        raise unknown_name("table", name, [*TABLES, "fusion", *dict.fromkeys(a.stage for a in trace.artifacts)])
-    if not isinstance(rows, Rows):
-        raise InputError(f"{name} is not a table: ask text(trace, {name!r})")
+        raise unknown_name("table", name, [*TABLES, *dict.fromkeys(a.stage for a in trace.artifacts)])
     return Answer(f"{name}: {len(rows)} rows of {', '.join(rows.columns)}", rows, offset=offset)
 
 
 def compared(traces: Sequence[Trace], names: Sequence[str], offset: int = 0) -> Answer:
     """What two or more traces differ in: figures, and what became of each line."""
     found = compare(*traces, names=names)
-    lines = [row for row in found.lines() if len({str(row[name]) for name in names}) > 1]
-    figures = [row for row in found.figures() if len({row[name] for name in names}) > 1]
-    same = len(found.figures()) - len(figures)
-    of = f"of {len(found.lines())} lines of the program {len(lines)} became other kernels"
+    lines = [row for row in found.lines if len({str(row[name]) for name in names}) > 1]
+    figures = [row for row in found.figures if len({row[name] for name in names}) > 1]
+    same = len(found.figures) - len(figures)
+    of = f"of {len(found.lines)} lines of the program {len(lines)} became other kernels"
     said = f"{len(figures)} figures differ and {same} do not; {of}"
     return Answer(f"{said}.", [*figures, *lines], ("why(trace, first, second) in each",), offset)
 
 
-__all__ = ["TABLES", "advise", "compared", "follow", "kernel_named", "lowering", "stages", "table", "text", "why"]
+__all__ = ["TABLES", "advise", "compared", "follow", "kernel_named", "stages", "table", "text", "why"]

@@ -23,8 +23,8 @@ from explorer.process import regular_files
 INSTRUCTIONS = """explorer shows what torch.compile makes of a PyTorch program: every stage from the source line to machine
 code, linked line by line, with the reasons for what was and was not fused.
 
-Begin with trace_program (a program, or code, and a call of it; for a GPU that is not here give its name as target, such as
-h100) or open_trace (a file of explorer's, or a log of TORCH_TRACE, TORCH_COMPILE_DEBUG=1 or tritonparse). Both give a name,
+Begin with trace (a program, or code, and a call of it; for a GPU that is not here give its name as target, such as
+h100) or load (a file of explorer's, or a log of TORCH_TRACE, TORCH_COMPILE_DEBUG=1 or tritonparse). Both give a name,
 such as t1, and the stages. Then ask: advise says why it is slow, why says why two operators are one kernel or not, follow leads
 from a line to what it became, what_if changes one thing and compares, check compares with eager. Nodes are named as the
 scheduler does (op3), by buffer, by FX node (mul_2), by operator (softmax) or by kernel.
@@ -91,23 +91,23 @@ def _apart(tool: Tool, limiter: anyio.CapacityLimiter) -> Callable[..., Awaitabl
 def _opening(desk: Desk) -> Tool:
     """The tool that opens files."""
 
-    def open_trace(path: str) -> CallToolResult:
+    def load(path: str) -> CallToolResult:
         """Open a trace file of explorer's, or a log (a file or folder of TORCH_TRACE, TORCH_COMPILE_DEBUG=1 or tritonparse)."""
         with _told():
             name, answer = desk.open(path)
         return _result(answer, trace=name)
 
-    return open_trace
+    return load
 
 
 def _reading(desk: Desk) -> tuple[Tool, ...]:
     """The tools that read the data of a trace."""
 
-    def list_traces() -> CallToolResult:
+    def traces() -> CallToolResult:
         """List the open traces: name, what each is of, whether it is live (can be run and changed) or a file."""
         return _result(Answer("open traces", desk.listed()).sent())
 
-    def close_trace(trace: str) -> CallToolResult:
+    def close(trace: str) -> CallToolResult:
         """Close a trace and free what it holds."""
         with _told():
             return _result(Answer(desk.close(trace)).sent())
@@ -128,23 +128,18 @@ def _reading(desk: Desk) -> tuple[Tool, ...]:
         with _told():
             return _result(desk.ask(trace, "text", stage=stage, kernel=kernel, frame=frame, graph=graph, start=start, find=find))
 
-    def follow(trace: str, artifact: str, line: int, stage: str = "", offset: int = 0) -> CallToolResult:
-        """Say what a line of one text (its id, or a stage that has one text) became or came from; stage keeps one stage.
+    def follow(trace: str, where: str, line: int, into: str = "", offset: int = 0) -> CallToolResult:
+        """Say what a line became or came from. where is a stage, the id of one text, or the user's file; into keeps one stage."""
+        with _told():
+            return _result(desk.ask(trace, "follow", where=where, line=line, into=into, offset=offset))
 
-        The user's own program is the stage source.
+    def why(trace: str, first: str, second: str = "", graph: str = "", frame: str = "") -> CallToolResult:
+        """Say why two nodes or operators are one kernel or not, by the scheduler's own verdict.
+
+        Of first alone, which may be a kernel, say how it was lowered, and why: loops, template, library call, view.
         """
         with _told():
-            return _result(desk.ask(trace, "follow", artifact=artifact, line=line, stage=stage, offset=offset))
-
-    def why(trace: str, first: str, second: str, graph: str = "", frame: str = "") -> CallToolResult:
-        """Say why two nodes or operators are one kernel or not, by the scheduler's own verdict."""
-        with _told():
             return _result(desk.ask(trace, "why", first=first, second=second, graph=graph, frame=frame))
-
-    def lowering(trace: str, name: str, graph: str = "", frame: str = "") -> CallToolResult:
-        """Say how an FX node, an operator or all nodes of a kernel were lowered, and why: loops, template, library call, view."""
-        with _told():
-            return _result(desk.ask(trace, "lowering", name=name, graph=graph, frame=frame))
 
     def advise(trace: str, offset: int = 0) -> CallToolResult:
         """Say why the program is slow: verdicts, the costliest first, each with its cost, evidence and remedy; none if none."""
@@ -152,9 +147,10 @@ def _reading(desk: Desk) -> tuple[Tool, ...]:
             return _result(desk.ask(trace, "advise", offset=offset))
 
     def table(trace: str, name: str, offset: int = 0) -> CallToolResult:
-        """Read a table: kernels, library_calls, graph_breaks, recompiles, guards, fusion, memory, passes, caches, lowerings, …
+        """Read a table: kernels, dynamo.graph_breaks, dynamo.recompiles, memory.peak, inductor.extern_calls, fusion.table, …
 
-        An unknown name is answered with those there are. offset is the first row, from 0.
+        dynamo, inductor, fusion, memory, profile, collectives and compiler alone list what is in them. An unknown name is
+        answered with those there are. offset is the first row, from 0.
         """
         with _told():
             return _result(desk.ask(trace, "table", name=name, offset=offset))
@@ -164,13 +160,13 @@ def _reading(desk: Desk) -> tuple[Tool, ...]:
         with _told():
             return _result(desk.compare(traces, offset))
 
-    return list_traces, close_trace, stages, text, follow, why, lowering, advise, table, compare
+    return traces, close, stages, text, follow, why, advise, table, compare
 
 
 def _tracing(desk: Desk, limiter: anyio.CapacityLimiter) -> Callable[..., Awaitable[CallToolResult]]:
     """The tool that starts a program; the program ends when the request is cancelled."""
 
-    async def trace_program(
+    async def trace(
         call: str,
         code: str = "",
         path: str = "",
@@ -196,7 +192,7 @@ def _tracing(desk: Desk, limiter: anyio.CapacityLimiter) -> Callable[..., Awaita
             raise
         return _result(answer, trace=name)
 
-    return trace_program
+    return trace
 
 
 def _running(desk: Desk) -> tuple[Tool, ...]:

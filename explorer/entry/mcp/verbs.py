@@ -35,7 +35,7 @@ def what_if(
         options=options or {},
         settings=settings or {},
     )
-    return Answer(repr(changed), changed.rows, ("compare(traces) for each line",)), changed.trace
+    return Answer(repr(changed), changed.table, ("compare(traces) for each line",)), changed.after
 
 
 def _pair(pair: Sequence[str]) -> tuple[str, str]:
@@ -57,7 +57,7 @@ def check(trace: Trace, limit: float | None = None) -> Answer:
 def bisect(trace: Trace, limit: float | None = None) -> Answer:
     """Find the first kernel whose result is off, and what brings that about."""
     found = trace.bisect(limit)
-    return Answer(repr(found), [row for row in found.rows if row["equal"] is not True])
+    return Answer(repr(found), [row for row in found.table if row["equal"] is not True])
 
 
 def edit(trace: Trace, kernel: str, source: str, form: str = "source", timeout: float = 120.0) -> Answer:
@@ -65,15 +65,15 @@ def edit(trace: Trace, kernel: str, source: str, form: str = "source", timeout: 
     if form not in FORMS:
         raise unknown_name("form", form, FORMS)
     given: dict[str, Any] = {form: source}
-    variant = kernel_named(trace, kernel).edit(**given, timeout=timeout)
-    kept = "it is in place until reset(trace)" if variant.in_place else "the original stays"
-    rows = [row for row in variant.rows if row["equal"] is not True]
-    return Answer(f"{variant!r}\n{kept}", rows, ("check(trace)", "reset(trace)"), columns=CHECKED)
+    edit = kernel_named(trace, kernel).edit(**given, timeout=timeout)
+    kept = "it is in place until reset(trace)" if edit.in_place else "the original stays"
+    rows = [row for row in edit.check if row["equal"] is not True]
+    return Answer(f"{edit!r}\n{kept}", rows, ("check(trace)", "reset(trace)"), columns=CHECKED)
 
 
 def reset(trace: Trace) -> Answer:
     """Put the originals back."""
-    return Answer("the originals are back" if trace.reset() else "nothing was edited")
+    return Answer("the originals are back" if trace.live.edits.reset() else "nothing was edited")
 
 
 __all__ = ["bisect", "check", "edit", "reset", "what_if"]

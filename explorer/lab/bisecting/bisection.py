@@ -16,14 +16,14 @@ from explorer.errors import CompileError, InterpretError
 from explorer.lab.bisecting.causes import Cause, cause_among, pattern_among
 from explorer.lab.bisecting.judged import JudgedOutput, judged_launches
 from explorer.lab.bisecting.to_script import LIMIT, FaultScript, written
-from explorer.lab.live.protocol import Live
-from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.lab.live.protocol import Live, live_of
+from explorer.model.trace_data import TraceData, artifact_of
+from explorer.model.values import Artifact, Plain, Table
 from explorer.process.under_way import step
 from explorer.stages.fx_graph import outer_nodes
 from explorer.stages.inductor.kernel import owners
 
-#: The columns of `Bisection.rows`.
+#: The columns of `Bisection.table`.
 COLUMNS = (
     "launch", "kernel", "frame", "graph", "line", "parameter", "node", "equal", "max_abs", "max_rel", "error", "eager_error",
     "bound", "note", "operations",
@@ -50,7 +50,7 @@ class OffLaunch:
     frame: str
     graph: str
     line: int
-    outputs: Rows
+    outputs: Table
     suspects: tuple[str, ...]
     kernel_lines: tuple[tuple[int, str], ...]
     user_lines: tuple[tuple[str, int, str], ...]
@@ -62,16 +62,16 @@ class OffLaunch:
 class Bisection:
     """What `Trace.bisect` found: `first` is the first launch whose result is off, None where none is.
 
-    `rows` has a row for each value that a launch wrote, in the order of launches; `equal` is None where it was not compared, and
+    `table` has a row for each value that a launch wrote, in the order of launches; `equal` is None where it was not compared, and
     `note` says why. `check` are the rows of `Trace.check`, which were made where no launch is off, and `cause` is what brings the
     fault about, None where nothing is off or it was not asked for.
     """
 
-    rows: Rows
+    table: Table
     first: OffLaunch | None = None
-    check: Rows = field(default_factory=Rows, repr=False)
+    check: Table = field(default_factory=Table, repr=False)
     cause: Cause | None = None
-    trace: TraceData | None = field(default=None, compare=False, repr=False)
+    _trace: TraceData | None = field(default=None, compare=False, repr=False)
 
     def to_script(self, path: str | PathLike[str], *, minimise: bool = True, limit: float = LIMIT) -> FaultScript:
         """Write the fault as a separate script, which runs the kernel beside eager, prints the difference and exits with 1.
@@ -95,15 +95,15 @@ class Bisection:
 
         Without `frame` and `graph` it is the graph of the first launch that is off, else the trace's only one.
         """
-        assert self.trace is not None
+        assert self._trace is not None
         if frame is None and graph is None and self.first is not None:
             frame, graph = self.first.frame, self.first.graph
-        return diagram(self.trace, "ir_post_fusion", frame, graph, boxes, self._colours(frame, graph))
+        return diagram(self._trace, "ir_post_fusion", frame, graph, boxes, self._colours(frame, graph))
 
     def _colours(self, frame: str | None, graph: str | None) -> dict[str, str]:
         """Return the colour of each scheduler node that wrote a judged value."""
         colours: dict[str, str] = {}
-        for row in self.rows:
+        for row in self.table:
             if frame in (None, row["frame"]) and graph in (None, row["graph"]) and row["equal"] is not None:
                 colour = RIGHT if row["equal"] else OFF
                 for name in row["operations"]:
@@ -122,13 +122,13 @@ class Bisection:
         return "\n".join(lines)
 
     def _sentences(self) -> Iterator[str]:
-        launches = len({row["launch"] for row in self.rows if row["launch"]})
-        compared = sum(row["equal"] is not None for row in self.rows)
-        count = f"of {len(self.rows)} values in {launches} launches and library calls {compared} could be compared"
+        launches = len({row["launch"] for row in self.table if row["launch"]})
+        compared = sum(row["equal"] is not None for row in self.table)
+        count = f"of {len(self.table)} values in {launches} launches and library calls {compared} could be compared"
         if self.first is None:
             wrong = [str(row["output"]) for row in self.check if _values_differ(row)]
             if wrong:
-                where = "above the kernels" if compared == len(self.rows) else "above the kernels, or in what was not compared"
+                where = "above the kernels" if compared == len(self.table) else "above the kernels, or in what was not compared"
                 names = ", ".join(wrong)
                 yield f"no kernel that was compared is off, but {names} of the whole is: the fault is {where} ({count})"
             else:
@@ -146,27 +146,27 @@ class Bisection:
 def bisected(trace: TraceData, live: Live, limit: float | None, cause: bool) -> Bisection:
     """Judge each launch of a trace alone, and where asked for find what brings a fault about: see `Trace.bisect`."""
     outputs = judged_launches(trace, live, limit)
-    rows = Rows([_row(trace, output) for output in outputs], COLUMNS)
+    rows = Table([_row(trace, output) for output in outputs], COLUMNS)
     off = next((output for output in outputs if output.row.equal is False), None)
     if off is not None:
         first = _off_launch(trace, [output for output in outputs if output.part is off.part and output.number == off.number])
         if not cause:
-            return Bisection(rows, first, trace=trace)
+            return Bisection(rows, first, _trace=trace)
         computed = dict.fromkeys(node for output in outputs if output.row.equal is False for node in output.part.nodes)
         reason = _below(first, tuple(computed), live, limit)
         is_one = reason.kind and not reason.candidates
-        return Bisection(rows, _narrowed(trace, first, reason.name) if is_one else first, cause=reason, trace=trace)
+        return Bisection(rows, _narrowed(trace, first, reason.name) if is_one else first, cause=reason, _trace=trace)
     step("checking the whole result")
     check = live.check(limit)
     if not (cause and any(map(_values_differ, check))):
-        return Bisection(rows, check=check, trace=trace)
+        return Bisection(rows, check=check, _trace=trace)
     all_judged = all(output.row.equal is not None for output in outputs)
-    return Bisection(rows, check=check, cause=_above(trace, live, limit, all_judged=all_judged), trace=trace)
+    return Bisection(rows, check=check, cause=_above(trace, live, limit, all_judged=all_judged), _trace=trace)
 
 
 def _row(trace: TraceData, output: JudgedOutput) -> dict[str, Plain]:
     """The row of one judged value."""
-    port, row, wrapper = output.port, output.row, trace.artifact(output.part.wrapper)
+    port, row, wrapper = output.port, output.row, artifact_of(trace, output.part.wrapper)
     site: Site = output.part.steps[port.step if port else 0]
     return {
         "launch": output.number,
@@ -218,7 +218,7 @@ def _origins(graph: LaunchedGraph, part: Subgraph, row: Mapping[str, Plain]) -> 
 def _off_launch(trace: TraceData, outputs: Sequence[JudgedOutput]) -> OffLaunch:
     """The launch whose outputs these are, with its lines."""
     part = outputs[0].part
-    wrapper = trace.artifact(part.wrapper)
+    wrapper = artifact_of(trace, part.wrapper)
     graph = graph_of(trace, wrapper)
     wrong = [output for output in outputs if output.row.equal is False]
     suspects = _suspects(graph, part, outputs)
@@ -233,7 +233,7 @@ def _off_launch(trace: TraceData, outputs: Sequence[JudgedOutput]) -> OffLaunch:
         frame=wrapper.frame,
         graph=wrapper.graph,
         line=site.line,
-        outputs=Rows([_row(trace, output) for output in wrong], COLUMNS),
+        outputs=Table([_row(trace, output) for output in wrong], COLUMNS),
         suspects=suspects,
         kernel_lines=_kernel_lines(kernel, suspects, parameters) if kernel else (),
         user_lines=_user_lines(graph, suspects),
@@ -246,7 +246,7 @@ def _narrowed(trace: TraceData, first: OffLaunch, node: str) -> OffLaunch:
     """The launch with the lines of the one node that is the cause."""
     kernel = next((a for a in trace.find("kernel", first.frame, first.graph) if a.id == first.artifact), None)
     lines = _kernel_lines(kernel, (node,), ()) if kernel else ()
-    user_lines = _user_lines(graph_of(trace, trace.artifact(first.subgraph.wrapper)), (node,))
+    user_lines = _user_lines(graph_of(trace, artifact_of(trace, first.subgraph.wrapper)), (node,))
     return replace(first, suspects=(node,), kernel_lines=lines or first.kernel_lines, user_lines=user_lines)
 
 
@@ -371,7 +371,7 @@ def _judged(right: Callable[[], bool | None]) -> bool | None:
 
 def _live_of(trace: TraceData) -> Live | None:
     """What a second trace can be run by; None where its compile failed, also where the program went on without it."""
-    return None if any(failure.fatal for failure in trace.failures) else getattr(trace, "live", None)
+    return None if any(failure.fatal for failure in trace.failures) else live_of(trace)
 
 
 def _launches_right(trace: TraceData, nodes: set[str], limit: float | None) -> bool | None:

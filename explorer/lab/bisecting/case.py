@@ -20,7 +20,7 @@ from explorer.lab.live.protocol import Live
 from explorer.lab.scripts import parts
 from explorer.model.records import typed
 from explorer.model.shared import OutputCode
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 
 #: Launch a kernel by its name in the wrapper, or call a library: what it returns.
 Launch = Callable[[str, Sequence[Any], Mapping[str, Any]], Any]
@@ -206,7 +206,7 @@ def _bytes(tensor: Any) -> Any:
 @contextmanager
 def launching(trace: TraceData, live: Live, part: Subgraph) -> Iterator[Launch]:
     """Yield a function that launches the kernels of a part's wrapper, with the edits that are in place now."""
-    file = typed(OutputCode, trace.artifact(part.wrapper).data).file
+    file = typed(OutputCode, artifact_of(trace, part.wrapper).data).file
     wrapper = next(each for each in live.wrappers if each.file == file)
     if isinstance(wrapper, Code):
         with interpreted() as wrappers:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from explorer.capture.splice.variant import Variant
+from explorer.capture.splice.edit import Edit
 from explorer.errors import NoVerbError
 from explorer.lab.bisecting.case import Case, Place
 from explorer.lab.bisecting.shrink import Shrunk
@@ -52,7 +52,7 @@ class Fault:
     options: Mapping[str, Any]
 
 
-def definition(text: str, name: str, language: str, config: Mapping[str, Any], standing: Variant | None) -> Definition:
+def definition(text: str, name: str, language: str, config: Mapping[str, Any], standing: Edit | None) -> Definition:
     """Return the definition of a kernel from its wrapper's text, or of the edit `standing` that is in its place.
 
     Raises NoVerbError if the wrapper has no definition, and for an edit of a form below the source.
@@ -62,7 +62,7 @@ def definition(text: str, name: str, language: str, config: Mapping[str, Any], s
         why = "its wrapper does not define it in Python" if statement is None else f"its {standing.form} was edited"  # type: ignore[union-attr]
         raise NoVerbError(
             f"{name} cannot be written as a script: {why}, which a script cannot define; "
-            "k.reset() puts the original back, after which t.bisect() judges that"
+            "k.edits.reset() puts the original back, after which t.bisect() judges that"
         )
     if standing is not None:
         statement = _with_source(statement, standing.text)

@@ -16,18 +16,16 @@ from explorer.stages.torch_compile.bisection import STAGE, Bisected, JudgedValue
 T = TypeVar("T", bound=TraceData)
 
 
-def painted(trace: T, result: object) -> T:
-    """Return the trace with a bisection in place of the one that it may have; see `Trace.with_bisection`."""
-    if not isinstance(result, Bisection):
-        raise InputError(f"with_bisection takes what t.bisect() returns, not {type(result).__name__}")
-    if result.trace is None or _code(result.trace) != _code(trace):
+def painted(trace: T, result: Bisection) -> T:
+    """Return the trace with a bisection in place of the one that it may have; see `Trace.attach`."""
+    if result._trace is None or _code(result._trace) != _code(trace):
         raise InputError("the bisection is of another trace, with different output code: give the result of t.bisect()")
     bare = _without(trace)
     data = Bisected(
         summary=repr(result).split("\n", 1)[0],
         cause=f"cause: {result.cause}" if result.cause is not None else "",
         first=result.first.launch if result.first is not None else 0,
-        rows=tuple(_value(trace, row) for row in result.rows),
+        rows=tuple(_value(trace, row) for row in result.table),
     )
     return extended(bare, list(rendered(bare, [Event(kind=STAGE.name, time=0.0, data=data)])))
 

@@ -19,13 +19,13 @@ from explorer.lab.bisecting.case import Case, case_of, eager_of, launching
 from explorer.lab.bisecting.causes import WORDS, Cause
 from explorer.lab.bisecting.fault_script import Definition, Fault, definition
 from explorer.lab.bisecting.shrink import Shrunk, shrunk
-from explorer.lab.live.protocol import Live
+from explorer.lab.live.protocol import Live, live_of
 from explorer.lab.scripts import model_script, parts
 from explorer.lab.scripts.model_script import GraphCall
 from explorer.lab.scripts.write import script_path
 from explorer.model.records import typed
 from explorer.model.shared import OutputCode
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 from explorer.process.undebugged import undebugged
 from explorer.process.under_way import step
 from explorer.stages.fx_graph import FxGraph
@@ -69,8 +69,8 @@ def written(result: Bisection, path: str | PathLike[str], *, minimise: bool, lim
     """Write what a bisection found as a script: see `Bisection.to_script`."""
     file = script_path(path)
     given_timeout(limit, "limit")
-    trace = result.trace
-    live: Live | None = getattr(trace, "live", None)
+    trace = result._trace
+    live = live_of(trace) if trace is not None else None
     if trace is None or live is None:
         raise LiveError("a script of a fault needs the process that traced the function: call t.bisect() of a trace made here")
     if not result.off:
@@ -119,7 +119,7 @@ def _of_launch(result: Bisection, first: OffLaunch, trace: TraceData, live: Live
             f"launched alone {first.kernel} is not off: the fault comes and goes, or its wrapper now has a different kernel "
             "than the one that was judged; call t.bisect() again"
         )
-    gpu = getattr(trace, "gpu", None)
+    gpu = trace.target
     language = next((each.language for each in definitions), "")
     device = "cpu" if language == "cpp" or (not language and gpu is None) else str(getattr(gpu, "device", "cuda"))
     reduced = _reduced(first, case, small)
@@ -131,7 +131,7 @@ def _of_launch(result: Bisection, first: OffLaunch, trace: TraceData, live: Live
 
 def _definitions(trace: TraceData, live: Live, first: OffLaunch) -> list[Definition]:
     """The definitions of all kernels of the launches, each once."""
-    code = trace.artifact(first.subgraph.wrapper)
+    code = artifact_of(trace, first.subgraph.wrapper)
     file = typed(OutputCode, code.data).file
     wrapper = next(each for each in live.wrappers if each.file == file)
     kernels = {a.kernel: a for a in trace.find("kernel", first.frame, first.graph)}
@@ -185,7 +185,7 @@ def _reduced(first: OffLaunch, case: Case, small: Shrunk) -> str:
 
 def _above(result: Bisection, trace: TraceData, live: Live, file: Path) -> FaultScript:
     """Write a script that runs each graph's output code beside Dynamo's graph, for a fault above the kernels."""
-    gpu = getattr(trace, "gpu", None)
+    gpu = trace.target
     device = "cpu" if gpu is None else str(getattr(gpu, "device", "cuda"))
     wrappers = live.wrappers
     calls = model_script.graph_calls(trace, wrappers, live.calls(), device, absent=live.absent is not None)

@@ -17,8 +17,8 @@ from explorer.stages.replay import rendered
 def choice_texts(trace: TraceData, live: Live, row: Mapping[str, Plain], stages: Sequence[str]) -> list[Artifact]:
     """Make those texts of a choice that the trace does not hold, its source always among them.
 
-    `row` is one of `Trace.choices` with a source. CompileError where the choice does not compile; InputError for a stage that
-    it has no text in.
+    `row` is one of `t.inductor.choices.table` with a source. CompileError where the choice does not compile; InputError for a
+    stage that it has no text in.
     """
     source = live.choice_source(str(row["source"]))
     lacking = [stage for stage in dict.fromkeys(("kernel", *stages)) if stage not in recorded_forms(trace, row)]

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from explorer.capture.absent.generated import Kernel
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.observe.tensors import same_bits
-from explorer.capture.splice import variant as variants
+from explorer.capture.splice import edit as statuses
 from explorer.capture.splice.calls import CALL, replace_call
 from explorer.capture.splice.cost import ladder_cost, launched_cost
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.job import Job, Price
 from explorer.capture.splice.kernels import FORMS, KernelText, compiled, kernel_text
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.prediction import prediction_of
 from explorer.capture.splice.trial import Outcome, given_timeout, tried
-from explorer.capture.splice.variant import Variant
 from explorer.capture.splice.wrapper_text import WrapperText
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.errors import ExplorerError, InputError
@@ -31,7 +31,7 @@ from explorer.lab.live.outcome import on_copies
 from explorer.lab.live.protocol import no_verb
 from explorer.lab.live.timing import median_seconds
 from explorer.lab.live.tuning import not_launched
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Plain, Table
 from explorer.process.under_way import step
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 #: The seconds that a trial of an edit may take, unless asked for more: C++ compiles for 10 s and more.
 TIMEOUT = 60.0
-#: The calls of the whole function with a variant and with the original, in turn.
+#: The calls of the whole function with an edit and with the original, in turn.
 CALLS = 7
 #: A text of a kernel, or of a wrapper.
 AnyText = KernelText | WrapperText
 
 
 @dataclass(frozen=True)
-class Edit:
+class EditRequest:
     """A requested edit: the kernel or output code, the file of its wrapper, the form to edit, and the text."""
 
     artifact: Artifact
@@ -89,32 +89,32 @@ class InstalledEdit:
     wrapper is replaced.
     """
 
-    variant: Variant
+    edit: Edit
     put: Callable[[], Callable[[], None]]
     wrapper: Wrapper | None = None
 
 
 @dataclass
-class Edits:
-    """The variants of one compiled function by the edited artifact's id, the edits in place, and how to restore originals.
+class EditStore:
+    """The edits of one compiled function by the edited artifact's id, the edits in place, and how to restore originals.
 
     Kernels of two graphs may have the same name, so a kernel's place is the file of its wrapper and its name there. An edited
     wrapper has its own kernels: either the wrapper's edit is in place, or edits of its kernels are. `idle` has the places of
     edits in code that the last call did not run.
     """
 
-    made: dict[str, list[Variant]] = field(default_factory=dict)
+    made: dict[str, list[Edit]] = field(default_factory=dict)
     standing: dict[Place, InstalledEdit] = field(default_factory=dict)
     undo: dict[Place, Callable[[], None]] = field(default_factory=dict)
     idle: set[Place] = field(default_factory=set)
 
-    def of(self, artifact: Artifact) -> tuple[Variant, ...]:
-        """Return the variants of one kernel or of one output code, the oldest first."""
+    def of(self, artifact: Artifact) -> tuple[Edit, ...]:
+        """Return the edits of one kernel or of one output code, the oldest first."""
         return tuple(self.made.get(artifact.id, ()))
 
-    def add(self, artifact: Artifact, variant: Variant) -> None:
-        """Add a variant to those of the artifact that it edits."""
-        self.made[artifact.id] = [*self.made.get(artifact.id, ()), variant]
+    def add(self, artifact: Artifact, edit: Edit) -> None:
+        """Add an edit to those of the artifact that it edits."""
+        self.made[artifact.id] = [*self.made.get(artifact.id, ()), edit]
 
     def running(self, wrapper: W) -> W:
         """What runs in the place of a wrapper: its edit, or itself."""
@@ -127,12 +127,12 @@ class Edits:
         self.undo[place] = standing.put()
         self.standing[place] = standing
 
-    def in_place_of(self, place: Place) -> Variant | None:
+    def in_place_of(self, place: Place) -> Edit | None:
         """Return the edit in this place, with a message if the last call did not run it; None if the original is in place."""
         standing = self.standing.get(place)
         if standing is None:
             return None
-        return replace(standing.variant, message=NOT_RUN) if place in self.idle else standing.variant
+        return replace(standing.edit, message=NOT_RUN) if place in self.idle else standing.edit
 
     @contextmanager
     def heeded(self, originals: Sequence[Wrapper]) -> Iterator[None]:
@@ -160,7 +160,7 @@ class Edits:
         idle = {place for place, standing in before.items() if place[0] not in ran and self.standing.get(place) is standing}
         self.idle = set(idle)
         for place in sorted(idle):
-            warnings.warn(f"explorer: the edit of {before[place].variant.kernel}: {NOT_RUN}", stacklevel=5)
+            warnings.warn(f"explorer: the edit of {before[place].edit.kernel}: {NOT_RUN}", stacklevel=5)
 
     @contextmanager
     def original(self, file: str, name: str) -> Iterator[None]:
@@ -202,36 +202,36 @@ class Editing:
     """One edit of a kernel under way."""
 
     live: LiveFunction
-    edit: Edit
+    request: EditRequest
 
-    def variant(self) -> Variant:
-        """Make the variant, and put it in place where it is right. InputError for what cannot be edited."""
+    def made(self) -> Edit:
+        """Make the edit, and put it in place where it is right. InputError for what cannot be edited."""
         wrapper = self._wrapper()
-        with self.live.edits.original(wrapper.file, self.edit.name):  # an edit is held to the original, not to an earlier edit
-            made = self._variant(wrapper)
-        self.live.edits.add(self.edit.artifact, made)
+        with self.live.edits.original(wrapper.file, self.request.name):  # an edit is held to the original, not to an earlier edit
+            made = self._edit(wrapper)
+        self.live.edits.add(self.request.artifact, made)
         return made
 
-    def _variant(self, wrapper: Wrapper) -> Variant:
-        edit = self.edit
+    def _edit(self, wrapper: Wrapper) -> Edit:
+        edit = self.request
         original = kernel_text(wrapper, edit.name, edit.artifact.text, edit.artifact.language)
         text = self._text(wrapper, original)
-        made = replace(self._new_variant(text), config=text.config, original_config=original.config)
+        made = replace(self._new_edit(text), config=text.config, original_config=original.config)
         return self._compiled_and_tried(made, wrapper, text, original)
 
-    def _new_variant(self, text: KernelText | WrapperText) -> Variant:
-        """The variant of a text before anything is known of it."""
-        edit = self.edit
+    def _new_edit(self, text: KernelText | WrapperText) -> Edit:
+        """The edit of a text before anything is known of it."""
+        edit = self.request
         number, name = 1 + len(self.live.edits.of(edit.artifact)), edit.artifact.kernel or edit.artifact.id
-        status, interpreted = variants.COMPILED, text.target is not None
-        return Variant(number, name, edit.form, edit.text, edit.original, status, interpreted=interpreted)
+        status, interpreted = statuses.COMPILED, text.target is not None
+        return Edit(number, name, edit.form, edit.text, edit.original, status, interpreted=interpreted)
 
     # What is edited ------------------------------------------------------------------------------------------------
 
     def _wrapper(self) -> Wrapper:
         """Return the wrapper as Inductor made it; NoVerbError if neither the wrapper nor its kernels can be replaced."""
-        found = next((w for w in self.live.originals if w.file == self.edit.file), None)
-        what = f"{self.edit.artifact.kernel or self.edit.artifact.id} cannot be edited"
+        found = next((w for w in self.live.originals if w.file == self.request.file), None)
+        what = f"{self.request.artifact.kernel or self.request.artifact.id} cannot be edited"
         if found is None or "AtenTensorHandle" in found.text:
             raise no_verb(
                 what, "its wrapper is not Python code that was loaded here", "trace without cpp_wrapper, with backend='inductor'"
@@ -246,7 +246,7 @@ class Editing:
 
     def _text(self, wrapper: Wrapper, original: KernelText) -> KernelText:
         """Return the text to compile; InputError for a form that the kernel does not have."""
-        edit = self.edit
+        edit = self.request
         if edit.form == "source":
             text = kernel_text(wrapper, edit.name, edit.text, edit.artifact.language)
         elif edit.artifact.language != "triton" or edit.form not in FORMS:
@@ -260,7 +260,7 @@ class Editing:
 
     # The steps -----------------------------------------------------------------------------------------------------
 
-    def _compiled_and_tried(self, made: Variant, wrapper: Wrapper, text: AnyText, original: AnyText) -> Variant:
+    def _compiled_and_tried(self, made: Edit, wrapper: Wrapper, text: AnyText, original: AnyText) -> Edit:
         """Compile and launch the text in another process first; then here, if it ran."""
         step("recording a launch of the original")
         launches = self._launches(wrapper)
@@ -269,7 +269,7 @@ class Editing:
         step("trying the edit in a process of its own")
         asked = [(launch.before, launch.keywords) for launch in launches]
         changed = launches[0].changed if text.target is not None else ()  # for a prediction, which nothing measured needs
-        outcome = tried(Job(text, original, asked, changed), self.edit.timeout)
+        outcome = tried(Job(text, original, asked, changed), self.request.timeout)
         if outcome.price.cost:
             made = self._priced(made, outcome.price, original, launches[0])
         if outcome.status != "ran":
@@ -277,16 +277,16 @@ class Editing:
         if text.target is not None and text.form:
             return made
         if other := _other_number(outcome, launches):
-            return replace(made, status=variants.WRONG, message=other)
+            return replace(made, status=statuses.WRONG, message=other)
         if outcome.seconds is not None:
             made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
         return self._in_place(made, wrapper, text, _same(outcome, launches))
 
     def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
         """A launch of the original, with its arguments."""
-        return self.live.launches([(wrapper.file, self.edit.name)], most=1)
+        return self.live.launches([(wrapper.file, self.request.name)], most=1)
 
-    def _in_place(self, made: Variant, wrapper: Wrapper, text: AnyText, same: bool) -> Variant:
+    def _in_place(self, made: Edit, wrapper: Wrapper, text: AnyText, same: bool) -> Edit:
         """Put the edit in place and check the whole function; it stays where that is right.
 
         `same` says that the launch that was tried gave, to the bit, what the original's gave.
@@ -294,23 +294,23 @@ class Editing:
         step("compiling the edit")
         made, standing = self._standing(made, wrapper, text)
         with _put(standing.put):
-            rows = self.live.check(None) if self.edit.check else Rows()
-        status, message = _judged(rows, same) if self.edit.check else (variants.IN_PLACE, "it was not checked")
-        made = replace(made, rows=rows, status=status, message=message)
+            rows = self.live.check(None) if self.request.check else Table()
+        status, message = _judged(rows, same) if self.request.check else (statuses.IN_PLACE, "it was not checked")
+        made = replace(made, check=rows, status=status, message=message)
         if made.in_place and self.live.absent is None:
             made = replace(made, call_seconds=self._calls(standing.put))
         if made.in_place:
-            self.live.edits.put((wrapper.file, self.edit.name), replace(standing, variant=made))
+            self.live.edits.put((wrapper.file, self.request.name), replace(standing, edit=made))
         return made
 
-    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, InstalledEdit]:
-        """Compile the text to an object that can replace the original, and add both kernels' costs to the variant."""
+    def _standing(self, made: Edit, wrapper: Wrapper, text: AnyText) -> tuple[Edit, InstalledEdit]:
+        """Compile the text to an object that can replace the original, and add both kernels' costs to the edit."""
         assert isinstance(text, KernelText)
         kernel = compiled(text)
         if own := launched_cost(kernel):
-            made = replace(made, cost=own, original_cost=launched_cost(vars_of(wrapper, self.edit.name)))
+            made = replace(made, cost=own, original_cost=launched_cost(vars_of(wrapper, self.request.name)))
         return made, InstalledEdit(
-            made, functools.partial(wrapper.replace, self.edit.name, functools.partial(_standing_in, kernel))
+            made, functools.partial(wrapper.replace, self.request.name, functools.partial(_standing_in, kernel))
         )
 
     def _calls(self, put: Callable[[], Callable[[], None]]) -> tuple[float, float]:
@@ -327,7 +327,7 @@ class Editing:
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
 
-    def _priced(self, made: Variant, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Variant:
+    def _priced(self, made: Edit, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Edit:
         """Say what the text takes of the GPU beside the original."""
         assert isinstance(of_original, KernelText)
         made = replace(made, cost=price.cost, config=price.config)
@@ -343,7 +343,7 @@ class Editing:
     def _ladder_of_original(self) -> Ladder | None:
         """The original as the trace compiled it; None where that failed."""
         try:
-            return self.live.ladders.of(self.edit.artifact)
+            return self.live.ladders.of(self.request.artifact)
         except ExplorerError:
             return None
 
@@ -387,18 +387,18 @@ def _same(outcome: Outcome, launches: Sequence[RecordedLaunch]) -> bool:
     return all(same_bits(one, other) for one, other in pairs if isinstance(one, torch.Tensor))
 
 
-def _judged(rows: Rows, same: bool) -> tuple[str, str]:
-    """Return the status of a variant after the check of the whole function, and a message on the fault."""
+def _judged(rows: Table, same: bool) -> tuple[str, str]:
+    """Return the status of an edit after the check of the whole function, and a message on the fault."""
     wrong = [row for row in rows if row["equal"] is False]
     if wrong:
         said = [f"{row['output']}: {row['note'] or 'unequal'}, at most {row['max_abs']} off" for row in wrong[:3]]
         more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
-        return variants.WRONG, "\n".join([*said, *more])
+        return statuses.WRONG, "\n".join([*said, *more])
     if any(row["equal"] for row in rows):
-        return variants.IN_PLACE, ""
+        return statuses.IN_PLACE, ""
     if same:
-        return variants.IN_PLACE, "no value of the function could be compared; the kernel's own are the original's to the bit"
-    return variants.NOT_COMPARED, ""
+        return statuses.IN_PLACE, "no value of the function could be compared; the kernel's own are the original's to the bit"
+    return statuses.NOT_COMPARED, ""
 
 
 def one_text(source: str | None, forms: Mapping[str, str]) -> tuple[str, str]:

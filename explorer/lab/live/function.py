@@ -14,15 +14,15 @@ from explorer.capture.absent.generated import Code, Generated
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.observe.without_data import NO_DATA
 from explorer.capture.splice.calls import CALL, RecordedCall, recorded_calls
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.launches import Hear, RecordedLaunch, recorded_launches
 from explorer.capture.splice.tuning import Tune, Tuning
-from explorer.capture.splice.variant import Variant
 from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
 from explorer.errors import CompileError, InputError, InterpretError, NoVerbError
 from explorer.lab.live.assembly import assemble
 from explorer.lab.live.call import Call, run_call
 from explorer.lab.live.check_rows import DRAWS, CheckRow, compared, nothing_compared
-from explorer.lab.live.editing import Edit, Editing, Edits
+from explorer.lab.live.editing import Editing, EditRequest, EditStore
 from explorer.lab.live.interpreted import interpreting_calls
 from explorer.lab.live.ladders import Ladders
 from explorer.lab.live.other_threads import once_nothing_traces
@@ -32,7 +32,7 @@ from explorer.lab.live.timing import Seconds, median_seconds
 from explorer.lab.live.tuning import tuned
 from explorer.lab.live.wrapper_editing import WrapperEditing
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Failure, Plain, Rows
+from explorer.model.values import Artifact, Failure, Plain, Table
 from explorer.process.under_way import Watchers, step
 from explorer.reference.gpus.figures import Target
 
@@ -63,7 +63,7 @@ class LiveFunction(Live):
     uncompiled: str = ""
     late_losses: Callable[[], Sequence[Failure]] = tuple
     watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
-    edits: Edits = field(default_factory=Edits, compare=False, repr=False)
+    edits: EditStore = field(default_factory=EditStore, compare=False, repr=False)
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
 
     @property
@@ -123,25 +123,25 @@ class LiveFunction(Live):
             warnings.warn(f"explorer: {failure}", stacklevel=3)
         return returned
 
-    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
+    def check(self, limit: float | None = None, expected: Any = None) -> Table:
         """Compare eager and compiled on copies of the trace's inputs, output by output: see `Trace.check`."""
         if expected is not None:
             raise InputError("expected= is for hand-written kernels; a function is compared with what it returns in eager mode")
         self._needs_data("nothing can be checked")
         if self.uncompiled:
-            return Rows([{**nothing_compared(self.uncompiled).mapping(), "interpreted": False}])
+            return Table([{**nothing_compared(self.uncompiled).mapping(), "interpreted": False}])
         if self.codes is not None:
             return self._check_interpreted(self.codes, limit)
         with self._heeding_edits():
             rows = self._compared(nullcontext, DRAWS)
-        return Rows({**row.mapping(), "interpreted": False} for row in rows)
+        return Table({**row.mapping(), "interpreted": False} for row in rows)
 
-    def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Rows:
+    def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Table:
         """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
         with interpreting_calls(self.call, codes, limit) as (within, calls):
             rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
         interprets = bool(codes or self.ladders.launched)  # a backend that generates no code has nothing to interpret
-        return Rows({**row.mapping(), "interpreted": interprets} for row in rows)
+        return Table({**row.mapping(), "interpreted": interprets} for row in rows)
 
     def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[CheckRow]:
         """The rows of a check; the compiled function is called inside `within()`."""
@@ -205,7 +205,7 @@ class LiveFunction(Live):
             with self._heeding_edits(), on_copies(self.call) as call:
                 once_nothing_traces(lambda: self.call_compiled(call))
 
-    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
+    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Table:
         """Time eager, compiled and others in turn, each on copies of its trace's inputs: the median seconds of each."""
         if repeats < 1:
             raise InputError(f"repeats must be at least 1, not {repeats}")
@@ -219,7 +219,7 @@ class LiveFunction(Live):
                 calls.append(partial(run_call, live._compiled(), copies.enter_context(on_copies(live.call))))
             medians = median_seconds(calls, repeats)
         names = ("eager", "compiled", *(f"other {n}" for n in range(1, len(compiled))))
-        return Rows(
+        return Table(
             {
                 "what": name,
                 "seconds": seconds.clock,
@@ -230,23 +230,23 @@ class LiveFunction(Live):
             for name, seconds in zip(names, medians, strict=True)
         )
 
-    # Edits of kernels and of output code ---------------------------------------------------------------------------
+    # EditStore of kernels and of output code ---------------------------------------------------------------------------
 
-    def edit(self, edit: Edit) -> Variant:
+    def edit(self, edit: EditRequest) -> Edit:
         """Compile another text of a kernel or of output code, try it, and put it in place where it is right."""
         self._compiled()
         self._needs_data("no edit can be run")
         editing = Editing if edit.artifact.kernel else WrapperEditing
         try:
-            return editing(self, edit).variant()
+            return editing(self, edit).made()
         finally:
             self.watchers.changed()
 
-    def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
+    def edits_of(self, artifact: Artifact) -> tuple[Edit, ...]:
         """The edits of a kernel or of output code."""
         return self.edits.of(artifact)
 
-    def standing(self, artifact: Artifact, file: str) -> Variant | None:
+    def standing(self, artifact: Artifact, file: str) -> Edit | None:
         """Return the edit in place of a kernel or of output code; None if the original is in place."""
         return self.edits.in_place_of((file, artifact.kernel or CALL))
 
@@ -274,7 +274,7 @@ class LiveFunction(Live):
         """Call the compiled function with the arguments of `call`, which it may change, as a trace does."""
         return run_call(self._compiled(), call, told=False)
 
-    def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
+    def time_kernels(self, trace: TraceData, repeats: int) -> Table:
         """Time each kernel and library call in runs of the compiled function on copies: see `live.kernel_times`."""
         compiled = self._compiled()
         self._needs_data("nothing can be timed")
@@ -301,11 +301,11 @@ class LiveFunction(Live):
             )
         return self.retrace
 
-    def compare(self, other: Live) -> Rows:
+    def compare(self, other: Live) -> Table:
         """Compare this with another compiled function on copies of this one's inputs, with one seed, by the judge of a check."""
         self._needs_data("nothing can be compared")
         outcomes = self._outcomes(self), self._outcomes(_function(other))
-        return Rows(row.mapping() for row in compared(self.call, outcomes[0](0), outcomes[1](0), redo=outcomes))
+        return Table(row.mapping() for row in compared(self.call, outcomes[0](0), outcomes[1](0), redo=outcomes))
 
     def _outcomes(self, live: LiveFunction) -> Callable[[int], Outcome]:
         """What calls the compiled function of `live` with the inputs of this trace and a seed."""
@@ -353,7 +353,7 @@ class LiveFunction(Live):
         """The cubin, hsaco or SPIR-V of a Triton kernel."""
         return self.ladders.binary(kernel)
 
-    def passes(self, kernel: Artifact) -> Rows:
+    def passes(self, kernel: Artifact) -> Table:
         """Each MLIR pass of a Triton kernel."""
         return self.ladders.passes(kernel)
 
@@ -372,7 +372,7 @@ class LiveFunction(Live):
         """The stages below a choice's source that can be made for this trace's target."""
         return self.ladders.choice_stages
 
-    def choice_passes(self, source: str) -> Rows:
+    def choice_passes(self, source: str) -> Table:
         """Each MLIR pass of one of Inductor's choices."""
         return self.ladders.choice_passes(source)
 
@@ -406,7 +406,7 @@ class LiveFunction(Live):
             raise no_verb(
                 f"{self.absent.name!r} is not attached, so nothing can be timed on it",
                 "the CPU's times would say nothing of it",
-                "t.kernels.table() estimates each kernel; where that GPU is attached, explorer.trace(f, x, target='cuda') "
+                "t.kernels.table estimates each kernel; where that GPU is attached, explorer.trace(f, x, target='cuda') "
                 "gives a trace that can be timed",
             )
 

@@ -8,20 +8,20 @@ from typing import Any, NoReturn
 
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.splice.calls import RecordedCall
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.launches import Hear, RecordedLaunch
 from explorer.capture.splice.tuning import Tune, Tuning
-from explorer.capture.splice.variant import Variant
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.errors import CompileError, InputError
 from explorer.lab.live.check_rows import written_rows
-from explorer.lab.live.editing import Edit
+from explorer.lab.live.editing import EditRequest
 from explorer.lab.live.kernel_call import KernelCall, matched
 from explorer.lab.live.ladders import lines_of_ptx, mlir_passes, sass_of
 from explorer.lab.live.launching import Launching
 from explorer.lab.live.protocol import Live, TraceAgain, no_verb
 from explorer.lab.live.timing import Seconds
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Plain, Table
 from explorer.process.under_way import Watchers
 from explorer.reference.gpus.figures import Target
 
@@ -50,11 +50,11 @@ class LiveKernel(Live):
 
     @property
     def result(self) -> Any:
-        """NoVerbError: `trace_kernel` does not run the kernel."""
+        """NoVerbError: a traced kernel was not run."""
         raise no_verb(
             "there is no result",
-            "trace_kernel compiles the kernel and runs nothing",
-            "t.run() runs it on copies of its arguments and gives the tensors that it writes, t.check(expected=…) compares them",
+            "explorer.trace compiles a kernel and runs nothing",
+            "t.live.run() runs it on copies of its arguments and returns what it writes, t.check(expected=…) compares that",
         )
 
     @property
@@ -67,7 +67,7 @@ class LiveKernel(Live):
         )
 
     def run(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Run the kernel on copies of its arguments or of new ones: the tensors that it writes, by name; see `Trace.run`.
+        """Run the kernel on copies of its arguments or of new ones: the tensors that it writes, by name; see `t.live.run`.
 
         An edit in place of the kernel runs only on the arguments of the trace.
         """
@@ -77,14 +77,14 @@ class LiveKernel(Live):
                 raise no_verb(
                     "an edit is not run on new arguments",
                     "it was compiled for those of the trace",
-                    "t.run() runs it on these, t.kernels[0].reset() puts the original back",
+                    "t.live.run() runs it on these, t.kernels[0].edits.reset() puts the original back",
                 )
             return self._edited()
         if args or kwargs:
             call = replace(call, args=args or call.args, constants={**call.constants, **kwargs})
         return call.run()[0]
 
-    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
+    def check(self, limit: float | None = None, expected: Any = None) -> Table:
         """Compare the tensors that the kernel writes with the expected ones: see `Trace.check`.
 
         Without `expected`, an edit in place of the kernel is compared with the kernel's own results.
@@ -97,7 +97,7 @@ class LiveKernel(Live):
                 "explorer checks a hand-written kernel against the values that it should write: give expected=, a tensor"
             )
         written, interpreted = (self._edited(limit), self.absent is not None) if edited else self.call.run(limit)
-        return Rows({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
+        return Table({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
 
     def _edited(self, limit: float | None = None) -> dict[str, Any]:
         """Return the tensors that the edit in place of the kernel writes, by name."""
@@ -118,8 +118,8 @@ class LiveKernel(Live):
         """NoVerbError: there is no wrapper that launches the kernel."""
         raise no_verb(
             "the launches of a hand-written kernel are not recorded",
-            "trace_kernel is given the one launch",
-            "its arguments are those that you gave; t.run() gives the tensors that it writes",
+            "explorer.trace is given the one launch",
+            "its arguments are those that you gave; t.live.run() gives the tensors that it writes",
         )
 
     def calls(self, limit: float | None = None) -> list[RecordedCall]:
@@ -130,28 +130,28 @@ class LiveKernel(Live):
             "explorer.trace(f, x) traces the function that launches it",
         )
 
-    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
+    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Table:
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
 
-    def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
+    def time_kernels(self, trace: TraceData, repeats: int) -> Table:
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
 
     # Edits of kernels and of output code ---------------------------------------------------------------------------
 
-    def edit(self, edit: Edit) -> Variant:
+    def edit(self, edit: EditRequest) -> Edit:
         """Compile another text of the kernel, try it, and put it in place where it writes what the kernel writes."""
         try:
             return self.launching.edit(edit)
         finally:
             self.watchers.changed()
 
-    def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
+    def edits_of(self, artifact: Artifact) -> tuple[Edit, ...]:
         """The edits of the kernel."""
         return tuple(self.launching.edits)
 
-    def standing(self, artifact: Artifact, file: str) -> Variant | None:
+    def standing(self, artifact: Artifact, file: str) -> Edit | None:
         """Return the edit in place of the kernel; None if the original is in place."""
         return self.launching.standing
 
@@ -173,15 +173,15 @@ class LiveKernel(Live):
         raise no_verb(
             "there is no what-if of a hand-written kernel",
             "fusion, passes, patterns and options are those of torch.compile, which did not compile it",
-            "t.kernels[0].candidate(config) compiles it otherwise; explorer.trace(f, x) traces the function that launches it",
+            "t.kernels[0].candidates[config] compiles it otherwise; explorer.trace(f, x) traces the function that launches it",
         )
 
-    def compare(self, other: Live) -> Rows:
+    def compare(self, other: Live) -> Table:
         """NoVerbError: a kernel returns nothing that could be compared."""
         raise no_verb(
             "two traces of hand-written kernels are not compared",
             "a kernel returns nothing",
-            "t.check(expected=…) compares what it writes, also with what t.run() of the other trace gives",
+            "t.check(expected=…) compares what it writes, also with what t.live.run() of the other trace gives",
         )
 
     def race(self, other: Live, repeats: int) -> tuple[Seconds, Seconds]:
@@ -210,7 +210,7 @@ class LiveKernel(Live):
         """The cubin, hsaco or SPIR-V of the kernel."""
         return self._ladder(kernel).binary
 
-    def passes(self, kernel: Artifact) -> Rows:
+    def passes(self, kernel: Artifact) -> Table:
         """Each MLIR pass of the kernel."""
         return mlir_passes(self._ladder(kernel))
 
@@ -235,7 +235,7 @@ class LiveKernel(Live):
         """NoVerbError: Inductor chose nothing."""
         _no_choices()
 
-    def choice_passes(self, source: str) -> Rows:
+    def choice_passes(self, source: str) -> Table:
         """NoVerbError: Inductor chose nothing."""
         _no_choices()
 
@@ -247,7 +247,7 @@ class LiveKernel(Live):
 def _not_timed() -> NoReturn:
     raise no_verb(
         "a hand-written kernel is not timed here",
-        "trace_kernel compiles it, and a time needs launches on its GPU",
+        "explorer.trace compiles it, and a time needs launches on its GPU",
         "launch it there under triton's do_bench",
     )
 
@@ -256,5 +256,5 @@ def _no_choices() -> NoReturn:
     raise no_verb(
         "a hand-written kernel has no choices",
         "Inductor, which chooses among implementations of an operator, did not compile it",
-        "t.kernels[0].candidates lists its configs, and t.kernels[0].candidate(n) compiles one",
+        "t.kernels[0].candidates.table lists its configs, and t.kernels[0].candidates[n] compiles one",
     )

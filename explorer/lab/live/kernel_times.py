@@ -24,7 +24,7 @@ from explorer.capture.splice.wrappers import Wrapper, replaced_kernels
 from explorer.errors import InputError
 from explorer.lab.live.protocol import no_verb
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from explorer.process.under_way import step
 from explorer.stages.torch_compile.profile import CALL, KERNEL
 
@@ -128,8 +128,8 @@ def _timed(wrappers: Sequence[Wrapper], names: Mapping[str, Sequence[str]], watc
         yield
 
 
-def time_kernels(trace: TraceData, wrappers: Sequence[Wrapper], run: Callable[[], object], repeats: int) -> Rows:
-    """Run a compiled function `repeats` times and time its launches; see `Trace.time_kernels`.
+def time_kernels(trace: TraceData, wrappers: Sequence[Wrapper], run: Callable[[], object], repeats: int) -> Table:
+    """Run a compiled function `repeats` times and time its launches; see `t.live.profile`.
 
     `run` gives each run the same values: a function may change its arguments.
     """
@@ -155,9 +155,9 @@ def time_kernels(trace: TraceData, wrappers: Sequence[Wrapper], run: Callable[[]
         raise no_verb(
             "no kernel can be timed",
             "the wrapper makes no launch that is seen: it is C++ or a CUDA graph, or calls only functions of torch.ops",
-            "t.with_profile(prof) reads the times of a torch.profiler.profile; t.benchmark() times the whole function",
+            "t.attach(prof) reads the times of a torch.profiler.profile; t.benchmark() times the whole function",
         )
-    return Rows(_rows(trace, texts, runs, on_gpu), COLUMNS)
+    return Table(_rows(trace, texts, runs, on_gpu), COLUMNS)
 
 
 def _flush_buffer() -> Any:

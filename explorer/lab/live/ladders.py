@@ -10,7 +10,7 @@ from explorer.capture.ladder.sass_lines import ptx_lines
 from explorer.capture.ladder.triton_passes import passes
 from explorer.errors import CompileError
 from explorer.lab.live.protocol import no_verb
-from explorer.model.values import Artifact, Event, Plain, Rows
+from explorer.model.values import Artifact, Event, Plain, Table
 from explorer.reference.gpus.figures import Target
 
 
@@ -62,7 +62,7 @@ class Ladders:
         """For each kernel the line of its PTX that each instruction of its SASS was assembled from; () where not known."""
         return lines_of_ptx([self.of(kernel) for kernel in kernels])
 
-    def passes(self, kernel: Artifact) -> Rows:
+    def passes(self, kernel: Artifact) -> Table:
         """Each MLIR pass of a kernel: see `ladder.triton_passes.passes`."""
         return mlir_passes(self.of(kernel))
 
@@ -76,7 +76,7 @@ class Ladders:
             raise no_verb(
                 f"{kernel.kernel} cannot be compiled with another config",
                 "it was launched outside of torch.compile, and its arguments are not kept",
-                "compile it by explorer.trace_kernel(kernel, *args, grid=…, config=…)",
+                "compile it by explorer.trace(kernel, *args, grid=…, config=…)",
             )
         return compile_ladder(kernel.text, kernel.kernel, self.of(kernel).target, config)
 
@@ -103,7 +103,7 @@ class Ladders:
         below = ("sass",) if self.target.vendor == "nvidia" else ()
         return (*TEXTS[self.target.backend], *below)
 
-    def choice_passes(self, key: str) -> Rows:
+    def choice_passes(self, key: str) -> Table:
         """Each MLIR pass of one of Inductor's choices."""
         return mlir_passes(self.choice(key))
 
@@ -143,7 +143,7 @@ def _needs_nvidia(ladder: Ladder) -> None:
         raise no_verb(f"{ladder.name} has no SASS", f"it is for {ladder.target.name}", instead[ladder.target.vendor])
 
 
-def mlir_passes(ladder: Ladder) -> Rows:
+def mlir_passes(ladder: Ladder) -> Table:
     """Each MLIR pass of a kernel: see `ladder.triton_passes.passes`."""
     if ladder.lowered is None:
         raise no_verb(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.kernels import wrapper_file
 from explorer.capture.ladder.triton_jit import CONFIG_OPTIONS
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.tuning import Tune, Tuning, given_configs, neighbours
-from explorer.capture.splice.variant import Variant
 from explorer.errors import InputError
-from explorer.lab.live.editing import Edit
-from explorer.lab.live.protocol import Live, no_verb
-from explorer.model.values import Artifact, Plain, Rows, text_lines
+from explorer.lab.live.editing import EditRequest
+from explorer.lab.live.protocol import Live, needs_live, no_verb
+from explorer.model.values import Artifact, Plain, Table, text_lines
 
 if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
@@ -35,11 +35,11 @@ class Launching:
     trace_with: Callable[[Sequence[Mapping[str, Plain]]], Trace]
     names: Sequence[str]
     own: Mapping[str, Plain]
-    edits: list[Variant] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
     _traces: dict[str, Trace] = field(default_factory=dict)
-    _standing: tuple[Trace, Variant] | None = None
+    _standing: tuple[Trace, Edit] | None = None
 
-    def edit(self, edit: Edit) -> Variant:
+    def edit(self, edit: EditRequest) -> Edit:
         """Compile another text, try it, and put it in place of the kernel where it is right."""
         config = {**self.own, **edit.config} if edit.config is not None else None
         trace = self._trace([dict(self.own), *([config] if config is not None else [])], edit.artifact.kernel)
@@ -58,7 +58,7 @@ class Launching:
             original=before,
             message=_ARGUMENT.sub(self._name, message),
             line=max(0, made.line - further_down),
-            rows=self._with_kernel_names(made.rows),
+            check=self._with_kernel_names(made.check),
         )
         self.edits.append(made)
         if made.in_place:
@@ -86,11 +86,11 @@ class Launching:
         if tune.configs is not None and not measured:
             configs = [{**self.own, **config} for config in wanted]
         tuning = live.tune(replace(tune, kernel=kernel, file=file, configs=configs))
-        rows = held_to(tuning.rows, self.own) if measured else tuning.rows
-        return replace(tuning, kernel=tune.kernel.kernel, rows=rows)
+        rows = held_to(tuning._rows, self.own) if measured else tuning._rows
+        return replace(tuning, kernel=tune.kernel.kernel, _rows=rows)
 
     @property
-    def standing(self) -> Variant | None:
+    def standing(self) -> Edit | None:
         """The edit in place of the kernel; None if the original is in place."""
         return self._standing[1] if self._standing is not None else None
 
@@ -102,7 +102,7 @@ class Launching:
         self._standing = None
         return live.reset(kernel, file)
 
-    def check(self, limit: float | None) -> Rows:
+    def check(self, limit: float | None) -> Table:
         """Compare what the edit that stands writes with what the kernel writes."""
         assert self._standing is not None
         return self._with_kernel_names(_place(self._standing[0])[0].check(limit))
@@ -124,23 +124,23 @@ class Launching:
                 raise no_verb(
                     f"{name} cannot be edited or tuned",
                     f"both need torch.compile to compile a function that launches it, and {text_lines(why)[0]}",
-                    "change the source and call explorer.trace_kernel again",
+                    "change the source and call explorer.trace again",
                 )
             self._traces[key] = trace
         return self._traces[key]
 
-    def _with_kernel_names(self, rows: Rows) -> Rows:
+    def _with_kernel_names(self, rows: Table) -> Table:
         """Call the tensors in the rows of a check as the kernel does."""
-        return Rows({**row, "output": _ARGUMENT.sub(self._name, str(row["output"]))} for row in rows)
+        return Table({**row, "output": _ARGUMENT.sub(self._name, str(row["output"]))} for row in rows)
 
     def _name(self, place: re.Match[str]) -> str:
         return f"{place['name'] or self.names[int(place['number'])]}{place['part']}"
 
 
-def held_to(rows: Rows, own: Mapping[str, Plain]) -> Rows:
+def held_to(rows: Table, own: Mapping[str, Plain]) -> Table:
     """Make the ratios relative to the kernel's own config: on an attached GPU they are relative to the config torch chose."""
     ratio = next((row["ratio"] for row in rows if row["config"] == own), None)
-    return Rows(
+    return Table(
         {
             **row,
             "taken": row["config"] == own,
@@ -153,7 +153,7 @@ def held_to(rows: Rows, own: Mapping[str, Plain]) -> Rows:
 def _place(trace: Trace) -> tuple[Live, Artifact, str]:
     """Return the live part of a function that launches one kernel, that kernel, and the file of the wrapper."""
     (kernel,) = trace.find("kernel")
-    return trace.needs_live("an edit"), kernel, wrapper_file(trace, kernel)
+    return needs_live(trace, "an edit"), kernel, wrapper_file(trace, kernel)
 
 
 def spliced(whole: str, original: str, edited: str) -> str:
@@ -164,13 +164,13 @@ def spliced(whole: str, original: str, edited: str) -> str:
     if head != new_head:
         raise InputError(
             "you can edit only the function itself, from its `def` on, not the lines above it; config= changes its constants, "
-            "and explorer.trace_kernel traces the kernel with other decorators"
+            "and explorer.trace traces the kernel with other decorators"
         )
     if whole.count(before) != 1:
         raise no_verb(
             "the kernel cannot be edited",
             "torch.compile does not copy its source as it is",
-            "change the source and call explorer.trace_kernel again",
+            "change the source and call explorer.trace again",
         )
     return whole.replace(before, after)
 

@@ -10,23 +10,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
+from explorer.analysis.questions import missing
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.splice.calls import RecordedCall
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.launches import Hear, RecordedLaunch
 from explorer.capture.splice.tuning import Tune, Tuning
-from explorer.capture.splice.variant import Variant
 from explorer.capture.splice.wrappers import Wrapper
-from explorer.errors import NoVerbError
+from explorer.errors import InputError, LiveError, NoVerbError
 from explorer.lab.live.timing import Seconds
 from explorer.model.records import typed
 from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Force, Plain, Rows, Veto
+from explorer.model.values import Artifact, Force, Plain, Table, Veto
 from explorer.process.under_way import Watchers
 from explorer.reference.gpus.figures import Target
 
 if TYPE_CHECKING:
-    from explorer.lab.live.editing import Edit
+    from explorer.lab.live.editing import EditRequest
     from explorer.tracing.traced.trace import Trace
 
 
@@ -50,7 +51,7 @@ class TraceAgain(Protocol):
 
 
 class Live(Protocol):
-    """What `Trace.live` holds. Kernels are given by their artifact of stage "kernel"."""
+    """What a trace has of the process that made it, see `live_of`. Kernels are given by their artifact of stage "kernel"."""
 
     #: The error that the compiler raised; None where it compiled everything.
     error: BaseException | None
@@ -74,9 +75,9 @@ class Live(Protocol):
         """The gradients of a training trace, by the names of inputs and parameters; CompileError where the compile failed."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the compiled function or kernel, on copies of the traced arguments or on new ones: see `Trace.run`."""
+        """Run the compiled function or kernel, on copies of the traced arguments or on new ones: see `t.live.run`."""
 
-    def check(self, limit: float | None = None, expected: Any = None) -> Rows:
+    def check(self, limit: float | None = None, expected: Any = None) -> Table:
         """Compare the compiled results with the right ones, one row per tensor: see `Trace.check`. `limit` is in seconds."""
 
     def launches(
@@ -98,7 +99,7 @@ class Live(Protocol):
         `limit` is the most seconds that interpreting may be estimated to take.
         """
 
-    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Rows:
+    def benchmark(self, repeats: int, others: Sequence[Live] = ()) -> Table:
         """Time eager, compiled and others in turn: rows with `what`, median `seconds`, `ratio_to_eager` …
 
         `spread_seconds` is between the quartiles, `processor_seconds` the time of all threads.
@@ -108,20 +109,20 @@ class Live(Protocol):
 
     # Edits of kernels and of output code ---------------------------------------------------------------------------
 
-    def edit(self, edit: Edit) -> Variant:
-        """Compile another text, try it, and put it in place where it is right: see `Kernel.edit` and `Trace.edit`."""
+    def edit(self, edit: EditRequest) -> Edit:
+        """Compile another text, try it, and put it in place where it is right: see `Kernel.edit` and `t.live.edit`."""
 
-    def variants(self, artifact: Artifact) -> tuple[Variant, ...]:
+    def edits_of(self, artifact: Artifact) -> tuple[Edit, ...]:
         """Return the edits of a kernel or of output code, the oldest first."""
 
-    def standing(self, artifact: Artifact, file: str) -> Variant | None:
+    def standing(self, artifact: Artifact, file: str) -> Edit | None:
         """Return the edit in place of a kernel in that file's wrapper, or of the wrapper itself."""
 
     def reset(self, artifact: Artifact, file: str) -> bool:
         """Put back the original of a kernel of that wrapper, or of the wrapper; False if the original is in place."""
 
-    def time_kernels(self, trace: TraceData, repeats: int) -> Rows:
-        """Time each kernel and library call of the trace in runs of the compiled function: see `Trace.time_kernels`."""
+    def time_kernels(self, trace: TraceData, repeats: int) -> Table:
+        """Time each kernel and library call of the trace in runs of the compiled function: see `t.live.profile`."""
 
     def tune(self, tune: Tune) -> Tuning:
         """Compare configs of a Triton kernel: see `Kernel.tune`."""
@@ -132,7 +133,7 @@ class Live(Protocol):
     def trace_again(self) -> TraceAgain:
         """The function that traces the same call with changes."""
 
-    def compare(self, other: Live) -> Rows:
+    def compare(self, other: Live) -> Table:
         """Compare the results of two compiled functions on copies of this one's inputs: rows as `check` has them."""
 
     def race(self, other: Live, repeats: int) -> tuple[Seconds, Seconds]:
@@ -152,7 +153,7 @@ class Live(Protocol):
     def binary(self, kernel: Artifact) -> bytes:
         """The cubin, hsaco or SPIR-V of a Triton kernel."""
 
-    def passes(self, kernel: Artifact) -> Rows:
+    def passes(self, kernel: Artifact) -> Table:
         """One row per MLIR pass of a Triton kernel: see `ladder.triton_passes.passes`."""
 
     def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
@@ -167,11 +168,32 @@ class Live(Protocol):
     def choice_stages(self) -> tuple[str, ...]:
         """The stages below a choice's source that can be made for this trace's target; () for none."""
 
-    def choice_passes(self, source: str) -> Rows:
+    def choice_passes(self, source: str) -> Table:
         """One row per MLIR pass of one of Inductor's choices."""
 
     def choice_source(self, source: str) -> Mapping[str, Plain]:
         """The name, language and text of one of Inductor's choices."""
+
+
+def live_of(trace: TraceData) -> Live | None:
+    """What this process can still do with a trace; None for one that was loaded or recorded."""
+    live: Live | None = getattr(trace, "_live", None)
+    return live
+
+
+def needs_live(trace: TraceData, what: str) -> Live:
+    """Return what is live of a trace; LiveError, which says what was asked and what to do, where nothing is."""
+    if (live := live_of(trace)) is None:
+        raise LiveError(
+            f"{what} needs the process that made this trace; call explorer.trace again to have it "
+            "(a trace that was loaded, or recorded by explorer.record, has texts only)"
+        )
+    return live
+
+
+def no_text(trace: TraceData, stage: object) -> InputError:
+    """Build the error for a stage without a text: why there is none, and how to get it."""
+    return missing.no_text(trace, stage, is_live=live_of(trace) is not None)
 
 
 def no_verb(what: str, why: str, instead: str) -> NoVerbError:
@@ -185,5 +207,5 @@ def check_unedited(live: Live, codes: Iterable[Artifact], verb: str) -> None:
         raise no_verb(
             f"{verb} does not look at edited output code",
             "its launches are not those of this trace",
-            "t.reset() puts the original back",
+            "t.live.edits.reset() puts the original back",
         )

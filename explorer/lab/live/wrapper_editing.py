@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from explorer.capture.splice import variant as variants
+from explorer.capture.splice import edit as statuses
 from explorer.capture.splice.calls import CALL
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.job import Price
 from explorer.capture.splice.launches import RecordedLaunch
-from explorer.capture.splice.variant import Variant
 from explorer.capture.splice.wrapper_text import WrapperText, changed_kernels, loaded, put_in_place, unreadable, wrapper_text
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.lab.live.editing import AnyText, Editing, InstalledEdit
@@ -20,13 +20,13 @@ from explorer.lab.live.editing import AnyText, Editing, InstalledEdit
 class WrapperEditing(Editing):
     """One edit of output code under way."""
 
-    def _variant(self, wrapper: Wrapper) -> Variant:
-        edit = self.edit
+    def _edit(self, wrapper: Wrapper) -> Edit:
+        edit = self.request
         text = wrapper_text(wrapper, edit.text)
-        made = self._new_variant(text)
+        made = self._new_edit(text)
         if (error := unreadable(edit.text)) is not None:
             line, message = error
-            return replace(made, status=variants.SYNTAX if line else variants.COMPILE, message=message, line=line)
+            return replace(made, status=statuses.SYNTAX if line else statuses.COMPILE, message=message, line=line)
         made = replace(made, kernels=tuple(new.name for new in changed_kernels(edit.text, wrapper.text)))
         return self._compiled_and_tried(made, wrapper, text, wrapper_text(wrapper, wrapper.text))
 
@@ -35,13 +35,13 @@ class WrapperEditing(Editing):
         calls = self.live.calls(of=[wrapper])
         return [RecordedLaunch(each.file, CALL, each.before, (*each.after, *each.returned)) for each in calls]
 
-    def _standing(self, made: Variant, wrapper: Wrapper, text: AnyText) -> tuple[Variant, InstalledEdit]:
+    def _standing(self, made: Edit, wrapper: Wrapper, text: AnyText) -> tuple[Edit, InstalledEdit]:
         assert isinstance(text, WrapperText)
         edited = loaded(text, wrapper)
         return made, InstalledEdit(made, functools.partial(put_in_place, wrapper, edited), edited)
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
 
-    def _priced(self, made: Variant, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Variant:
+    def _priced(self, made: Edit, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Edit:
         """Say what the only kernel that is another takes of the GPU, beside the one that it replaces."""
         return replace(made, cost=price.cost, original_cost=price.original_cost)

@@ -62,7 +62,7 @@ def kernel_to_script(
     if not trace.find("output_code"):
         raise no_verb(
             f"no script is made of {kernel.kernel}",
-            "a script is made of Inductor's output code, and trace_kernel had this kernel of you",
+            "a script is made of Inductor's output code, and this kernel is your own",
             "its source and its launch are in your own file, which runs without explorer; a trace of a function that launches it "
             "has output code, and t.to_script() makes a script of it",
         )

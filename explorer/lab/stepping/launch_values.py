@@ -15,7 +15,7 @@ from explorer.lab.stepping.node_values import facts_of
 from explorer.model.records import typed
 from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Plain, Table
 from explorer.process.under_way import step
 from explorer.stages.inductor.signature import Parameter, parameters
 
@@ -57,11 +57,11 @@ class _Wrapper:
 
 
 def launch_values(
-    trace: TraceData, live: Live, kernel: Artifact | None = None, most: int | None = None, limit: float | None = None
-) -> Rows:
-    """Run the traced call, and give the arguments of each launch: see `Trace.launch_values`."""
-    if most is not None and (not isinstance(most, int) or most < 1):
-        raise InputError(f"most is a number of launches, from 1, not {most!r}")
+    trace: TraceData, live: Live, kernel: Artifact | None = None, max_launches: int | None = None, limit: float | None = None
+) -> Table:
+    """Run the traced call, and give the arguments of each launch: see `t.live.values`."""
+    if max_launches is not None and (not isinstance(max_launches, int) or max_launches < 1):
+        raise InputError(f"max_launches is a number of launches, from 1, not {max_launches!r}")
     check_unedited(live, all_wrappers(trace), "launch_values")
     wrappers = {typed(OutputCode, a.data).file: _wrapper(trace, a) for a in all_wrappers(trace) if _has(a, kernel)}
     loaded = {wrapper.file for wrapper in live.wrappers}
@@ -80,10 +80,10 @@ def launch_values(
     if not asked:
         live.launches(())  # which says so where the compile failed, or the kernel is a hand-written one
         raise NoVerbError(_nothing_launched(trace, kernel))
-    live.launches(asked, most, limit, hear)
+    live.launches(asked, max_launches, limit, hear)
     if not numbers:
         raise NoVerbError(NOT_LAUNCHED)
-    return Rows(rows, COLUMNS)
+    return Table(rows, COLUMNS)
 
 
 NOT_LAUNCHED = (
@@ -100,7 +100,9 @@ def _nothing_launched(trace: TraceData, kernel: Artifact | None) -> str:
             "trace without the option cpp_wrapper"
         )
     if not trace.find("output_code"):
-        return "there are no launches: no code of Inductor's was generated; t.values() has the value of each node of the graph"
+        return (
+            "there are no launches: no code of Inductor's was generated; t.live.values() has the value of each node of the graph"
+        )
     return "the output code launches nothing from Python: with the option cpp_wrapper it does so from C++; trace without it"
 
 

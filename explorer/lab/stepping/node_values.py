@@ -8,20 +8,20 @@ from typing import Any
 
 from explorer.capture.observe.fx import target_name
 from explorer.lab.stepping.picture import picture
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 
 COLUMNS = ("line", "node", "target", "shape", "dtype", "stride", "min", "max", "mean", "nan", "inf", "value", "picture", "call")
 #: What is noted of a node: its name with the path of its graph, its target, and what it gave.
 Note = Callable[[str, str, Any], None]
 
 
-class Values(Rows):
+class Values(Table):
     """A table with a picture in each row, which a notebook shows, and the text of the table leaves out."""
 
-    def without_pictures(self) -> Rows:
+    def without_pictures(self) -> Table:
         """The same rows without pictures."""
         columns = [name for name in self.columns if name != "picture"]
-        return Rows(({name: row[name] for name in columns} for row in self), columns)
+        return Table(({name: row[name] for name in columns} for row in self), columns)
 
     def __repr__(self) -> str:
         return repr(self.without_pictures())

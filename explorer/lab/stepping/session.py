@@ -24,7 +24,7 @@ from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.interpreted import LIMIT, call_name, check_limit
 from explorer.lab.live.other_threads import once_nothing_traces
 from explorer.lab.live.outcome import detached_of_state, on_copies
-from explorer.lab.live.protocol import Live, no_verb
+from explorer.lab.live.protocol import Live, live_of, no_verb
 from explorer.lab.stepping import debugger
 from explorer.lab.stepping.capture import OF_FRAMES, OF_INDUCTOR, Captured, Compiled, capturing
 from explorer.lab.stepping.graph_file import as_python, copied_graph, function_of_file
@@ -32,7 +32,7 @@ from explorer.lab.stepping.kernel_sources import listed
 from explorer.lab.stepping.node_values import COLUMNS as VALUE_COLUMNS
 from explorer.lab.stepping.node_values import Values, interpreter_of, row_of
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.model.values import Artifact, Plain, Table
 from explorer.model.wording import quantity
 from explorer.process import scratch
 from explorer.process.progress import in_notebook, progress
@@ -114,9 +114,9 @@ class Stepping:
         return f"<Stepping through {self.stage}: {quantity(len(self.paths), 'file')} in {self.folder}>"
 
     @property
-    def files(self) -> Rows:
+    def files(self) -> Table:
         """One row per file: stage, frame, graph, the artifact that has its lines, path, number of lines."""
-        return Rows((each.row() for each in self.paths), COLUMNS)
+        return Table((each.row() for each in self.paths), COLUMNS)
 
     @property
     def file(self) -> str:
@@ -134,7 +134,7 @@ class Stepping:
         return self._run(_function, args, kwargs)
 
     def values(self, *args: Any, **kwargs: Any) -> Values:
-        """Run the graphs node by node in place of their files, as `run` does, and give one row per node: see `Trace.values`."""
+        """Run the graphs node by node in place of their files, as `run` does, and give one row per node: see `t.live.values`."""
         rows: list[dict[str, Plain]] = []
 
         def noting(file: File) -> Callable[..., Any]:
@@ -309,14 +309,14 @@ def _compiled(
     """Compile the call once more, and write the files into `folder`."""
     with capturing(name, folder) as captured:
         again = live.trace_again()
-    if not isinstance(again.live, LiveFunction) or again.live.error is not None:
+    if not isinstance(second := live_of(again), LiveFunction) or second.error is not None:
         raise CompileError(
             "the call could not be compiled once more, as its failures say:\n" + "\n".join(map(str, again.failures))
         )
     files = list(_files(captured, again, name, folder, *place))
     if not files:
         raise _none(captured, again, name, *place)
-    made = Stepping(name, again, again.live, files, folder, remove)
+    made = Stepping(name, again, second, files, folder, remove)
     _must_be_right(made)
     _warn_of_other_text(trace, files)
     return made

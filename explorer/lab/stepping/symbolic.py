@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.functions import disassembly
 from explorer.capture.observe.patch import Guard, followed, guarding, observed
-from explorer.errors import CompileError
-from explorer.lab.live.protocol import Live
+from explorer.errors import CompileError, InputError
+from explorer.lab.live.protocol import Live, live_of
 from explorer.lab.stepping.capture import compiles_begun, names_as_in_a_trace
 from explorer.lab.stepping.line_table import disassembled_lines
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Plain, Rows
+from explorer.model.values import EMPTY, Artifact, Event, Plain, Table
 from explorer.stages.dynamo.symbolic_steps import SymbolicStep, step_lines
 from explorer.stages.dynamo.symbolic_steps import SymbolicSteps as FrameSteps
 from explorer.stages.replay import extended, rendered
@@ -66,8 +66,11 @@ class _Attempt:
     names: dict[Any, str] = field(default_factory=dict)
 
 
-class SymbolicSteps(Rows):
+class SymbolicSteps(Table):
     """The steps as a table; `text` writes them as one does by hand."""
+
+    #: The texts of Dynamo's graphs of the frames that the steps are of.
+    graphs: Mapping[str, list[str]] = EMPTY
 
     @property
     def text(self) -> str:
@@ -79,22 +82,19 @@ class SymbolicSteps(Rows):
         )
 
 
-def symbolic_steps(live: Live) -> SymbolicSteps:
-    """Trace the call once more, and give each step of Dynamo's; CompileError where it cannot be compiled again."""
-    return _traced_again(live)[0]
-
-
-def with_symbolic_steps(trace: T, live: Live) -> T:
-    """Return the trace with the steps as a stage of each frame; see `Trace.with_symbolic_steps`."""
+def with_steps(trace: T, steps: SymbolicSteps) -> T:
+    """Return the trace with the steps as a stage of each frame; see `Trace.attach`."""
     if trace.find("symbolic_steps"):
         return trace
-    rows, again = _traced_again(live)
+    by_frame = _by_frame(steps)
+    if not by_frame.keys() & set(trace.compile_ids):
+        raise InputError("these steps are of another trace: give what t.dynamo.steps() returns")
     events = []
-    for frame, steps in _by_frame(rows).items():
-        same = _graphs(trace, frame) == _graphs(again, frame)
+    for frame, of_frame in by_frame.items():
+        same = _graphs(trace, frame) == steps.graphs.get(frame)
         if not same:
             warnings.warn(f"explorer: {OTHER_GRAPH.format(frame=frame)}", stacklevel=4)
-        events.append(Event("symbolic_steps", 0.0, frame, data=FrameSteps(steps=tuple(steps), same_graph=same)))
+        events.append(Event("symbolic_steps", 0.0, frame, data=FrameSteps(steps=tuple(of_frame), same_graph=same)))
     artifacts: list[Artifact] = []
     for event in events:
         artifacts += rendered(trace, [event])
@@ -106,7 +106,7 @@ def _graphs(trace: TraceData, frame: str) -> list[str]:
     return [artifact.text for artifact in trace.find("dynamo", frame)]
 
 
-def _by_frame(rows: Rows) -> dict[str, list[SymbolicStep]]:
+def _by_frame(rows: Table) -> dict[str, list[SymbolicStep]]:
     """The steps of each frame, in order."""
     frames: dict[str, list[SymbolicStep]] = {}
     for row in rows:
@@ -116,16 +116,16 @@ def _by_frame(rows: Rows) -> dict[str, list[SymbolicStep]]:
     return frames
 
 
-def _traced_again(live: Live) -> tuple[SymbolicSteps, TraceData]:
-    """The steps of one more trace of the call, and that trace."""
+def symbolic_steps(live: Live) -> SymbolicSteps:
+    """Trace the call once more, and give each step of Dynamo's; CompileError where it cannot be compiled again."""
     attempts: list[_Attempt] = []
     begun: dict[str, None] = {}
     lost: dict[tuple[str, str, str], None] = {}
     with guarding(Guard(errors=lost)), compiles_begun(begun), _stepped(attempts):
         again = live.trace_again()
-    if again.live is not None and again.live.error is not None:
+    if (second := live_of(again)) is not None and second.error is not None:
         failures = "\n".join(map(str, again.failures))
-        raise CompileError(f"the call could not be compiled once more:\n{failures}") from again.live.error
+        raise CompileError(f"the call could not be compiled once more:\n{failures}") from second.error
     for _, what, message in lost:
         warnings.warn(f"explorer: not all of the symbolic execution is seen: {what}: {message}", stacklevel=3)
     names = names_as_in_a_trace(begun)
@@ -139,7 +139,8 @@ def _traced_again(live: Live) -> tuple[SymbolicSteps, TraceData]:
         ),
         COLUMNS,
     )
-    return rows, again
+    rows.graphs = {frame: _graphs(again, frame) for frame in again.compile_ids}
+    return rows
 
 
 def _row(

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from explorer.errors import unknown_name
-from explorer.model.values import Rows, text_lines
+from explorer.model.values import Table, text_lines
 
 #: The tables that explain the texts of a language, in the order in which they are asked.
 TABLES: Mapping[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Table:
+class WordTable:
     """The words of a language: those that are written out, and the beginnings of others, the longest first."""
 
     source: str
@@ -50,7 +50,7 @@ class Table:
 
 
 @cache
-def table(name: str) -> Table:
+def table(name: str) -> WordTable:
     """Read the table of that name."""
     heads: dict[str, str] = {}
     entries: dict[str, Explanation] = {}
@@ -64,7 +64,7 @@ def table(name: str) -> Table:
         for word in words.split():
             entries.setdefault(word, Explanation(name, word, about, link))
     beginnings = [(word[:-1], each) for word, each in entries.items() if word.endswith("*")]
-    return Table(
+    return WordTable(
         heads["source"],
         {word: each for word, each in entries.items() if not word.endswith("*")},
         tuple(sorted(beginnings, key=lambda pair: -len(pair[0]))),
@@ -98,7 +98,7 @@ def _parts(word: str, anywhere: bool) -> Iterator[str]:
             yield ".".join(pieces[first:last])
 
 
-def explain(word: str, language: str = "") -> Rows:
+def glossary(word: str, language: str = "") -> Table:
     """One row for each language that has the word: language, word, about (one line), link (to its documentation).
 
     `word` is as a text has it: an instruction of PTX, SASS, AMDGCN or x86 with or without its suffixes, an operation of TTIR or
@@ -114,4 +114,4 @@ def explain(word: str, language: str = "") -> Rows:
     if not found:
         names = [language] if only else list(dict.fromkeys(name for key in languages for name in TABLES[key]))
         raise unknown_name("word", word, [entry for name in names for entry in table(name).words])
-    return Rows({"language": each.table, "word": each.entry, "about": each.about, "link": each.link} for each in found)
+    return Table({"language": each.table, "word": each.entry, "about": each.about, "link": each.link} for each in found)

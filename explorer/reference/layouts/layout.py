@@ -9,7 +9,7 @@ from math import prod
 from types import MappingProxyType
 
 from explorer.errors import InputError, unknown_name
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 from explorer.model.wording import quantity
 from explorer.reference.layouts.attributes import Attribute, AttributeTextError, parse_attribute
 from explorer.reference.layouts.banks import BANKS, WORD, BankUse, bank_use
@@ -73,27 +73,27 @@ class Layout:
         """How many registers, lanes, warps and blocks, or elements of shared memory, the layout has."""
         return {name: self.linear.size(name) for name in self.linear.bases}
 
-    def table(self) -> Rows:
+    def table(self) -> Table:
         """One row per element that a register holds, or an element of shared memory.
 
         In registers: element, block, warp, lane, register; an element that several threads hold has a row for each. In shared
         memory: element, offset (bytes), bank, block.
         """
-        return Rows(self._rows())
+        return Table(self._rows())
 
-    def holders(self, *element: int) -> Rows:
+    def holders(self, *element: int) -> Table:
         """The rows of one element, by its coordinates; InputError for coordinates outside the value."""
         if len(element) != len(self.shape) or not all(0 <= e < s for e, s in zip(element, self.shape, strict=True)):
             raise InputError(f"{element} is not an element of a value of shape {'x'.join(map(str, self.shape))}")
         return self.table().where(element=element)
 
-    def banks(self) -> Rows:
+    def banks(self) -> Table:
         """One row per lane and access to shared memory: line, reads, lane, offset and width (bytes), bank, rounds, conflicts.
 
         They describe the first request of the first warp. `rounds` is how often shared memory is asked for it, `conflicts` how
         many of these are because lanes need different words of one bank. Only for GPUs of NVIDIA, whose banks are documented.
         """
-        return Rows(
+        return Table(
             {
                 "line": access.line,
                 "reads": access.reads,

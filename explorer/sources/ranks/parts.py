@@ -17,7 +17,7 @@ from explorer.analysis.questions.collectives import CollectiveRow, collective_ro
 from explorer.analysis.questions.provenance import origins
 from explorer.model.records import typed
 from explorer.model.shared import FxNode, Source
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of, source_line
 from explorer.model.values import Artifact, Plain, text_lines
 from explorer.sources.files import trace_file
 from explorer.stages.dynamo.guards import Guards
@@ -163,7 +163,7 @@ def parts_of(trace: TraceData, seen: Seen | None = None) -> RankParts:
 
 def compiles_of(trace: TraceData, seen: Seen) -> tuple[Compile, ...]:
     """The compiles of a rank, in the order in which they began."""
-    return tuple(_compile(trace, frame, seen) for frame in trace.frames if not frame.endswith("/-"))
+    return tuple(_compile(trace, frame, seen) for frame in trace.compile_ids if not frame.endswith("/-"))
 
 
 def _compile(trace: TraceData, frame: str, seen: Seen) -> Compile:
@@ -214,7 +214,7 @@ def place_in(trace: TraceData, item: Item) -> Place:
     """The user's line of an item, read from its rank's trace where it is not known yet."""
     if not item.text:
         return item.place
-    artifact = trace.artifact(item.text)
+    artifact = artifact_of(trace, item.text)
     if not item.node:
         return _place_of_kernel(trace, artifact)
     return next(_place_of_node(trace, artifact, node) for node in all_fx_nodes(artifact) if node.name == item.node)
@@ -286,7 +286,7 @@ def _place_of_node(trace: TraceData, artifact: Artifact, node: FxNode) -> Place:
     """The user's innermost line on the stack of a node."""
     places: Sequence[StackPlace] = places_of(stack_of(artifact, node.stack)) if node.stack is not None else ()
     outside = [place for place in places if not _OF_TORCH.search(place.file)]
-    in_program = [place for place in outside if trace.source_line(place.file, place.line, frame=artifact.frame)]
+    in_program = [place for place in outside if source_line(trace, place.file, place.line, frame=artifact.frame)]
     for place in reversed(in_program or outside):
         return Place(place.file, place.line, place.code)
     return Place(node.file or "", node.line or 0, node.code or "") if node.file and not _OF_TORCH.search(node.file) else Place()
@@ -301,8 +301,8 @@ def _guards(trace: TraceData, artifacts: Sequence[Artifact]) -> Iterator[Item]:
         held = typed(Guards, artifact.data)
         for row in held.rows:
             key = neutral(f"{row.kind} {row.source} {row.expression}")
-            own = trace.source_line(row.file, row.line, frame=artifact.frame) if row.file else None
-            place = _source_place(trace.artifact(own[0]), own[1]) if own else Place()
+            own = source_line(trace, row.file, row.line, frame=artifact.frame) if row.file else None
+            place = _source_place(artifact_of(trace, own[0]), own[1]) if own else Place()
             yield Item(key, row.expression or f"{row.kind} {row.source}", place)
         if not held.rows:
             yield from (Item(neutral(line), line.strip()) for line in text_lines(held.tree or artifact.text))

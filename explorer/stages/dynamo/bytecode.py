@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from explorer.model.records import record, typed
 from explorer.model.shared import Code, Names
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.kinds import BLANK, NOT_STATED, SETUP
@@ -50,7 +50,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
         if start := LINE_START.match(text):
             current = int(start["line"]) if start["line"] != "--" else 0
         if current and text.strip():
-            place = trace.source_line(file, current, frame=artifact.frame)
+            place = source_line(trace, file, current, frame=artifact.frame)
             if place:
                 yield Link(artifact.id, (number,), place[0], (place[1],), "bytecode line table")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from explorer.model.records import record, typed
 from explorer.model.shared import Code, Names
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Event, Link
 from explorer.stages.dynamo.bytecode import kinds as bytecode_kinds
 from explorer.stages.dynamo.same_text import same_text
@@ -39,7 +39,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link each instruction that Dynamo copied from the function to its line there; Dynamo's own have none."""
     data = typed(DynamoBytecode, artifact.data)
     for number, line in data.copied or ():
-        if place := trace.source_line(data.file, line, frame=artifact.frame):
+        if place := source_line(trace, data.file, line, frame=artifact.frame):
             yield Link(artifact.id, (number,), place[0], (place[1],), "instruction positions")
 
 

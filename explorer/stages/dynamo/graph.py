@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.model.stage import Stage, node_count
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Link
 from explorer.stages.fx_graph import FxGraph, FxGraphText, innermost, link_files, node_lines, outer_nodes, render_graph, stack_of
 from explorer.stages.kinds import fx_kinds
@@ -23,8 +23,8 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
             continue
         reader = next((other for other in outer_nodes(artifact) if node.name in other.inputs and other.op != "output"), None)
         place = innermost(stack_of(artifact, reader.stack)) if reader else None
-        if place and (source_line := trace.source_line(place.file, place.line, frame=artifact.frame)):
-            yield Link(artifact.id, (lines[node.name],), source_line[0], (source_line[1],), FIRST_READ)
+        if place and (source := source_line(trace, place.file, place.line, frame=artifact.frame)):
+            yield Link(artifact.id, (lines[node.name],), source[0], (source[1],), FIRST_READ)
 
 
 STAGE = Stage(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from explorer.model.records import Record, changed, keys_of, record, typed
 from explorer.model.shared import Names, Text
 from explorer.model.stage import Frames, Stage, text_artifact
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Event, Link, Plain, text_lines
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.fx_graph import short
@@ -82,7 +82,7 @@ def render(event: Event, id: str) -> Artifact:
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link the break to the user's line that caused it."""
     data = typed(GraphBreak, artifact.data)
-    place = trace.source_line(data.file, data.line, frame=artifact.frame)
+    place = source_line(trace, data.file, data.line, frame=artifact.frame)
     if place:
         yield Link(artifact.id, (1,), place[0], (place[1],), "graph break message")
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from explorer.model.records import Record, changed, record, typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Event, Link, text_lines
 from explorer.stages.dynamo.same_text import same_text
 from explorer.stages.gathering import counted
@@ -235,7 +235,7 @@ def render(event: Event, id: str) -> Artifact:
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link each guard to the user's line that made it necessary."""
     for number, row in enumerate(typed(Guards, artifact.data).rows, 1):
-        place = trace.source_line(row.file, row.line, frame=artifact.frame) if row.line else None
+        place = source_line(trace, row.file, row.line, frame=artifact.frame) if row.line else None
         if place:
             how = "derived guard" if row.derived_from else "guard comment"
             yield Link(artifact.id, (number,), place[0], (place[1],), how)

@@ -1,4 +1,4 @@
-"""Dynamo's symbolic execution of a frame, instruction by instruction, made by `Trace.with_symbolic_steps`."""
+"""Dynamo's symbolic execution of a frame, instruction by instruction, made by `Trace.attach`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from explorer.model.records import Record, record, typed
 from explorer.model.shared import Names
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import CALL_STACK, CALLED_FROM, Artifact, Event, Link, Plain
 from explorer.stages.dynamo.guards import ASKED_AS, Guards
 from explorer.stages.fx_graph import node_lines
@@ -132,7 +132,7 @@ def _to_source(
     """Link a step to its own line of the program, and to the lines of the calls that led there."""
     how = POSITIONS
     for each in (step, *reversed(callers)):
-        place = trace.source_line(each.file, each.line, frame=artifact.frame) if each.line else None
+        place = source_line(trace, each.file, each.line, frame=artifact.frame) if each.line else None
         if place:
             yield Link(artifact.id, (line,), place[0], (place[1],), how)
             how = CALLED_FROM
@@ -192,7 +192,7 @@ STAGE = Stage(
     summary=summary,
     rows=rows,
     columns=tuple(SymbolicStep.__annotations__),
-    why_absent="it is made on request, by tracing the call once more: t.with_symbolic_steps() gives the trace with it",
+    why_absent="it is made on request, by tracing the call once more: t.attach(t.dynamo.steps()) gives the trace with it",
     about="Each instruction that Dynamo executed on symbols: the stack after it, the locals that it changed, and the nodes and "
     "guards that it added.",
 )

@@ -1,6 +1,6 @@
 """Texts of choices: the source of one way of doing an operation as Inductor times it, and its forms down to machine code.
 
-They are made on demand, by `Trace.with_choice` or in the view: Inductor compiles only the choices that it times or takes.
+They are made on demand, by `Trace.attach` or in the view: Inductor compiles only the choices that it times or takes.
 """
 
 from __future__ import annotations
@@ -91,6 +91,6 @@ STAGE = Stage(
     link=link,
     summary=summary,
     backend="inductor",
-    why_absent="these are made when asked for: t.with_choice(n) adds those of the choice in row n of t.choices",
+    why_absent="these are made when asked for: t.attach(t.inductor.choices[n]) adds those of choice n",
     about="One way of doing an operation as Inductor would time it, with nothing fused into it, whether or not it was taken.",
 )

@@ -86,15 +86,23 @@ def rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
     }
 
 
-#: The keys of the rows of `idle_rows`.
-IDLE_COLUMNS = ("graph", "section", "name", "seconds")
-
-
-def idle_rows(artifact: Artifact) -> Iterator[Mapping[str, Plain]]:
-    """One row per pass that ran before it, or after it in its round, and changed nothing."""
+def all_rows(artifact: Artifact, trace: TraceData) -> Iterator[Mapping[str, Plain]]:
+    """The pass, between those that ran before it, or after it in its round, and changed nothing; `changed` says which."""
     data = typed(FxPass, artifact.data)
-    for name, seconds in (*(data.idle or ()), *(data.idle_after or ())):
-        yield {"graph": artifact.graph, "section": data.section, "name": name, "seconds": seconds}
+    yield from (_idle_row(artifact, one, data.before) for one in data.idle or ())
+    yield from ({key: {**row, "changed": True}[key] for key in ALL_COLUMNS} for row in rows(artifact, trace))
+    yield from (_idle_row(artifact, one, artifact.text) for one in data.idle_after or ())
+
+
+def _idle_row(artifact: Artifact, one: tuple[str, float], text: str) -> Mapping[str, Plain]:
+    """The row of a pass that left the graph's text as it was."""
+    section = typed(FxPass, artifact.data).section
+    return dict(zip(ALL_COLUMNS, (artifact.graph, section, one[0], False, one[1], (), (), text, text), strict=True))
+
+
+COLUMNS = ("graph", "section", "name", "seconds", "made", "erased", "before", "after")
+#: The columns of `all_rows`.
+ALL_COLUMNS = ("graph", "section", "name", "changed", *COLUMNS[3:])
 
 
 STAGE = Stage(
@@ -105,7 +113,7 @@ STAGE = Stage(
     artifact=FxPass,
     render=render,
     rows=rows,
-    columns=(*IDLE_COLUMNS, "made", "erased", "before", "after"),
+    columns=COLUMNS,
     summary=summary,
     gather=gather,
     kinds=fx_kinds,

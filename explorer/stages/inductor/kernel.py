@@ -12,7 +12,7 @@ from explorer.model.records import typed
 from explorer.model.shared import Kernel, KernelLines, KernelText, OutputCodeText
 from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.syntax import UNREADABLE
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import CALLED_FROM, DEFINED, ORIGINS, Artifact, Event, Link
 from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.inductor.cpp_values import read
@@ -81,13 +81,13 @@ def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     whole = tuple(range(1, len(artifact.lines) + 1))
     if data.file is not None and data.first_line is not None:
         for number in whole:
-            if place := trace.source_line(data.file, data.first_line + number - 1):
+            if place := source_line(trace, data.file, data.first_line + number - 1):
                 yield Link(artifact.id, (number,), place[0], (place[1],), OWN)
     elif CUSTOM in artifact.text:
         yield from _link_copies(artifact, trace)
     places = {(call.file, call.line) for call in data.launched_from or () if call}
     for file, line in sorted(places):
-        if launching := trace.source_line(file, line):
+        if launching := source_line(trace, file, line):
             yield Link(artifact.id, whole, launching[0], (launching[1],), CALLED_FROM)
 
 

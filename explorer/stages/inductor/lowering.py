@@ -18,7 +18,7 @@ Line = tuple[str, str]
 
 
 def render(event: Event, id: str) -> Artifact:
-    """A line a node, and Inductor's decisions on loops; `data` has them as recorded, see `Trace.lowerings`."""
+    """A line a node, and Inductor's decisions on loops; `data` has them as recorded, see `t.inductor.lowerings`."""
     recorded = typed(Lowering, event.data)
     text = "\n".join(text for text, _ in readable(recorded))
     return text_artifact(event, id, f"Lowering{of_graph(recorded.of)}", "text", text=text)

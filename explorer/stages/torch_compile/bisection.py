@@ -1,4 +1,4 @@
-"""What a bisection judged of each kernel and library call, put into the trace by `Trace.with_bisection`."""
+"""What a bisection judged of each kernel and library call, put into the trace by `Trace.attach`."""
 
 from __future__ import annotations
 
@@ -106,6 +106,6 @@ STAGE = Stage(
     link=link,
     kinds=kinds,
     summary=summary,
-    why_absent="no bisection was put into the trace: t.with_bisection(t.bisect())",
+    why_absent="no bisection was put into the trace: t.attach(t.bisect())",
     about="Which kernels and library calls compute something else than their FX nodes, by a bisection.",
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from explorer.model.records import Record, changed, keys_of, record, typed
 from explorer.model.stage import Stage, text_artifact
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Event, Link, Plain
 
 
@@ -51,7 +51,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link both places to the user's lines, where the trace shows them."""
     data = typed(CompileCall, artifact.data)
     for number, file, line in ((1, data.file, data.line), (2, data.called_file, data.called_line)):
-        if line and (place := trace.source_line(file, line, frame=artifact.frame)):
+        if line and (place := source_line(trace, file, line, frame=artifact.frame)):
             yield Link(artifact.id, (number,), place[0], (place[1],), "call stack")
 
 

@@ -1,4 +1,4 @@
-"""What a profile measured of each kernel and library call, read in by `Trace.with_profile`."""
+"""What a profile measured of each kernel and library call, read in by `Trace.attach`."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ STAGE = Stage(
     kinds=kinds,
     summary=summary,
     why_absent=(
-        "no profile was read in: t.with_profile(prof) takes a torch.profiler.profile, an exported Chrome trace or a Proton file"
+        "no profile was read in: t.attach(prof) takes a torch.profiler.profile, an exported Chrome trace or a Proton file"
     ),
     about="What a profile measured of each kernel and library call when the compiled code ran.",
 )

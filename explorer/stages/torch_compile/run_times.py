@@ -1,4 +1,4 @@
-"""What each call of a compiled frame took in a profile, and where it waited in collectives, read in by `Trace.with_profile`."""
+"""What each call of a compiled frame took in a profile, and where it waited in collectives, read in by `Trace.attach`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ STAGE = Stage(
     kinds=kinds,
     summary=summary,
     why_absent=(
-        "no profile was read in: explorer trace --profile takes one of a program, t.with_profile(prof) reads a "
+        "no profile was read in: explorer trace --profile takes one of a program, t.attach(prof) reads a "
         "torch.profiler.profile or an exported Chrome trace"
     ),
     about="What each call of a compiled frame took in a profile, and where it waited in collectives.",

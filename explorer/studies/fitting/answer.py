@@ -1,4 +1,4 @@
-"""Fit: what `explorer.fit` answers with, and what it leaves out. Pure."""
+"""Fit: what `explorer.fits` answers with, and what it leaves out. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from explorer.analysis.questions.costs import LIMITS
 from explorer.analysis.questions.memory import readable
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from explorer.reference.gpus.figures import Target
 from explorer.studies.fitting.optimizers import OptimizerMemory
 
@@ -32,12 +32,12 @@ class Fit:
     """Whether a model fits on each rank of a target, and what bounds a call of it; estimated from the code of its regions.
 
     `memory` has one row for each part and module at the peak: `what` ("weights", "gradients", "saved for backward",
-    "activations", "inputs", "optimizer state", "optimizer step"), `module` with a star for each number, and `bytes` of one rank;
-    `at` says when that is. `moments` has one row for each region that runs, in their order: the `peak` in it and what is live
-    `after` it. `times` has one row for each region, graph and limit: `seconds` of all its calls in one step, and the `number` of
-    launches. `regions` says how many calls each traced region stands for, `ranks` the bytes of each rank's weights. `unsplit` are
-    the linear layers and embeddings that each rank has whole, `left_out` is what the figures do not hold, and `took` are the
-    seconds that this took here.
+    "activations", "inputs", "optimizer state", "optimizer step"), `module` with a star for each number, and `bytes` of one
+    rank; `peak_at` says when that is. `timeline` has one row for each region that runs, in their order: the `peak` in it and
+    what is live `after` it. `times` has one row for each region, graph and limit: `seconds` of all its calls in one step, and
+    the `number` of launches. `regions` says how many calls each traced region stands for, `ranks` the bytes of each rank's
+    weights. `unsplit` are the linear layers and embeddings that each rank has whole, `left_out` is what the figures do not
+    hold, and `took` are the seconds that this took here.
     """
 
     title: str
@@ -46,18 +46,18 @@ class Fit:
     rank: int
     train: bool
     parameters: int
-    memory: Rows
-    at: str
-    moments: Rows
-    times: Rows
-    regions: Rows
-    ranks: Rows
+    memory: Table
+    peak_at: str
+    timeline: Table
+    times: Table
+    regions: Table
+    ranks: Table
     unsplit: tuple[str, ...]
     left_out: tuple[str, ...]
     took: float
 
     @property
-    def bytes(self) -> int:
+    def peak_bytes(self) -> int:
         """Bytes of one rank at its peak."""
         return sum(int(row["bytes"]) for row in self.memory)
 
@@ -69,31 +69,32 @@ class Fit:
     @property
     def fits(self) -> bool:
         """Whether the peak is below the GPU's memory; what is left out comes on top."""
-        return self.bytes <= self.available
+        return self.peak_bytes <= self.available
 
     @property
     def seconds(self) -> float:
         """Estimated seconds of one call: kernels, library calls, and the collectives that nothing hides."""
         return sum(float(row["seconds"]) for row in self.times)
 
-    def of(self, what: str) -> int:
+    def bytes_of(self, what: str) -> int:
         """The bytes of one part at the peak, such as "weights"."""
         return sum(int(row["bytes"]) for row in self.memory if row["what"] == what)
 
-    def bounds(self) -> Rows:
+    @property
+    def bounds(self) -> Table:
         """One row for each limit: the seconds and the number of launches of all regions, the longest first."""
         sums: dict[str, tuple[float, int]] = {}
         for row in self.times:
             seconds, number = sums.get(row["limit"], (0.0, 0))
             sums[row["limit"]] = seconds + row["seconds"], number + row["number"]
         rows = ({"limit": limit, "seconds": seconds, "number": number} for limit, (seconds, number) in sums.items())
-        return Rows(sorted(rows, key=lambda row: -float(str(row["seconds"]))), ("limit", "seconds", "number"))
+        return Table(sorted(rows, key=lambda row: -float(str(row["seconds"]))), ("limit", "seconds", "number"))
 
     def plain(self) -> dict[str, Any]:
         """Everything as values that JSON has."""
-        figures = {"bytes": self.bytes, "available": self.available, "fits": self.fits, "seconds": self.seconds}
-        names = ("title", "world", "rank", "train", "parameters", "at", "took")
-        tables = ("memory", "moments", "times", "regions", "ranks")
+        figures = {"peak_bytes": self.peak_bytes, "available": self.available, "fits": self.fits, "seconds": self.seconds}
+        names = ("title", "world", "rank", "train", "parameters", "peak_at", "took")
+        tables = ("memory", "timeline", "times", "regions", "ranks")
         texts = {"unsplit": list(self.unsplit), "left_out": list(self.left_out)}
         rows = {name: [dict(row) for row in getattr(self, name)] for name in tables}
         return {"target": self.target.name, **{name: getattr(self, name) for name in names}, **figures, **texts, **rows}
@@ -107,15 +108,15 @@ def _memory_lines(fit: Fit) -> list[str]:
     where = f"each of {fit.world} {fit.target.title}" if fit.world > 1 else f"{fit.target.title}"
     size = f"{fit.parameters / 1e9:.4g} billion parameters" if fit.parameters >= 1e8 else f"{fit.parameters:,} parameters"
     head = f"{fit.title}, {size}: {verdict} on {where}"
-    peak = f"{readable(fit.bytes)} of {readable(fit.available)} at the peak, in {fit.at}"
-    parts = [f"  {what:<20} {readable(fit.of(what))}" for what in dict.fromkeys(row["what"] for row in fit.memory)]
+    peak = f"{readable(fit.peak_bytes)} of {readable(fit.available)} at the peak, in {fit.peak_at}"
+    parts = [f"  {what:<20} {readable(fit.bytes_of(what))}" for what in dict.fromkeys(row["what"] for row in fit.memory)]
     return [head, peak, *parts]
 
 
 def _time_lines(fit: Fit) -> list[str]:
     call = "a step of training" if fit.train else "a call"
     lines = [f"{_words(fit.seconds)} estimated for {call}, by what bounds it"]
-    for row in fit.bounds():
+    for row in fit.bounds:
         limit = BOUND.get(row["limit"]) or LIMITS.get(row["limit"], row["limit"])
         lines.append(f"  {_words(row['seconds']):<9} {row['number']:>6,}  {limit}")
     return lines

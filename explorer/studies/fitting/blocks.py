@@ -209,7 +209,7 @@ def _captured(
         templates.append(_holed((one.args, dict(one.kwargs)), hidden, extras))
         if any(id(tensor) in inside for tensor in extras):
             raise InputError(
-                f"block {number} of {path} is given a tensor that another block made, besides the hidden states: explorer.fit "
+                f"block {number} of {path} is given a tensor that another block made, besides the hidden states: explorer.fits "
                 "compiles each block as its own region, which these blocks cannot be"
             )
     forms: dict[object, int] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.analysis.questions.launch_sites import returned, variable_of
-from explorer.analysis.questions.memory import memory_of
+from explorer.analysis.questions.memory import lifetimes, memory_of
 from explorer.analysis.questions.modules import module_paths
 from explorer.analysis.questions.rows import StorageRow
 from explorer.errors import CompileError
@@ -72,12 +72,12 @@ def region_of(trace: TraceData, name: str) -> Region:
 
 
 def _graph(trace: TraceData, wrapper: Artifact) -> Graph:
-    lifetimes = memory_of(trace).lifetimes(wrapper.frame, wrapper.graph)
+    spans = lifetimes(memory_of(trace), wrapper.frame, wrapper.graph)
     modules = _modules(trace, wrapper)
-    if unsized := [row["names"][0] for row, *_ in lifetimes if row["bytes"] is None]:
-        raise CompileError(f"the sizes of {', '.join(unsized)} are known only in the run: explorer.fit needs them all")
-    pieces = tuple(Piece(row["bytes"] or 0, first, last, *_name_and_module(row, modules)) for row, first, last in lifetimes)
-    place = {name: number for number, (row, *_) in enumerate(lifetimes) for name in row["names"]}
+    if unsized := [row["names"][0] for row, *_ in spans if row["bytes"] is None]:
+        raise CompileError(f"the sizes of {', '.join(unsized)} are known only in the run: explorer.fits needs them all")
+    pieces = tuple(Piece(row["bytes"] or 0, first, last, *_name_and_module(row, modules)) for row, first, last in spans)
+    place = {name: number for number, (row, *_) in enumerate(spans) for name in row["names"]}
     graphs = trace.find("post_grad", wrapper.frame, wrapper.graph)
     names = [node.name for node in outer_nodes(graphs[-1]) if node.op == "placeholder"] if graphs else []
     results = tuple(place.get(variable_of(text)) for text in returned(wrapper))

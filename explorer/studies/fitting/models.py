@@ -54,7 +54,7 @@ def config_of(given: object, overrides: Mapping[str, Any]) -> Any:
         return _changed(copy.deepcopy(given), overrides)
     if not isinstance(given, (str, Path)):
         raise InputError(
-            "explorer.fit takes the name of a config class, the path of a config.json, a config, or a torch.nn.Module with "
+            "explorer.fits takes the name of a config class, the path of a config.json, a config, or a torch.nn.Module with "
             f"inputs=(…), not {type(given).__name__}"
         )
     path = Path(given) / "config.json" if Path(given).is_dir() else Path(given)
@@ -64,7 +64,7 @@ def config_of(given: object, overrides: Mapping[str, Any]) -> Any:
     if not isinstance(kind, type) or not issubclass(kind, transformers.PretrainedConfig):
         unknown = unknown_name("config class", given, [name for name in dir(transformers) if name.endswith("Config")])
         raise InputError(
-            f"{unknown}. explorer.fit downloads nothing, so the id of a model on a hub is not enough: give the name of a config "
+            f"{unknown}. explorer.fits downloads nothing, so the id of a model on a hub is not enough: give the name of a config "
             "class with its fields, or the path of the model's config.json"
         )
     plain = kind()
@@ -197,7 +197,7 @@ def parallelized(model: Any, world: int, plan: Mapping[str, str] | None) -> tupl
     given = plan or getattr(model, "tp_plan", None) or MEGATRON
     chosen = {name: str(style) for name, style in given.items() if style != REPLICATED}
     if unknown := sorted(set(chosen.values()) - set(STYLES)):
-        raise InputError(f"the plan asks for {', '.join(unknown)}, and explorer.fit knows {', '.join(STYLES)}: give plan=")
+        raise InputError(f"the plan asks for {', '.join(unknown)}, and explorer.fits knows {', '.join(STYLES)}: give plan=")
     for name in ("num_attention_heads", "num_key_value_heads"):
         heads = getattr(getattr(model, "config", None), name, None)
         if heads and heads % world:

@@ -46,7 +46,7 @@ def optimizer_memory(asked: str | Callable[..., Any], parameters: Iterable[Any])
             optimizer.step()
     except STEP_ERRORS as error:
         raise InputError(
-            f"{name} cannot take a step on parameters without data, so explorer.fit does not know what it keeps: "
+            f"{name} cannot take a step on parameters without data, so explorer.fits does not know what it keeps: "
             f"{_first_line(error)}; name another optimizer, such as 'adamw', or leave optimizer= out"
         ) from error
     state = sum(t.untyped_storage().nbytes() for _, t in named_tensors(list(optimizer.state.values())) if t.device.type == "meta")

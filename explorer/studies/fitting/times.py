@@ -8,13 +8,13 @@ from explorer.analysis.questions.collectives import is_collective, is_wait
 from explorer.analysis.questions.costs import call_rows, kernel_rows
 from explorer.analysis.questions.priced_collectives import priced_collectives
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Rows
+from explorer.model.values import Table
 
 COLLECTIVES, UNKNOWN = "collectives", "unknown"
 COLUMNS = ("region", "graph", "limit", "seconds", "number")
 
 
-def times(regions: Iterable[tuple[str, int, TraceData]]) -> Rows:
+def times(regions: Iterable[tuple[str, int, TraceData]]) -> Table:
     """One row for each region, graph and limit: the seconds of all its calls, and the number of launches.
 
     `limit` is "operations", "memory", "L2" or "launch" as in `costs.LIMITS`, "collectives" for the exposed part of collectives,
@@ -28,7 +28,7 @@ def times(regions: Iterable[tuple[str, int, TraceData]]) -> Rows:
             sums[graph, limit] = before[0] + seconds * calls, before[1] + number * calls
         for (graph, limit), (total, count) in sums.items():
             rows.append({"region": path, "graph": graph, "limit": limit, "seconds": total, "number": count})
-    return Rows(sorted(rows, key=lambda row: -float(str(row["seconds"]))), COLUMNS)
+    return Table(sorted(rows, key=lambda row: -float(str(row["seconds"]))), COLUMNS)
 
 
 def _costs(trace: TraceData) -> Iterator[tuple[str, str, float, int]]:

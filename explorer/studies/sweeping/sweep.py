@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import FileError, InputError
-from explorer.model.values import Plain, Rows, plain
+from explorer.model.values import Plain, Table, plain
 from explorer.studies.sweeping.cell import NAMES, Cell, Model, run
 from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced.trace import Trace, load
@@ -30,47 +30,42 @@ SETTINGS = frozenset(signature(trace).parameters) - _OWN
 
 
 class Sweep:
-    """The rows of a sweep, one a cell, and their traces, which are read from their files when asked for."""
+    """The cells of a sweep, a row each in `table`, and their traces, which are read from their files when asked for."""
 
     def __init__(self, rows: Iterable[Mapping[str, Plain]]) -> None:
-        self.rows = Rows(plain(tuple(rows)))
+        self.table = Table(plain(tuple(rows)))
 
     @property
-    def frame(self) -> Any:
-        """The rows as a `pandas.DataFrame`."""
-        return self.rows.frame
-
-    @property
-    def failed(self) -> Rows:
+    def failed(self) -> Table:
         """The rows of the cells that failed; `why` says how."""
-        return self.rows.where(state="failed")
+        return self.table.where(state="failed")
 
     def trace(self, **which: str) -> Trace:
         """Load the trace of one cell, by the columns that tell it from others, such as model="mlp", target="h100".
 
         InputError where no cell or several are meant, or where the cell left no trace.
         """
-        rows = self.rows.where(**which)
+        rows = self.table.where(**which)
         if len(rows) != 1:
-            cells = "; ".join(", ".join(f"{name}={row[name]!r}" for name in NAMES if row[name]) for row in self.rows[:6])
-            raise InputError(f"{len(rows)} cells are {which}; the cells are {cells}{'; …' if len(self.rows) > 6 else ''}")
+            cells = "; ".join(", ".join(f"{name}={row[name]!r}" for name in NAMES if row[name]) for row in self.table[:6])
+            raise InputError(f"{len(rows)} cells are {which}; the cells are {cells}{'; …' if len(self.table) > 6 else ''}")
         if "file" not in rows[0]:
             raise InputError(f"this cell has no trace: {rows[0]['why']}")
         return load(rows[0]["file"])
 
     def plain(self) -> list[dict[str, Plain]]:
         """The same as values: one dict a row."""
-        return [dict(row) for row in self.rows]
+        return [dict(row) for row in self.table]
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.table)
 
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        return f"<Sweep of {len(self)} cells{failed}>\n{self.rows!r}"
+        return f"<Sweep of {len(self)} cells{failed}>\n{self.table!r}"
 
     def _repr_html_(self) -> str:
-        return self.rows._repr_html_()
+        return self.table._repr_html_()
 
 
 def sweep(

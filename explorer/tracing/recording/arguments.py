@@ -117,7 +117,7 @@ def check_stages(stages: object) -> None:
     wrong = next((s for s in several if not isinstance(s, Stage)), None) if isinstance(several, Iterable) else stages
     if wrong is not None or isinstance(stages, Stage):
         what = type(stages).__name__ if wrong is None else repr(wrong)
-        raise InputError(f"stages is a sequence of explorer.Stage, such as (*explorer.STAGES, mine), not {what}")
+        raise InputError(f"stages is a sequence of explorer.types.Stage, such as (*explorer.types.STAGES, mine), not {what}")
 
 
 def check_settings(request: TraceRequest) -> None:

@@ -20,7 +20,7 @@ from explorer.stages.replay import names_of, replay
 from explorer.tracing.recording.cells import with_cells
 from explorer.tracing.recording.recorder import Recorder
 from explorer.tracing.traced import Trace
-from explorer.tracing.traced.trace import lost
+from explorer.tracing.traced.trace import lost, trace_of, trace_of_later
 
 
 def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: LiveFunction | None) -> Trace:
@@ -35,9 +35,9 @@ def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Sta
         job = job_of(os.environ, recorder.events)
         whole_meta = plain({**job, **meta, **compiling.torch_versions(), "made": date, "cost": recorder.seconds})
     except Exception as error:  # noqa: BLE001 the program ran, and gets a trace that says so
-        return Trace.of(lost(error, meta, failures), live)
+        return trace_of(lost(error, meta, failures), live)
     make = partial(_replayed, replay, events, failures, whole_meta, tuple(stages))
-    return Trace.of_later(whole_meta, make, live, failures)
+    return trace_of_later(whole_meta, make, live, failures)
 
 
 def job_of(environment: Mapping[str, str], events: Sequence[Event]) -> Mapping[str, Plain]:

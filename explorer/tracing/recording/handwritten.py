@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,11 +33,12 @@ from explorer.reference.gpus.figures import Target
 from explorer.stages.records import event_data
 from explorer.stages.replay import replay
 from explorer.tracing.recording.cells import with_cells
-from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of
 
 
 def trace_kernel(
+    trace: Callable[..., Trace],
     kernel: Any,
     *args: Any,
     grid: Any = None,
@@ -46,25 +47,21 @@ def trace_kernel(
     sass: bool = True,
     **constants: Any,
 ) -> Trace:
-    """Compile `kernel[grid](*args, **constants)` for a GPU that need not be here, and return every stage as a Trace.
+    """Compile `kernel[grid](*args, **constants)` for a GPU that need not be here, and return every stage: see `explorer.trace`.
 
-    `kernel` is any @triton.jit or @triton.autotune function, `args` its arguments: tensors, which may be on the CPU, and numbers;
-    `constants` its constexprs and triton's own options such as num_warps, by keyword. Nothing is run here. `Trace.run` and
-    `Trace.check(expected=…)` run the kernel on copies of the arguments, interpreted if these are on the CPU. `Kernel.edit` and
-    `Kernel.tune` run it in a function that launches it, which torch.compile compiles for that. `Kernels.table` has the bytes of
-    the launch, by its TTIR, and an estimated time. `grid` is as in a launch; only running needs it. `target` is a GPU by name or
-    a Target, "auto" the attached one. For an autotuned kernel `config` chooses a candidate by index or values; None is the first,
-    for the attached GPU the one that triton has measured the fastest where the program has launched the kernel so.
-    `Kernel.candidates` has all, and triton's times. For the attached GPU, every form is the one that such a launch runs: triton
-    has it from an earlier launch, or compiles it for the next one. Registers are the driver's count. If that GPU cannot run the
-    kernel, a Failure says so. SASS costs 0.3 s; with sass=False it is made when asked for.
+    `trace` is that of a function, which an edit is tried in. `t.live.run` and `Trace.check(expected=…)` run the kernel on
+    copies of the arguments, interpreted if these are on the CPU.
+    `Kernel.edit` and `Kernel.tune` run it in a function that launches it, which torch.compile compiles for that. `Kernels.table`
+    has the bytes of the launch, by its TTIR, and an estimated time. For the attached GPU, every form is the one that a launch
+    runs: triton has it from an earlier launch, or compiles it for the next one. Registers are the driver's count. If that GPU
+    cannot run the kernel, a Failure says so. SASS costs 0.3 s; with sass=False it is made when asked for.
 
     InputError for arguments or a source that triton refuses, with the line; where a stage below fails, the Trace has a
     Failure with what the compiler said. Where the installed triton has no backend for the GPU, as for Intel's, the Trace has the
     source, and a Failure for each stage below it.
     """
     for module in ("torch", "triton"):
-        require_installed(module, "explorer.trace_kernel", "full")
+        require_installed(module, "explorer.trace", "full")
     gpu = attached_gpu() if target in ("auto", "cuda") else Target.parse(target)
     written = lower_call(kernel, args, constants, grid, gpu, config)
     lowered = written.lowered
@@ -80,7 +77,7 @@ def trace_kernel(
         call,
         compile_with=lambda other: _ladder(lower_call(kernel, args, constants, grid, gpu, other), []),
         absent=None if target in ("auto", "cuda") else gpu,
-        launching=Launching(partial(_in_function, call, target), argument_names(kernel), {}),
+        launching=Launching(partial(_in_function, trace, call, target), argument_names(kernel), {}),
     )
     try:
         ladder = _ladder(written, failures)
@@ -96,13 +93,15 @@ def trace_kernel(
     compiled = live.ladder.metadata if live.ladder is not None else {}
     live.launching.own = own_config(kernel, constants, lowered.config, compiled)
     meta = {"name": lowered.name, "target": gpu.name, "backend": "triton", **compiling.torch_versions()}
-    return Trace.of(replay(with_cells(events), failures, meta), live)
+    return trace_of(replay(with_cells(events), failures, meta), live)
 
 
-def _in_function(call: KernelCall, target: str | Target, configs: Sequence[Mapping[str, Plain]]) -> Trace:
+def _in_function(
+    trace: Callable[..., Trace], call: KernelCall, target: str | Target, configs: Sequence[Mapping[str, Plain]]
+) -> Trace:
     """Trace a function that launches the kernel with the first of some configs: there it can be edited and tuned."""
     if call.grid is None:
-        raise InputError(f"editing and tuning {function_name(call.kernel)} launch it: give explorer.trace_kernel its grid=")
+        raise InputError(f"editing and tuning {function_name(call.kernel)} launch it: give explorer.trace its grid=")
     kernel, constants = with_configs(call.kernel, call.args, call.constants, configs)
     names = tuple(name for name in configs[0] if name not in CONFIG_OPTIONS)
     sizes = {

@@ -15,7 +15,7 @@ from explorer.tracing.traced import Trace
 
 NO_CALL = (
     "the profile has no call of a compiled function: none was called, or the program used a profiler itself, which ends the one "
-    "around it; leave --profile out then, and read in the program's own by t.with_profile(prof)"
+    "around it; leave --profile out then, and read in the program's own by t.attach(prof)"
 )
 
 

@@ -104,7 +104,7 @@ def record(
     has no artifacts, and a Failure says why, which `recording.trace.raise_for_failures()` raises.
     A recording that is never closed, as in a generator that nobody reads to its end, ends when it is collected.
 
-    Caches are used as without the recording; `Trace.caches` has a row per lookup. For a cached graph, only the
+    Caches are used as without the recording; `t.compiler.caches` has a row per lookup. For a cached graph, only the
     stages that the cache keeps are there; with `fresh`, caches are written but not read, so every stage is there.
     For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
     """

@@ -19,6 +19,7 @@ from explorer.capture.absent.cluster import Cluster
 from explorer.capture.compilers import backend as backends
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.compilers.compilers import compiler_named
+from explorer.capture.ladder.triton_tools import is_triton_kernel
 from explorer.capture.observe.functions import emit_function, emit_inlined
 from explorer.capture.observe.patch import ON_PURPOSE, shielded
 from explorer.capture.observe.requests import Changes
@@ -62,6 +63,8 @@ def trace(
     without_pass: str | Sequence[str] = (),
     world: int | None = None,
     rank: int = 0,
+    grid: Any = None,
+    config: int | Mapping[str, Plain] | None = None,
     **unknown: Any,
 ) -> Trace:
     """Compile `fn(*args, **kwargs)` afresh, run it once, and return every stage of the compile as a Trace.
@@ -69,16 +72,22 @@ def trace(
     `fn` is any callable or nn.Module; one that is compiled already is traced from its original. `target` is
     "auto" (the device the arguments are on), "cpu", "cuda", or a GPU that need not be here, by name ("h100") or as a
     `Target`: then every stage after Dynamo is that GPU's, and the function runs on the CPU. With `train` the outputs'
-    sum is differentiated too, see `Trace.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`,
+    sum is differentiated too, see `t.live.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`,
     `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
     `compiler(module) -> module` that calls torch.compile itself.
 
     `fusion` keeps nodes of Inductor's scheduler apart or puts them together; if that was not possible a Failure says why.
-    `without_pattern` and `without_pass` leave out the patterns and passes that `Trace.matches` and `Trace.passes` list by these
-    names, also those that only a later round has; "_sfdp_*" matches every name with that prefix.
+    `without_pattern` and `without_pass` leave out the patterns and passes that `t.inductor.matches` and `t.inductor.passes` list
+    by these names, also those that only a later round has; "_sfdp_*" matches every name with that prefix.
 
     With `world` the trace is for that many of the named GPU, as rank `rank` sees them, in this one process; `target` may be a
     `Cluster` instead. Collectives exchange nothing then: their results have the right shapes, not the values of a run.
+
+    `fn` may be a Triton kernel too, @triton.jit or @triton.autotune: `trace(kernel, x, out, n, grid=(8,), BLOCK=256)` compiles
+    `kernel[grid](x, out, n, BLOCK=256)` and runs nothing. Its constexprs and triton's own options, such as num_warps, are
+    keywords; its tensors may be on the CPU. `grid` is as in a launch; only `t.live.run` and `t.check(expected=…)` need it.
+    `config` chooses a candidate of an autotuned kernel by index or values; None is the first, for the attached GPU the one that
+    triton has measured the fastest. With sass=False SASS is made when it is asked for.
 
     State that earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches.
 
@@ -93,6 +102,16 @@ def trace(
     require_installed("torch", "explorer.trace", "full")
     if fn is None:
         raise InputError("trace needs a function or module, and its arguments: write explorer.trace(f, x)")
+    if is_triton_kernel(fn):
+        from explorer.tracing.recording.handwritten import trace_kernel
+
+        torch_compiles = {"train": train, "mode": mode, "dynamic": dynamic, "fullgraph": fullgraph, "options": options}
+        left_out = {"fusion": fusion, "without_pattern": without_pattern, "without_pass": without_pass, "world": world}
+        check_kernel_settings({**torch_compiles, **left_out, "backend": backend})
+        if isinstance(target, Cluster):
+            raise InputError("a Triton kernel is compiled for one GPU: give target= its name, such as 'h100'")
+        return trace_kernel(trace, fn, *args, grid=grid, target=target, config=config, **(kwargs or {}), **unknown)
+    unknown |= {name: value for name, value in (("grid", grid), ("config", config)) if value is not None}
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changes = (fusion, without_pattern, without_pass)
     request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changes, world, rank)
@@ -113,6 +132,13 @@ def trace(
             raise
         with _joined(request):
             return tracing.trace_without_explorer(error)
+
+
+def check_kernel_settings(settings: Mapping[str, Any]) -> None:
+    """Raise InputError for a setting of torch.compile's that a kernel cannot have."""
+    for name, value in settings.items():
+        if value not in (None, False, "inductor", ()):
+            raise InputError(f"{name} is torch.compile's, and a Triton kernel is compiled by triton: leave {name}= out")
 
 
 def _joined(request: TraceRequest) -> AbstractContextManager[None]:
@@ -240,7 +266,7 @@ class _Tracing:
         failure = Failure("record", "trace", message, fatal=True)
         live.uncompiled = message
         name = str(getattr(live.call.function, "__name__", type(live.call.function).__name__))  # `name_of` may be what failed
-        return Trace({"name": name}, failures=(failure,), live=live)
+        return Trace({"name": name}, failures=(failure,), _live=live)
 
     @staticmethod
     def _call_without_explorer(live: LiveFunction) -> None:

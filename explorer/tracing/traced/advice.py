@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.analysis.advice.advise import advise
 from explorer.analysis.advice.verdicts import Advice, Proof, Verdict
 from explorer.errors import ExplorerError, InputError
+from explorer.lab.live.protocol import needs_live
 from explorer.tracing.traced import what_if
 from explorer.tracing.traced.what_if import WhatIf
 
@@ -26,7 +27,7 @@ def advised(trace: Trace, *, prove: bool, limit: float | None) -> Advice:
     advice = advise(trace)
     if not prove:
         return advice
-    with trace.needs_live("advise(prove=True)").watchers.verb("advise(prove=True)"):
+    with needs_live(trace, "advise(prove=True)").watchers.verb("advise(prove=True)"):
         seconds = LIMIT if limit is None else limit
         return replace(advice, verdicts=tuple(_proved(trace, advice, verdict, seconds) for verdict in advice))
 
@@ -48,12 +49,12 @@ _UNCHANGED: Mapping[str, Any] = {"fusion": None, "without_pass": (), "without_pa
 
 def _proof(advice: Advice, verdict: Verdict, changed: WhatIf) -> Proof:
     """Compare a call before and after: as it was measured where that could be, else as it is estimated."""
-    again = advise(changed.trace)
+    again = advise(changed.after)
     gone = all(other.kind != verdict.kind for other in again)
     note = f"result: {changed.note}"
     if changed.same_code:
         note = f"{what_if.SAME_CODE}; {note}"
-    for row in changed.rows:
+    for row in changed.table:
         if row["figure"] == "measured_seconds":
             chance = "; the calls vary by more than the change" if what_if.may_be_chance(row) else ""
             return Proof("measured_seconds", row["before"], row["after"], gone, note + chance)

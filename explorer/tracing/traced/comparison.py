@@ -8,9 +8,10 @@ from typing import Any
 
 from explorer.analysis.questions import comparison
 from explorer.errors import InputError
-from explorer.model.values import Rows
+from explorer.lab.live.protocol import needs_live
+from explorer.model.values import Table
 from explorer.process.progress import in_notebook
-from explorer.tracing.traced.trace import Trace
+from explorer.tracing.traced.trace import Trace, trace_of
 from explorer.view import compared, page
 
 
@@ -30,7 +31,7 @@ class Comparison(comparison.Comparison):
         """Make the widget that shows two or three traces side by side, as `explorer.show` does; errors as `to_html`."""
         from explorer.view.widget import Explorer
 
-        return Explorer(Trace.of(compared.joined(self)), self)
+        return Explorer(trace_of(compared.joined(self)), self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The view in a notebook; the tables there for traces that no view can show, and elsewhere the repr."""
@@ -42,7 +43,7 @@ class Comparison(comparison.Comparison):
             return {"text/html": self._repr_html_(), "text/plain": f"{self!r}\n{error}"}
         return {**data, "text/plain": repr(self)}, metadata
 
-    def benchmark(self, repeats: int = 30) -> Rows:
+    def benchmark(self, repeats: int = 30) -> Table:
         """Time the function, not compiled, and what each trace compiled, in turn: median seconds, and the ratio to eager.
 
         `processor_seconds` is the time of all threads together: about `seconds` for one thread, more for several. `cores` is
@@ -53,11 +54,11 @@ class Comparison(comparison.Comparison):
         """
         if not isinstance(repeats, int):
             raise InputError(f"repeats is a number of calls, not {repeats!r}")
-        first, *others = (trace.needs_live("timing") for trace in self.traces)
+        first, *others = (needs_live(trace, "timing") for trace in self.traces)
         with first.watchers.verb("benchmark()"):
             rows = first.benchmark(repeats, others)
         names = ("not compiled", *self.names)
-        return Rows({**row, "what": name, "cores": _cores()} for name, row in zip(names, rows, strict=True))
+        return Table({**row, "what": name, "cores": _cores()} for name, row in zip(names, rows, strict=True))
 
 
 def _cores() -> int | None:

@@ -8,17 +8,17 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from explorer.analysis.questions.costs import kernel_table
-from explorer.analysis.questions.kernels import KernelData, texts_of_kernel, wrapper_file
+from explorer.analysis.questions.kernels import KernelData, candidate_rows, texts_of_kernel, wrapper_file
 from explorer.analysis.questions.missing import explain_missing, no_form, no_kernel
-from explorer.analysis.questions.rows import KernelRow
-from explorer.capture.ladder.ladder import Ladder
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.tuning import Tune, Tuning
-from explorer.capture.splice.variant import Variant
-from explorer.lab.live.editing import TIMEOUT, Edit, one_text
-from explorer.model.values import Artifact, Plain, Rows
+from explorer.lab.live.editing import TIMEOUT, EditRequest, one_text
+from explorer.lab.live.protocol import live_of, needs_live
+from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
 from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
-from explorer.tracing.traced.edits import Variants
+from explorer.tracing.traced.candidates import Candidates
+from explorer.tracing.traced.edits import Edits, edits_of_kernel
 
 if TYPE_CHECKING:
     from explorer.lab.scripts.kernel_script import Made
@@ -32,7 +32,7 @@ class Kernel(KernelData):
     `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
     """
 
-    trace: Trace = field(repr=False)
+    _trace: Trace = field(repr=False)
     artifact: Artifact = field(repr=False)
 
     def text(self, stage: str = "kernel") -> str:
@@ -41,30 +41,29 @@ class Kernel(KernelData):
         Assembly and SASS are made when asked for, if the trace does not hold them. LiveError where this process cannot, and
         NoVerbError for assembly of a Triton kernel. CompileError, with the reason, for a stage that could not be made.
         """
-        for artifact in texts_of_kernel(self.trace, self.artifact):
+        for artifact in texts_of_kernel(self._trace, self.artifact):
             if artifact.stage == stage:
                 return artifact.text
         if stage == "assembly":
-            live = self.trace.needs_live("the assembly")
+            live = needs_live(self._trace, "the assembly")
             with live.watchers.verb(f"{self.name}.text('assembly')"):
                 return live.assembly(self.artifact).text
-        explain_missing(self.trace, stage)
-        if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self.trace, self.artifact)):
-            return self.trace.needs_live("SASS").sass(self.artifact)
+        explain_missing(self._trace, stage)
+        if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self._trace, self.artifact)):
+            return needs_live(self._trace, "SASS").sass(self.artifact)
         raise no_form(self.name, self.language, stage, self.stages)
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that `text` takes, from the source down; SASS and a C++ kernel's assembly are made when asked for."""
-        in_trace = [a.stage for a in texts_of_kernel(self.trace, self.artifact)]
+        in_trace = [a.stage for a in texts_of_kernel(self._trace, self.artifact)]
         form_below = {"ptx": "sass", "cpp": "assembly"}
-        on_demand = [form_below[k] for k in (*in_trace, self.language) if k in form_below and self.trace.live is not None]
-        impossible = {f.stage for f in self.trace.failures if f.step == "triton"}
+        on_demand = [form_below[k] for k in (*in_trace, self.language) if k in form_below and live_of(self._trace) is not None]
+        impossible = {f.stage for f in self._trace.failures if f.step == "triton"}
         return tuple(dict.fromkeys((*in_trace, *(stage for stage in on_demand if stage not in impossible))))
 
-    @property
-    def mix(self) -> Mapping[str, int]:
-        """How many instructions of each class the machine code has, the most frequent first; {} without machine code.
+    def instruction_mix(self) -> Mapping[str, int]:
+        """Count the instructions of each class in the machine code, the most frequent first; {} without machine code.
 
         SASS is made (0.3 s) if the trace does not hold it; LiveError where this process cannot.
         """
@@ -72,19 +71,14 @@ class Kernel(KernelData):
             return amdgcn_mix(self.text("amdgcn"))
         return sass_mix(self.text("sass")) if {"ptx", "sass"} & set(self.stages) else {}
 
-    @property
     def binary(self) -> bytes:
-        """The cubin, hsaco or SPIR-V of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
-        return self.trace.needs_live("the binary").binary(self.artifact)
+        """Return the cubin, hsaco or SPIR-V of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
+        return needs_live(self._trace, "the binary").binary(self.artifact)
 
-    def candidate(self, config: int | Mapping[str, Plain]) -> Ladder:
-        """Compile this kernel with another candidate, by number or by values: a `Ladder` with its texts and metadata.
-
-        LiveError for a loaded trace. InputError for a config that the kernel does not have.
-        """
-        live = self.trace.needs_live("compiling another candidate")
-        with live.watchers.verb(f"{self.name}.candidate()"):
-            return live.candidate(self.artifact, config)
+    @property
+    def candidates(self) -> Candidates:
+        """The configs that autotuning would try on the device: `candidates[3]` has its texts, `candidates.table` compares."""
+        return Candidates(self._trace, self.artifact, candidate_rows(self))
 
     def edit(
         self,
@@ -94,13 +88,13 @@ class Kernel(KernelData):
         timeout: float = TIMEOUT,
         check: bool = True,
         **form: str,
-    ) -> Variant:
+    ) -> Edit:
         """Replace this kernel by another text: `source=`, or for a Triton kernel `ttir=`, `ttgir=`, `llir=`, `ptx=`.
 
         The text is compiled with the original's options, and with its config unless `config` gives other values. Explorer first
         launches the edit in a separate process, for `timeout` seconds at most, then runs the whole function with it, checks it
-        as `Trace.check` does, and times it beside the original. Only a correct edit stays in place, until `reset`; for any other,
-        its `Variant` says what is wrong. With `check=False` every edit that runs stays in place. For a GPU you don't have, the
+        as `Trace.check` does, and times it beside the original. Only a correct edit stays in place, until `edits.reset()`; any
+        other says what is wrong. With `check=False` every edit that runs stays in place. For a GPU you don't have, the
         edit is interpreted and compiled down to machine code; a form below the source is compiled only. An edit of a
         hand-written kernel is compared with what the kernel itself writes, in a function that launches it.
 
@@ -108,59 +102,47 @@ class Kernel(KernelData):
         invalid config or timeout.
         """
         stage, text = one_text(source, form)
-        live = self.trace.needs_live("an edit")
+        live = needs_live(self._trace, "an edit")
         original = self.text("kernel" if stage == "source" else stage)
         with live.watchers.verb(f"{self.name}.edit()"):
-            return live.edit(Edit(self.artifact, self._wrapper_file, stage, text, original, config, timeout, check))
+            return live.edit(EditRequest(self.artifact, self._wrapper_file, stage, text, original, config, timeout, check))
 
     def tune(self, configs: Sequence[Mapping[str, Plain]] | None = None, *, timeout: float = 300.0) -> Tuning:
         """Compare configs of this Triton kernel, such as `[{"XBLOCK": 4, "num_warps": 8}]`; `best` is the fastest.
 
         Without `configs`, explorer tries the kernel's own config, Inductor's candidates, and configs with a block size or the
         number of warps halved, doubled or quadrupled, or with both halved or doubled: 24 at most. Block sizes that the text
-        states, as a template's does, are not varied: the result's `in_text` lists them, and `t.choices` has the templates with
-        other sizes. On the attached GPU each config is compiled and launched in another process, for `timeout` seconds at most,
-        on the arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU you don't have,
-        each is compiled, and its time is predicted from the machine code. `k.edit(k.source, config=tuning.best)` uses a config,
-        `k.candidate(config)` has its texts. For a hand-written kernel without `configs`, only its candidates and the number of
-        warps are tried: only `edit` can tell whether it is right with other constants.
+        states, as a template's does, are not varied: the result's `in_text` lists them, and `t.inductor.choices` has the
+        templates with other sizes. On the attached GPU each config is compiled and launched in another process, for `timeout`
+        seconds at most, on the arguments of the traced call, with a cold cache, in turn with the kernel's own config. For a GPU
+        you don't have, each is compiled, and its time is predicted from the machine code. `k.edit(k.source, config=tuning.best)`
+        uses a config, `k.candidates[config]` has its texts. For a hand-written kernel without `configs`, only its candidates and
+        the number of warps are tried: only `edit` can tell whether it is right with other constants.
 
         LiveError for a loaded trace, NoVerbError for a kernel that has no configs.
         """
-        live = self.trace.needs_live("tuning")
+        live = needs_live(self._trace, "tuning")
         with live.watchers.verb(f"{self.name}.tune()"):
-            own = tuple({k: v for k, v in row.items() if k not in ("ms", "taken")} for row in self.candidates)
+            own = tuple({k: v for k, v in row.items() if k not in ("ms", "taken")} for row in candidate_rows(self))
             return live.tune(Tune(self.artifact, self._wrapper_file, configs, own, timeout))
 
     @property
-    def variants(self) -> Variants:
-        """The edits of this kernel in the order in which they were made; `table()` has a row for each. LiveError if loaded."""
-        return Variants(self.trace.needs_live("the edits of a kernel").variants(self.artifact))
-
-    @property
-    def edited(self) -> Variant | None:
-        """The edit that replaces this kernel; None if the original is in place. LiveError for a loaded trace.
-
-        Its `message` says if the last call did not run it, as after a guard failed: torch.compile then runs other code.
-        """
-        return self.trace.needs_live("the edits of a kernel").standing(self.artifact, self._wrapper_file)
-
-    def reset(self) -> bool:
-        """Put the original back in the place of an edit; False if the original is in place. LiveError for a loaded trace."""
-        return self.trace.needs_live("an edit").reset(self.artifact, self._wrapper_file)
+    def edits(self) -> Edits:
+        """The edits of this kernel: `edits.table`, `edits.current`, `edits.reset()`; LiveError for a loaded trace."""
+        return edits_of_kernel(self._trace, self.artifact, self._wrapper_file)
 
     @property
     def _wrapper_file(self) -> str:
         """The name of the file of the wrapper that launches this kernel."""
-        return wrapper_file(self.trace, self.artifact)
+        return wrapper_file(self._trace, self.artifact)
 
-    def passes(self) -> Rows:
+    def passes(self) -> Table:
         """One row per MLIR pass of this Triton kernel: stage, name, whether it changed anything, text before and after.
 
         The passes run in a process of their own, so a crash of MLIR or LLVM harms nothing: the rows end with the pass that
         crashed, whose `error` says how. LiveError for a loaded trace, NoVerbError for a C++ kernel.
         """
-        live = self.trace.needs_live("passes")
+        live = needs_live(self._trace, "passes")
         with live.watchers.verb(f"{self.name}.passes()"):
             return live.passes(self.artifact)
 
@@ -185,19 +167,19 @@ class Kernel(KernelData):
         """
         from explorer.lab.scripts.write import kernel_to_script
 
-        live = self.trace.needs_live("a script")
+        live = needs_live(self._trace, "a script")
         with live.watchers.verb(f"{self.name}.to_script()"):
             return kernel_to_script(
-                self.trace, live, self.artifact, path, gpu=self.trace.gpu, inputs=inputs, launch=launch, limit=limit
+                self._trace, live, self.artifact, path, gpu=self._trace.target, inputs=inputs, launch=launch, limit=limit
             )
 
-    def launch_values(self, *, most: int | None = None, limit: float | None = None) -> Rows:
-        """Run what was compiled, and give the arguments of each launch of this kernel: see `Trace.launch_values`."""
+    def values(self, *, max_launches: int | None = None, limit: float | None = None) -> Table:
+        """Run what was compiled, and return the arguments of each launch of this kernel: see `t.live.values("kernel")`."""
         from explorer.lab.stepping.launch_values import launch_values
 
-        live = self.trace.needs_live("the arguments of launches")
-        with live.watchers.verb(f"{self.name}.launch_values()"):
-            return launch_values(self.trace, live, self.artifact, most, limit)
+        live = needs_live(self._trace, "the arguments of launches")
+        with live.watchers.verb(f"{self.name}.values()"):
+            return launch_values(self._trace, live, self.artifact, max_launches, limit)
 
     def __repr__(self) -> str:
         registers = self.resources.get("registers")
@@ -209,20 +191,29 @@ class Kernel(KernelData):
 
 
 class Kernels(tuple[Kernel, ...]):
-    """The generated kernels of a trace, in the order in which the output code defines them; `table()` compares them."""
+    """The generated kernels of a trace, in the order in which the output code defines them; `table` compares them."""
 
-    #: The trace that they are of, which can say why there is none.
-    trace: Trace | None = None
+    _trace: Trace
+
+    def __new__(cls, trace: Trace) -> Kernels:
+        """Collect the kernels of a trace, which can say why there is none."""
+        kernels = super().__new__(cls, (Kernel(trace, artifact) for artifact in trace.find("kernel")))
+        kernels._trace = trace
+        return kernels
+
+    def __reduce__(self) -> tuple[type, tuple[Trace]]:
+        return Kernels, (self._trace,)
 
     def __getitem__(self, index: Any) -> Any:
         """One kernel by its number, or several by a slice; NoKernelError, which says why, if there is no such kernel."""
         if isinstance(index, slice):
             return super().__getitem__(index)
         if not isinstance(index, int) or not -len(self) <= index < len(self):
-            raise no_kernel(self.trace, index)
+            raise no_kernel(self._trace, index)
         return super().__getitem__(index)
 
-    def table(self) -> Rows:
+    @property
+    def table(self) -> Table:
         """One row per kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
 
         `registers` and `spills` (bytes) are per thread, `shared` (bytes) and `grid` per launch; `read` and `written` (bytes) and
@@ -231,4 +222,4 @@ class Kernels(tuple[Kernel, ...]):
         known, or why there is none. `outside` says what makes an estimate unlike those that were compared with measured times
         (benchmarks/estimates.py), "" if nothing does.
         """
-        return kernel_table(self[0].trace) if self else Rows((), KernelRow.__annotations__)
+        return kernel_table(self._trace)

@@ -11,7 +11,7 @@ from typing import Any
 
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows
 from explorer.errors import FileError, InputError
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 from explorer.model.wording import quantity
 from explorer.sources.files import trace_file
 from explorer.sources.ranks import folder
@@ -31,7 +31,7 @@ from explorer.sources.ranks.waiting import (
     waits_of,
 )
 from explorer.tracing.traced.comparison import Comparison, compare
-from explorer.tracing.traced.trace import Trace
+from explorer.tracing.traced.trace import Trace, trace_of
 from explorer.tracing.traced.trace import load as load_trace
 
 #: How much of what a rank computes is said in a line.
@@ -50,9 +50,9 @@ class _Rank:
 class Ranks(Mapping[int, Trace]):
     """The traces of a job's ranks by rank: `ranks[0]` is the Trace of rank 0.
 
-    `groups` has the ranks that compute the same, `divergences` where others differ, `first` the first of these, and `missing`
-    what could not be compared; `times()` and `waits()` have what they took. `absent` are ranks of the job without a file,
-    `unreadable` those whose file cannot be read.
+    `groups` has the ranks that compute the same, `divergences` where others differ, and `not_compared` what could not be
+    compared; `times` and `waits` have what they took. `not_recorded` are ranks of the job without a file, `unreadable` those
+    whose file cannot be read.
     """
 
     def __init__(self, readers: Mapping[int, folder.Read], name: str, limit: float = trace_file.LIMIT) -> None:
@@ -73,7 +73,7 @@ class Ranks(Mapping[int, Trace]):
         parts, worlds, seen = {}, set(), Seen()
         for rank, read in self._readers.items():
             try:
-                trace = Trace.of(read(self._limit))
+                trace = trace_of(read(self._limit))
             except FileError as error:
                 self.unreadable[rank] = str(error)
                 continue
@@ -93,7 +93,7 @@ class Ranks(Mapping[int, Trace]):
         if rank not in self._ranks:
             raise KeyError(f"{self._name} has no rank {rank}; its ranks are {_list(tuple(self))}")
         if rank not in self._kept:
-            self._kept = {**dict(list(self._kept.items())[-1:]), rank: Trace.of(self._readers[rank](self._limit))}
+            self._kept = {**dict(list(self._kept.items())[-1:]), rank: trace_of(self._readers[rank](self._limit))}
         return self._kept[rank]
 
     def __contains__(self, rank: object) -> bool:
@@ -118,7 +118,7 @@ class Ranks(Mapping[int, Trace]):
         return max((*self._worlds, *(rank + 1 for rank in self._readers)))
 
     @property
-    def absent(self) -> tuple[int, ...]:
+    def not_recorded(self) -> tuple[int, ...]:
         """The ranks of the job that have no file: not asked for, or killed before they wrote one."""
         return tuple(rank for rank in range(self.world) if rank not in self._readers)
 
@@ -136,26 +136,28 @@ class Ranks(Mapping[int, Trace]):
         return self._compared.groups
 
     @property
-    def divergences(self) -> Rows:
+    def divergences(self) -> Table:
         """One row where some ranks compute something else than most, the first of each part: see `DivergenceRow`."""
-        return Rows((dict(row) for row in self._compared.divergences), DivergenceRow.__annotations__)
+        return Table((dict(row) for row in self._compared.divergences), DivergenceRow.__annotations__)
 
     @property
-    def missing(self) -> Rows:
+    def not_compared(self) -> Table:
         """One row for what a rank's trace lacks and others have, which was not compared: see `MissingRow`."""
-        return Rows((dict(row) for row in self._compared.missing), MissingRow.__annotations__)
+        return Table((dict(row) for row in self._compared.missing), MissingRow.__annotations__)
 
     @property
-    def by_rank(self) -> Rows:
+    def rank_dependent(self) -> Table:
         """One row where ranks differ only by a number that is n × rank, which is counted as equal; `here` has each rank's."""
-        return Rows(self._compared.by_rank, ("frame", "stage", "graph", "here", "file", "line", "code"))
+        return Table(self._compared.by_rank, ("frame", "stage", "graph", "here", "file", "line", "code"))
 
-    def collectives(self) -> Rows:
+    @property
+    def collectives(self) -> Table:
         """One row per collective of every rank, in order, with what runs between its start and its wait: see `CollectiveRow`."""
         rows = ({"rank": rank, **row} for rank in self for row in collective_rows(self[rank]))
-        return Rows(rows, ("rank", *CollectiveRow.__annotations__))
+        return Table(rows, ("rank", *CollectiveRow.__annotations__))
 
-    def times(self) -> Rows:
+    @property
+    def times(self) -> Table:
         """One row per rank: what its compiles took, and what its calls took where it was profiled: see `TimeRow`."""
         late, waited = late_by_rank(self._waits), waited_by_rank(self._waits)
         rows = []
@@ -177,16 +179,17 @@ class Ranks(Mapping[int, Trace]):
                 "overlapped": runs.overlapped if runs else None,
             }
             rows.append(dict(row))
-        return Rows(rows, TimeRow.__annotations__)
+        return Table(rows, TimeRow.__annotations__)
 
-    def waits(self) -> Rows:
+    @property
+    def waits(self) -> Table:
         """One row per collective of compiled code that ranks were profiled in: which came last, how long others waited.
 
         See `WaitRow`. If a frame is called several times, its first call, which compiles, does not count. `explorer trace
-        --profile` takes a profile, and `Trace.with_profile` reads one in before the trace is saved. A group has no row if one of
+        --profile` takes a profile, and `Trace.attach` reads one in before the trace is saved. A group has no row if one of
         its ranks has no profile, which `str(ranks)` says, or if its ranks were not recorded.
         """
-        return Rows((dict(row) for row in wait_rows(self._waits)), WaitRow.__annotations__)
+        return Table((dict(row) for row in wait_rows(self._waits)), WaitRow.__annotations__)
 
     @cached_property
     def _waits(self) -> tuple[Wait, ...]:
@@ -220,34 +223,36 @@ class Ranks(Mapping[int, Trace]):
         return {
             "ranks": list(self),
             "world": self.world,
-            "absent": self.absent,
+            "not_recorded": self.not_recorded,
             "exchanges_unseen": self.exchanges_unseen,
             "unreadable": {str(rank): why for rank, why in self.unreadable.items()},
             "failed": {str(rank): own.failed for rank, own in self._ranks.items() if own.failed},
             "groups": self.groups,
             "divergences": self.divergences,
-            "missing": self.missing,
-            "by_rank": self.by_rank,
+            "not_compared": self.not_compared,
+            "rank_dependent": self.rank_dependent,
             "ended": {str(rank): own.ended_at for rank, own in self._ranks.items() if own.ended_at},
-            "times": self.times(),
-            "waits": self.waits(),
+            "times": self.times,
+            "waits": self.waits,
         }
 
     def __str__(self) -> str:
         lines = [f"{len(self)} of {self.world} ranks of {self._name}"]
-        if self.absent:
-            lines.append(f"no file: rank {_list(self.absent)}")
+        if self.not_recorded:
+            lines.append(f"no file: rank {_list(self.not_recorded)}")
         lines += [f"cannot be read: rank {rank}: {why}" for rank, why in self.unreadable.items()]
         lines += [f"compute the same{self._but(group)}: rank {_list(group)}" for group in self.groups if len(group) > 1]
         lines += [f"alone: rank {group[0]}" for group in self.groups if len(group) == 1]
         several = sum(map(len, self.groups)) > 1
         lines += _of_failures({rank: own.failed for rank, own in self._ranks.items() if own.failed})
         lines += _of_first(self.divergences) if several else ["fewer than two ranks have a graph to compare"]
-        lines += _of_missing(self.missing)
+        lines += _of_missing(self.not_compared)
         if self.exchanges_unseen:
             lines.append("exchanges were not seen: no compiled graph has a collective; DDP and FSDP2 exchange between the graphs")
-        if self.by_rank:
-            lines.append(f"{len(self.by_rank)} places differ by a number that is n × rank, counted as equal: .by_rank")
+        if self.rank_dependent:
+            lines.append(
+                f"{len(self.rank_dependent)} places differ by a number that is n × rank, counted as equal: .rank_dependent"
+            )
         lines += [_of_ended(rank, own.ended_at) for rank, own in self._ranks.items() if own.ended_at]
         lines += _of_runs(self._runs, self._waits)
         return "\n".join(lines)
@@ -257,7 +262,7 @@ class Ranks(Mapping[int, Trace]):
     def _but(self, group: tuple[int, ...]) -> str:
         """Say that some of what a group computes follows the rank."""
         members = {str(rank) for rank in group}
-        number = sum(len(members & row["here"].keys()) > 1 for row in self.by_rank)
+        number = sum(len(members & row["here"].keys()) > 1 for row in self.rank_dependent)
         return f", but for a number that is n × rank in {quantity(number, 'place')}" if number else ""
 
 
@@ -267,7 +272,7 @@ def _of_failures(failed: Mapping[int, str]) -> list[str]:
     return [f"a compile or the program failed: rank {_list(those)}: {why[:_WIDTH]}" for why, those in ranks.items()]
 
 
-def _of_first(divergences: Rows) -> list[str]:
+def _of_first(divergences: Table) -> list[str]:
     """Say the first divergence, with the user's line."""
     if not divergences:
         return ["no divergence in what was compared"]
@@ -281,7 +286,7 @@ def _of_first(divergences: Rows) -> list[str]:
     return lines
 
 
-def _of_missing(missing: Rows) -> list[str]:
+def _of_missing(missing: Table) -> list[str]:
     """Say what was not compared, the stages of each rank in a line."""
     stages: dict[int, dict[str, None]] = {}
     for row in missing:
@@ -361,7 +366,7 @@ def load(path: str | PathLike[str], *, limit: float = trace_file.LIMIT, target: 
     kernels are compiled again, down to SASS, for that GPU, which need not be here, and for that their definitions are run.
     Give `target` only for a log that you trust.
 
-    A folder with trace files or `TORCH_TRACE` logs of several ranks, told by their names, or a file that `explorer merge` wrote,
+    A folder with trace files or `TORCH_TRACE` logs of several ranks, told by their names, or a file that `explorer ranks` wrote,
     gives `Ranks`: the traces by rank, compared.
 
     FileError says what is wrong with a file: missing, truncated, altered, neither a trace nor a log, too new, too big. `limit`

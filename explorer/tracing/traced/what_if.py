@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.figures import estimated, figures, shown
-from explorer.analysis.questions.fusion import Graph
+from explorer.analysis.questions.fusion import Graph, check_known
 from explorer.capture.compilers.settings import changed_settings
 from explorer.capture.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
-from explorer.lab.live.protocol import Changes, Live
+from explorer.lab.live.protocol import Changes, Live, needs_live
 from explorer.lab.live.timing import Seconds
-from explorer.model.values import EMPTY, Force, Plain, Rows, Veto
+from explorer.model.values import EMPTY, Force, Plain, Table, Veto
 
 if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
@@ -31,7 +31,7 @@ SAME_CODE = "the change alters none of the generated code"
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A second trace and its differences: `rows` has one row per figure, with before, after, the change and a note.
+    """A second trace and its differences: `table` has one row per figure, with before, after, the change and a note.
 
     `equal` is True where both results were computed and are the same by the judge of `Trace.check`, False where they differ,
     and None where that could not be checked. `note` says which, and `check` has one row per output. For a GPU you don't have,
@@ -42,28 +42,28 @@ class WhatIf:
     """
 
     before: Trace = field(repr=False)
-    trace: Trace = field(repr=False)
-    rows: Rows
+    after: Trace = field(repr=False)
+    table: Table
     equal: bool | None
     note: str
-    check: Rows = field(default_factory=Rows, repr=False)
+    check: Table = field(default_factory=Table, repr=False)
     same_code: bool = False
 
     def figure(self, name: str) -> Mapping[str, Plain]:
         """One figure by name: before, after, change; InputError for an unknown name."""
-        for row in self.rows:
+        for row in self.table:
             if row["figure"] == name:
                 return row
-        raise unknown_name("figure", name, [str(row["figure"]) for row in self.rows])
+        raise unknown_name("figure", name, [str(row["figure"]) for row in self.table])
 
     def __repr__(self) -> str:
-        failures = "".join(f"\nfailure: {f}" for f in self.trace.failures if f not in self.before.failures)
+        failures = "".join(f"\nfailure: {f}" for f in self.after.failures if f not in self.before.failures)
         code = f"code: {SAME_CODE}\n" if self.same_code else ""
-        return f"{table(self.rows)}\n{code}result: {self.note}{failures}"
+        return f"{as_text(self.table)}\n{code}result: {self.note}{failures}"
 
     def _repr_html_(self) -> str:
         code = f"<p>code: {html.escape(SAME_CODE)}</p>" if self.same_code else ""
-        return f"{self.rows._repr_html_()}{code}<p>result: {html.escape(self.note)}</p>"
+        return f"{self.table._repr_html_()}{code}<p>result: {html.escape(self.note)}</p>"
 
 
 def what_if(
@@ -77,7 +77,7 @@ def what_if(
     limit: float | None = None,
 ) -> WhatIf:
     """Trace the same call with something changed, and compare: see `Trace.what_if`."""
-    trace_again = trace.needs_live("what if").trace_again
+    trace_again = needs_live(trace, "what if").trace_again
     # a pass or pattern may come up only once something else is left out, so the compile itself looks for the names
     passes, patterns = name_list("without_pass", without_pass), name_list("without_pattern", without_pattern)
     if not isinstance(options, Mapping):
@@ -105,7 +105,9 @@ def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
     """Make a tuple of one name or several; InputError for anything else."""
     several = (given,) if isinstance(given, str) else given
     if not isinstance(several, Iterable) or not all(isinstance(name, str) for name in several):
-        raise InputError(f"{argument} takes a name or several, as t.matches and t.passes list them, not {given!r}")
+        raise InputError(
+            f"{argument} takes a name or several, as t.inductor.matches and t.inductor.passes list them, not {given!r}"
+        )
     return tuple(several)
 
 
@@ -120,7 +122,7 @@ def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
         g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)
     ]
     for name in (request.first, request.second):
-        trace.fusion.known(name, graphs)
+        check_known(name, graphs)
     both = next((g for g in graphs if g.find(request.first) and g.find(request.second)), None)
     first, second = (_node_name([both] if both else graphs, name) for name in (request.first, request.second))
     if both and (first, second) != (request.first, request.second):
@@ -145,7 +147,7 @@ def _options(trace: Trace, options: Mapping[str, Plain]) -> Changes:
     return {"mode": None, "options": {**of_trace, **options}}
 
 
-def table(rows: Rows) -> str:
+def as_text(rows: Table) -> str:
     """Write figures as fixed-width text: whole numbers as they are, seconds with three digits, and each row's note last."""
     columns = ("before", "after", "change")
     cells = [("", *columns, ""), *((str(row["figure"]), *(shown(row[c]) for c in columns), str(row["note"])) for row in rows)]
@@ -166,15 +168,15 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
         equal, note, check = _checked(before, after, limit)
     notes = {"estimated_seconds": estimated(after)}
     rows = [_row(name, one[name], other[name], notes.get(name, "")) for name in one]
-    live = after.needs_live("comparing")
+    live = needs_live(after, "comparing")
     same_code = _code(before) == _code(after) != []
     if equal is not None and live.absent is None and (not same_code or settings or _run_options(before) != _run_options(after)):
-        first, second = _timed(before.needs_live("timing"), live, settings)
+        first, second = _timed(needs_live(before, "timing"), live, settings)
         how = f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}"
         spreads = f"spread {shown(first.spread)} before and {shown(second.spread)} after"
         row = _row("measured_seconds", first.clock, second.clock, f"{how}; {spreads}", (first.spread + second.spread) / 2)
         rows.append({**row, "note": f"{row['note']}, so this may be chance"} if may_be_chance(row) else row)
-    return WhatIf(before, after, Rows(rows), equal, note, check, same_code)
+    return WhatIf(before, after, Table(rows), equal, note, check, same_code)
 
 
 def may_be_chance(measured: Mapping[str, Plain]) -> bool:
@@ -208,27 +210,27 @@ def _row(name: str, one: float | None, other: float | None, note: str, spread: f
     return {"figure": name, "before": one, "after": other, "change": change, "spread": spread, "note": note}
 
 
-def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
+def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Table]:
     """Check whether both compute the same: the answer, a note on it, and one row per output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
-        return None, "not checked: a compile failed", Rows()
-    live = after.needs_live("comparing")
+        return None, "not checked: a compile failed", Table()
+    live = needs_live(after, "comparing")
     if live.absent is not None:
         return _interpreted(after, limit)
-    check = before.needs_live("comparing").compare(live)
+    check = needs_live(before, "comparing").compare(live)
     return *judgement(check, "beside the first trace, by the rounding that its function allows"), check
 
 
-def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, Rows]:
+def _interpreted(after: Trace, limit: float | None) -> tuple[bool | None, str, Table]:
     """Check the second trace for a GPU you don't have: its code is interpreted and compared with eager."""
     try:
         check = after.check(limit)
     except (ExplorerError, NotImplementedError, RuntimeError) as error:
-        return None, f"not checked: {error}", Rows()
+        return None, f"not checked: {error}", Table()
     return *judgement(check, "as the interpreter runs the kernels, against eager"), check
 
 
-def judgement(check: Rows, how: str) -> tuple[bool | None, str]:
+def judgement(check: Table, how: str) -> tuple[bool | None, str]:
     """Sum up the rows of a check: equal if something was compared and nothing of it is unequal; `how` says by what."""
     compared_rows = [row for row in check if row["equal"] is not None]
     others = [row for row in check if row["equal"] is None]

@@ -31,13 +31,14 @@ from urllib.parse import parse_qsl, quote, urlencode
 from explorer.analysis.questions.compiles import opened
 from explorer.analysis.questions.target import compiled_for
 from explorer.errors import InputError, require_installed, unknown_name
+from explorer.lab.live.protocol import live_of, no_text
 from explorer.process.hosts import needs_view
 from explorer.view import saved_output, wire
 from explorer.view.packing import unpack
 from explorer.view.page import bundle, packed
 from explorer.view.payload import lines_of_nodes
 from explorer.view.views import VIEWS
-from explorer.view.widget.variants import variants_of
+from explorer.view.widget.edits import edits_of
 from explorer.view.widget.worker import Worker
 
 try:
@@ -82,8 +83,8 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     called = traitlets.Dict().tag(sync=True)
     #: The MLIR passes of the last requested kernel, a `wire.MlirPasses`.
     passes = traitlets.Dict().tag(sync=True)
-    #: The edits of the trace's kernels, each a `wire.VariantInfo`.
-    variants = traitlets.List().tag(sync=True)
+    #: The edits of the trace's kernels, each a `wire.EditInfo`.
+    edits = traitlets.List().tag(sync=True)
     #: The changed trace of the last "what if" beside this one, as `page.packed` returns a comparison; empty for none.
     beside = traitlets.Bytes().tag(sync=True)
     is_live = traitlets.Bool().tag(sync=True)
@@ -94,20 +95,20 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
     def __init__(self, trace: Trace, comparison: Comparison | None = None, **more: Any) -> None:
         if comparison is None and (part := opened(trace)) is not trace:
-            trace = type(trace).of(part, trace.live)
+            trace = trace._of_data(part)
         self.trace = trace
         self._comparison = comparison
         self._shown_in: object = None
         key = uuid.uuid4().hex[:12]
         data = packed(comparison or trace)
-        super().__init__(_esm=bundle(), payload=data, is_live=trace.live is not None, key=key, **more)
+        super().__init__(_esm=bundle(), payload=data, is_live=live_of(trace) is not None, key=key, **more)
         self._worker = Worker(self)
         traces = comparison.traces if comparison is not None else (trace,)
-        lives = [live for one in traces if (live := getattr(one, "live", None)) is not None]
+        lives = [live for one in traces if (live := live_of(one)) is not None]
         self._watchers = [live.watchers for live in lives]
         for watchers in self._watchers:
             watchers.add(self._hear)
-        self.variants = variants_of(trace)
+        self.edits = edits_of(trace)
         self.on_msg(lambda _, message, __: self._worker.answer(message))
 
     def close(self) -> None:
@@ -123,7 +124,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         """Show what a verb of the trace does that was not asked for in the view."""
         self.called = {} if report is None else asdict(report)
         if report is None:
-            self.variants = variants_of(self.trace)
+            self.edits = edits_of(self.trace)
 
     def stop_called(self) -> None:
         """Stop the verb that a cell has called, as the kernel's own interrupt does."""
@@ -267,15 +268,14 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
     def _missing(self, name: str, owner: tuple[str, str, str] | None) -> InputError:
         """Build the error for a missing text: why it is missing, and how to get one that is made on demand."""
-        makers = {"sass": "with_sass", "assembly": "with_assembly"}
-        kernels = [k for k in self.trace.kernels if name in makers and name in k.stages]
+        kernels = [k for k in self.trace.kernels if name in ("sass", "assembly") and name in k.stages]
         if kernels:
-            how = f"call explorer.show(t.{makers[name]}()), or press the button beside the kernel's texts in the view"
+            how = f"call explorer.show(t.attach({name!r})), or press the button beside the kernel's texts in the view"
             return InputError(f"{name} is made on demand, for one kernel at a time: {how}")
         held = {a.stage for a in self.trace.artifacts if owner in (None, (a.kernel, a.frame, a.graph))}
         if owner is not None and any(a.stage == name for a in self.trace.artifacts):
             return unknown_name(f"stage of kernel {owner[0]!r}", name, held)
-        return self.trace.no_text(name)
+        return no_text(self.trace, name)
 
     def _kernel(self, kernel: int | str) -> tuple[str, str, str]:
         """Find a kernel's name, frame and graph by its number or name."""

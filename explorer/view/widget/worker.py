@@ -19,6 +19,8 @@ from explorer.capture.observe.tensors import named_tensors
 from explorer.errors import InputError
 from explorer.lab.live.choice_texts import choice_texts
 from explorer.lab.live.forms import forms_of, without_form
+from explorer.lab.live.protocol import needs_live
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Force, Veto, jsonable
 from explorer.process.stopping import Stopped, Stopping
 from explorer.process.under_way import Report, UnderWay
@@ -26,7 +28,7 @@ from explorer.stages.replay import extended
 from explorer.view import wire
 from explorer.view.page import packed
 from explorer.view.payload import addition
-from explorer.view.widget.variants import edited_text
+from explorer.view.widget.edits import edited_text
 
 if TYPE_CHECKING:
     from explorer.view.widget import Explorer
@@ -133,15 +135,15 @@ class Worker:
 
     def _make(self, message: Mapping[str, Any]) -> list[Any]:
         trace, stage = self._widget.trace, str(message["stage"])
-        kernel = trace.artifact(str(message["artifact"]))
-        artifacts = forms_of(trace, trace.needs_live(f"making {stage}"), without_form(trace, [kernel], stage), stage)
+        kernel = artifact_of(trace, str(message["artifact"]))
+        artifacts = forms_of(trace, needs_live(trace, f"making {stage}"), without_form(trace, [kernel], stage), stage)
         self._add(artifacts)
         return []
 
     def _choice(self, message: Mapping[str, Any]) -> list[Any]:
         """Make the texts of some choices in one stage; all of them, or none."""
         trace, stage = self._widget.trace, str(message["stage"])
-        live, rows = trace.needs_live("the texts of a choice"), trace.choices
+        live, rows = needs_live(trace, "the texts of a choice"), trace.inductor.choices.table
         self._add([text for number in message["rows"] for text in choice_texts(trace, live, rows[int(number)], [stage])])
         return []
 
@@ -154,8 +156,8 @@ class Worker:
             self._widget.additions = [*self._widget.additions, addition(grown, len(trace.artifacts), len(trace.links))]
 
     def _passes(self, message: Mapping[str, Any]) -> list[Any]:
-        kernel = self._widget.trace.artifact(str(message["artifact"]))
-        rows = self._widget.trace.needs_live("passes").passes(kernel)
+        kernel = artifact_of(self._widget.trace, str(message["artifact"]))
+        rows = needs_live(self._widget.trace, "passes").passes(kernel)
         texts: dict[str, int] = {}
         index = [{k: texts.setdefault(str(row[k]), len(texts)) for k in ("before", "after")} for row in rows]
         passes = [jsonable({**row, **places}) for row, places in zip(rows, index, strict=True)]
@@ -163,7 +165,7 @@ class Worker:
         return []
 
     def _run(self, message: Mapping[str, Any]) -> list[Any]:
-        result = self._widget.trace.run()
+        result = self._widget.trace.live.run()
         return [
             {"output": name, "dtype": str(t.dtype), "shape": list(map(str, t.shape)), "device": str(t.device)}
             for name, t in named_tensors(result, "output")
@@ -188,10 +190,10 @@ class Worker:
         return [{"what": w, "seconds": s, "ratio_to_eager": s / medians["eager"]} for w, s in medians.items()]
 
     def _time_kernels(self, message: Mapping[str, Any]) -> list[Any]:
-        return [jsonable({key: row[key] for key in TIMED}) for row in self._widget.trace.time_kernels()]
+        return [jsonable({key: row[key] for key in TIMED}) for row in self._widget.trace.live.profile()]
 
     def _roofline(self, message: Mapping[str, Any]) -> list[Any]:
-        return [jsonable({key: row[key] for key in PLACED}) for row in self._widget.trace.roofline().table()]
+        return [jsonable({key: row[key] for key in PLACED}) for row in self._widget.trace.profile.roofline().table]
 
     def _tune(self, message: Mapping[str, Any]) -> list[Any]:
         kernel, _ = edited_text(self._widget.trace, str(message["artifact"]))
@@ -200,31 +202,31 @@ class Worker:
         return [jsonable(dict(row)) for row in kernel.tune().table]
 
     def _edit(self, message: Mapping[str, Any]) -> list[Any]:
-        """Try another text of a kernel or of output code; the views hear of the variant by their trait `variants`."""
+        """Try another text of a kernel or of output code; the views hear of the edit by their trait `edits`."""
         edited, form = edited_text(self._widget.trace, str(message["artifact"]))
         text: dict[str, Any] = {form: str(message["text"])}
         if isinstance(edited, Artifact):
-            variant = self._widget.trace.edit(frame=edited.frame, graph=edited.graph, **text)
-            return [{"kernel": edited.id, "number": variant.number}]
+            edit = self._widget.trace.live.edit(frame=edited.frame, graph=edited.graph, **text)
+            return [{"kernel": edited.id, "number": edit.number}]
         return [{"kernel": edited.artifact.id, "number": edited.edit(**text).number}]
 
     def _reset(self, message: Mapping[str, Any]) -> list[Any]:
         """Put the original back; other edits stand on."""
         edited, _ = edited_text(self._widget.trace, str(message["artifact"]))
         if isinstance(edited, Artifact):
-            live = self._widget.trace.needs_live("the edits")
+            live = needs_live(self._widget.trace, "the edits")
             return [{"kernel": edited.id, "was_edited": live.reset(edited, editable_code(edited).file)}]
-        return [{"kernel": edited.artifact.id, "was_edited": edited.reset()}]
+        return [{"kernel": edited.artifact.id, "was_edited": edited.edits.reset()}]
 
     def _what_if(self, message: Mapping[str, Any]) -> list[Any]:
         """Compile the traced call again with a change, and hand both traces over side by side."""
         change, label = _change(message)
         trace = self._widget.trace
         result = trace.what_if(**change, limit=CHECK_LIMIT)
-        changes = [f"{row['figure']} {shown(row['before'])} → {shown(row['after'])}" for row in result.rows if row["change"]]
-        failures = [f.message for f in result.trace.failures if f not in trace.failures]
+        changes = [f"{row['figure']} {shown(row['before'])} → {shown(row['after'])}" for row in result.table if row["change"]]
+        failures = [f.message for f in result.after.failures if f not in trace.failures]
         try:
-            self._widget.beside = packed(compare(trace, result.trace, names=("as it is", label)))
+            self._widget.beside = packed(compare(trace, result.after, names=("as it is", label)))
         except InputError as error:
             failures.append(f"The two traces cannot stand side by side: {error}")
         said = (", ".join(changes) or "no figure changes", f"its result is {result.note}", *failures)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import ExplorerError, NotInstalledError
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 from explorer.tracing.recording.record import Recording
 from explorer.tracing.traced import Kernel, Trace, load
 from explorer.tracing.traced.comparison import Comparison, compare
@@ -66,12 +66,12 @@ class Keeper:
                 trace = value.trace if isinstance(value, Recording) else value
                 return {"is": type(value).__name__, "trace": self._saved(trace)}
             case Kernel():
-                number = next((n for n, kernel in enumerate(value.trace.kernels) if kernel.artifact == value.artifact), None)
-                return {"is": "Kernel", "trace": self._saved(value.trace), "number": number}
+                number = next((n for n, kernel in enumerate(value._trace.kernels) if kernel.artifact == value.artifact), None)
+                return {"is": "Kernel", "trace": self._saved(value._trace), "number": number}
             case Comparison():
                 return {"is": "Comparison", "traces": [self._saved(t) for t in value.traces], "names": list(value.names)}
-            case Rows():
-                return {"is": "Rows", "rows": [dict(row) for row in value], "columns": list(value.columns)}
+            case Table():
+                return {"is": "Table", "rows": [dict(row) for row in value], "columns": list(value.columns)}
             case Quiz() | Exercise():
                 return {"is": "quiz"}
             case dict() if value and all(isinstance(each, Trace) for each in value.values()) and _is_plain(list(value)):
@@ -126,8 +126,8 @@ def restored(name: str, described: Mapping[str, Any], folder: Path) -> Any:
             return compare(*(load(folder / file) for file in described["traces"]), names=described["names"])
         case "traces":
             return {key: load(folder / file) for key, file in zip(described["names"], described["traces"], strict=True)}
-        case "Rows":
-            return Rows(described["rows"], described["columns"])
+        case "Table":
+            return Table(described["rows"], described["columns"])
         case "plain":
             return described["value"]
     return NotRecorded(name)

@@ -9,7 +9,7 @@ from hashlib import blake2s
 from typing import Any
 
 from explorer.errors import InputError, require_installed
-from explorer.model.values import Rows, text_lines
+from explorer.model.values import Table, text_lines
 from explorer.process.progress import in_notebook
 from explorer.workshop.quiz import outcome as outcomes
 from explorer.workshop.quiz.attempts import attempted
@@ -85,7 +85,7 @@ class Exercise:
             subject, error = attempted(lambda: item.subject(answer))
             verdict, error = (None, error) if error else attempted(lambda: item.judge(subject, answer))
         if verdict is None:
-            return self._counted(answer, Verdict(False, Rows()), subject, f"It raised {error}")
+            return self._counted(answer, Verdict(False, Table()), subject, f"It raised {error}")
         return self._counted(answer, verdict, subject)
 
     def _counted(self, answer: tuple[Any, ...], verdict: Verdict, subject: Subject, error: str = "") -> Outcome:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.model.values import Artifact, Rows
+from explorer.model.trace_data import artifact_of
+from explorer.model.values import Artifact, Table
 from explorer.tracing.traced import Trace
 from explorer.workshop.quiz.fields import AnyOf, Field, Text, article
 from explorer.workshop.quiz.programs import Program, undisturbed
@@ -33,10 +34,10 @@ class Place:
     @property
     def text(self) -> str:
         """The line itself."""
-        return self.trace.artifact(self.artifact).lines[self.line - 1].strip()
+        return artifact_of(self.trace, self.artifact).lines[self.line - 1].strip()
 
     def __str__(self) -> str:
-        stage = self.trace.artifact(self.artifact).stage
+        stage = artifact_of(self.trace, self.artifact).stage
         tab = f" (in the view the tab “{self.view}”)" if self.view else ""
         return f"stage {stage}, line {self.line}{tab}: {self.text}"
 
@@ -62,7 +63,7 @@ class Verdict:
     """What a question or a task says of one answer: whether it is right, and a row for each part or check."""
 
     is_right: bool
-    rows: Rows
+    rows: Table
     #: The figure that a leader board may compare, such as a number of launches.
     figure: int | None = None
 
@@ -116,7 +117,7 @@ class Question:
             {"part": field.label or "answer", "passed": passed, "found": field.shown(value)}
             for field, value, passed in zip(self.fields, answer, right, strict=True)
         ]
-        return Verdict(all(right), Rows(rows if len(rows) > 1 else ()))
+        return Verdict(all(right), Table(rows if len(rows) > 1 else ()))
 
     def truths(self, subject: Subject) -> tuple[Any, ...]:
         """The truth of each field."""
@@ -203,7 +204,7 @@ class Task:
             except InputError as error:
                 rows.append({"part": check.name, "passed": False, "found": str(error)})
         right = all(row["passed"] for row in rows)
-        return Verdict(right, Rows(rows), self.figure(subject) if self.figure and right else None)
+        return Verdict(right, Table(rows), self.figure(subject) if self.figure and right else None)
 
 
 #: What a quiz is made of.

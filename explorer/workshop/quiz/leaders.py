@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import FileError, InputError
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from explorer.workshop.quiz.outcome import points
 from explorer.workshop.quiz.results import Results
 from explorer.workshop.quiz.workshop import EXERCISES, FINAL
@@ -26,7 +26,7 @@ class Board:
     `left_out` has a sentence for each file that has no results, or that is damaged.
     """
 
-    rows: Rows
+    rows: Table
     left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ def board(*paths: str | os.PathLike[str]) -> Board:
         else:
             learners.append(Results(one.name, {id: result for id, result in one.results.items() if id in ids}))
     rows = sorted(map(_row, learners), key=lambda row: (-row["points"], row["tries"], row[FINAL_COLUMN] or 10**9, row["name"]))
-    return Board(Rows({"place": n, **row} for n, row in enumerate(rows, 1)), tuple(left_out))
+    return Board(Table({"place": n, **row} for n, row in enumerate(rows, 1)), tuple(left_out))
 
 
 def _row(one: Results) -> dict[str, Any]:

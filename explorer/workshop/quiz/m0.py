@@ -41,7 +41,7 @@ def _calls(t: Trace) -> AnyOf:
     """The bin of the calls after which the compile has paid, and its neighbour where that is within a factor of two."""
     seconds = {row["what"]: row["seconds"] for row in t.benchmark(10)}
     saved = seconds["eager"] - seconds["compiled"]
-    calls = sum(row["seconds"] for row in t.timings if row["depth"] == 0) / saved if saved > 0 else float("inf")
+    calls = sum(row["seconds"] for row in t.compiler.phases if row["depth"] == 0) / saved if saved > 0 else float("inf")
     near = {sum(calls * factor >= bound for bound in (100, 1_000, 10_000)) for factor in (0.5, 1, 2)}
     return AnyOf(CALLS[n] for n in sorted(near))
 
@@ -50,7 +50,7 @@ def _bytes(t: Trace) -> tuple[int, int]:
     """What eager's operators read and write, of the graph of ATen operators, and what the fused kernels do."""
     nodes = [node for node in t.find("forward")[0].nodes if node["op"] == "call_function"]
     eager = sum(len(node["inputs"]) + 1 for node in nodes) * BYTES * SIZE
-    return eager, sum(group["read"] + group["written"] for group in t.fusion.groups())
+    return eager, sum(group["read"] + group["written"] for group in t.fusion.groups)
 
 
 def _operators_and_kernels(t: Trace) -> tuple[int, int]:
@@ -123,7 +123,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Choice(options=CALLS),),
         make=trace,
         truth=_calls,
-        hint="t.timings has the seconds of the compile. How much does one call save, by t.benchmark()?",
+        hint="t.compiler.phases has the seconds of the compile. How much does one call save, by t.benchmark()?",
         where=lambda t: at(t, "phase", ("dynamo",)),
         note="The next process compiles in less time: Inductor keeps its kernels on the disk.",
         program=IDENTITY,

@@ -45,7 +45,7 @@ def for_both() -> Mapping[str, Trace]:
 
 
 def _guards(t: Trace) -> int:
-    return sum(guard["kind"] == "ID_MATCH" and guard["source"].startswith("G['torch'].") for guard in t.guards)
+    return sum(guard["kind"] == "ID_MATCH" and guard["source"].startswith("G['torch'].") for guard in t.dynamo.guards)
 
 
 def _lines_of_sine(t: Trace) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.model.values import text_lines
-from explorer.studies.probing.probe import Probe, probe
-from explorer.studies.probing.vary import Vary
+from explorer.studies.varying.called import Variations, vary
+from explorer.studies.varying.vary import Vary
 from explorer.tracing.recording.record import record
 from explorer.tracing.traced import Trace
 from explorer.workshop.quiz.exercises import Check, Item, Place, Question, Task, at, source_of, traced_on
@@ -85,58 +85,58 @@ trace = _toy(backend="eager")
 trace_whole = _toy(backend="eager", fullgraph=True)
 
 
-def sizes() -> Probe:
+def sizes() -> Variations:
     """Calls of `scale` with tensors of other sizes."""
     import torch
 
     with undisturbed():
-        p = probe(SCALE.load(), torch.randn(SIZES[0]), backend="eager", variations=[])
+        p = vary(SCALE.load(), torch.randn(SIZES[0]), backend="eager", variations=[])
         return p.sequence(Vary("x", size={0: n}) for n in SIZES[1:])
 
 
-def numbers() -> Probe:
+def numbers() -> Variations:
     """Calls of `times` with n = 1, 2, 3."""
     import torch
 
     with undisturbed():
-        p = probe(TIMES.load(), torch.randn(4), 1, backend="eager", variations=[])
+        p = vary(TIMES.load(), torch.randn(4), 1, backend="eager", variations=[])
         return p.sequence(Vary("n", value=n) for n in (2, 3))
 
 
-def compiles(p: Probe) -> int:
+def compiles(p: Variations) -> int:
     """How many calls of a probe compiled something."""
-    return sum(row["outcome"] in ("compiled", "recompiled") for row in p.rows)
+    return sum(row["outcome"] in ("compiled", "recompiled") for row in p.table)
 
 
-def _last_guards(p: Probe) -> Place:
+def _last_guards(p: Variations) -> Place:
     """The guard that the last compile has instead: of the size, or of the number."""
-    last = max(n for n, row in enumerate(p.rows) if row["outcome"] in ("compiled", "recompiled"))
-    return at(p.trace(last), "guards", ("L['n']", "size=["))
+    last = max(n for n, row in enumerate(p.table) if row["outcome"] in ("compiled", "recompiled"))
+    return at(p[last], "guards", ("L['n']", "size=["))
 
 
-def _guard_of_number(p: Probe) -> Place:
+def _guard_of_number(p: Variations) -> Place:
     """The guard of the first compile that fails when n is another."""
-    return at(p.trace(0), "guards", ("L['n'] == 1", "L['n']"))
+    return at(p[0], "guards", ("L['n'] == 1", "L['n']"))
 
 
-def _compiles_and_guard(p: Probe) -> tuple[int, str]:
-    guard = next(str(row["guard"]) for row in p.rows if row["outcome"] == "recompiled")
+def _compiles_and_guard(p: Variations) -> tuple[int, str]:
+    guard = next(str(row["guard"]) for row in p.table if row["outcome"] == "recompiled")
     sorts = {"n == 1": ("['n'] == 1", "n == 1"), "n == 2": ("['n'] == 2", "n == 2"), "the dtype of x": ("dtype",)}
     named = next((option for option, signs in sorts.items() if any(sign in guard for sign in signs)), GUARDS[2])
     return compiles(p), named
 
 
 def _functions(t: Trace) -> tuple[int, int]:
-    return len(t.functions), sum(bool(row["compiled"]) for row in t.functions)
+    return len(t.dynamo.functions), sum(bool(row["compiled"]) for row in t.dynamo.functions)
 
 
 def _break(t: Trace) -> tuple[int, str]:
-    return t.graph_breaks[0]["line"], t.graph_breaks[0]["reason"]
+    return t.dynamo.graph_breaks[0]["line"], t.dynamo.graph_breaks[0]["reason"]
 
 
 def no_break(t: Trace) -> tuple[bool, str]:
     """Whether a trace has no graph break; for a check."""
-    breaks = t.graph_breaks
+    breaks = t.dynamo.graph_breaks
     return not breaks, f"line {breaks[0]['line']}: {breaks[0]['reason']}" if breaks else "no graph break"
 
 
@@ -180,11 +180,11 @@ def _with_prepared(prepare: Any) -> Trace:
 
 
 def _one_compile(t: Trace) -> tuple[bool, str]:
-    return len(t.frames) == 1, f"{len(t.frames)} compiles for the sizes {', '.join(map(str, MARKED_SIZES))}"
+    return len(t.compile_ids) == 1, f"{len(t.compile_ids)} compiles for the sizes {', '.join(map(str, MARKED_SIZES))}"
 
 
 def _is_dynamic(t: Trace) -> tuple[bool, str]:
-    symbols = [f"{row['symbol']} in {row['vr']}" for row in t.symbols]
+    symbols = [f"{row['symbol']} in {row['vr']}" for row in t.dynamo.symbols]
     return bool(symbols), ", ".join(symbols) or "the size is a constant"
 
 
@@ -193,11 +193,11 @@ def _refused(given: Any) -> Refused:
     import torch
 
     with undisturbed():
-        p = probe(SCALE.load(), torch.randn(4), backend="eager", variations=[])
+        p = vary(SCALE.load(), torch.randn(4), backend="eager", variations=[])
         last = p.sequence([Vary("x", value=given) & Vary(stance="fail_on_recompile")])
         free = p.sequence([Vary("x", value=given)])
-    row, guard = last.rows[-1], str(free.rows[-1]["guard"] or "")
-    return Refused(str(row["outcome"]), str(row["note"]), guard, last.trace(0))
+    row, guard = last.table[-1], str(free.table[-1]["guard"] or "")
+    return Refused(str(row["outcome"]), str(row["note"]), guard, last[0])
 
 
 def _is_tensor(value: Any) -> bool:
@@ -214,7 +214,7 @@ def _as_toy(t: Trace) -> tuple[bool, str]:
     with undisturbed():
         a = torch.randn(10)
         for b in (torch.ones(10), -torch.ones(10)):
-            if not torch.allclose(t.run(a, b), original(a, b)):
+            if not torch.allclose(t.live.run(a, b), original(a, b)):
                 return False, f"for b = {b[0].item():g} it differs"
     return True, "equal, whichever branch is taken"
 
@@ -238,7 +238,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Line("line", stage="source"), words("reason")),
         make=trace,
         truth=_break,
-        hint="Which line needs the value of a tensor? t.graph_breaks has the reason in Dynamo's words.",
+        hint="Which line needs the value of a tensor? t.dynamo.graph_breaks has the reason in Dynamo's words.",
         where=lambda t: at(t, "source", "if b.sum()"),
         note="Python's `if` needs True or False, and while compiling there is no value.",
         program=TOY_EXAMPLE,

@@ -99,14 +99,14 @@ def trace_twice() -> Trace:
 
 
 def _saved(t: Trace) -> tuple[str, int]:
-    rows = t.memory.saved()
+    rows = t.memory.saved
     inputs = any(row["kind"] == "input" for row in rows)
     computed = any(row["kind"] != "input" for row in rows)
     return SAVED[inputs + 2 * computed], sum(row["bytes"] for row in rows)
 
 
 def _decomposed(t: Trace) -> list[str]:
-    (row,) = t.decompositions.where(operator="aten.gelu.default")
+    (row,) = t.inductor.decompositions.where(operator="aten.gelu.default")
     targets = {node["name"]: node["target"] for graph in t.find("forward") for node in graph.nodes}
     return [operator(targets[name]) for name in row["nodes"]]
 
@@ -123,7 +123,7 @@ def attention() -> Trace:
 
 def recognised(t: Trace) -> list[str]:
     """The patterns for attention that fired."""
-    return [match["pattern"] for match in t.matches if match["pattern"].startswith(SFDP)]
+    return [match["pattern"] for match in t.inductor.matches if match["pattern"].startswith(SFDP)]
 
 
 def _switched_off(t: Trace) -> int:
@@ -179,7 +179,7 @@ def _with_pass(apply: Any) -> Trace:
 
 
 def _own_match(t: Trace) -> tuple[bool, str]:
-    own = [match["pattern"] for match in t.matches if not match["file"].startswith("torch/")]
+    own = [match["pattern"] for match in t.inductor.matches if not match["file"].startswith("torch/")]
     return bool(own), ", ".join(own) or "no pattern of yours fired"
 
 
@@ -210,7 +210,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(_names(),),
         make=traced(GELU, (64,), target="h100"),
         truth=_decomposed,
-        hint="t.decompositions has the nodes that it became; `site` names the file of the decomposition.",
+        hint="t.inductor.decompositions has the nodes that it became; `site` names the file of the decomposition.",
         where=_at("forward", "aten.erf", "aten.mul"),
         note="x · 0.5 · (1 + erf(x / √2)), in operators that Inductor can lower one by one.",
         program=GELU,
@@ -228,8 +228,8 @@ EXERCISES: tuple[Item, ...] = (
     ),
     Task(
         id="M3.4",
-        text="Write attention in a few lines, so that a pattern recognises it for an H100 (t.matches has a name with _sfdp)."
-        " Then change one line, so that none does.",
+        text="Write attention in a few lines, so that a pattern recognises it for an H100: t.inductor.matches has a name with"
+        " _sfdp. Then change one line, so that none does.",
         takes="two functions of q, k and v: recognised, not_recognised",
         make=_pair,
         count=2,

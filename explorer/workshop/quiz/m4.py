@@ -102,7 +102,7 @@ def _nodes_and_kernels(t: Trace) -> tuple[int, int, int]:
 
 
 def _why_apart(t: Trace) -> tuple[str, str, int]:
-    why = t.fusion.why("sum_1", "sum_2")
+    why = t.why("sum_1", "sum_2")
     return _yes(why.fused), why.rule or RULES[-1], len(t.kernels)
 
 
@@ -116,23 +116,23 @@ def _cost_of_veto(t: Trace) -> int:
 
 
 def _forced(t: Trace) -> tuple[str, str]:
-    why = t.fusion.why("sin", "mul")
+    why = t.why("sin", "mul")
     return _yes(why.fused), why.rule or RULES[-1]
 
 
 def _how(t: Trace) -> str:
     """Whether the group that computes the cumsum is a call."""
-    group = next(group for group in t.fusion.groups() if "cumsum" in group["fx_nodes"])
+    group = next(group for group in t.fusion.groups if "cumsum" in group["fx_nodes"])
     return KERNEL_OR_CALL[group["kind"] == "extern"]
 
 
 def _of_product(t: Trace) -> str:
-    return PRODUCTS[any(group["kind"] == "extern" for group in t.fusion.groups())]
+    return PRODUCTS[any(group["kind"] == "extern" for group in t.fusion.groups)]
 
 
 def launches(t: Trace) -> int:
     """The launches of kernels and the calls of libraries in one run."""
-    return sum(len(kernel.launches) for kernel in t.kernels) + len(t.library_calls)
+    return sum(len(kernel.launches) for kernel in t.kernels) + len(t.inductor.extern_calls)
 
 
 def _of_three(function: Any) -> Trace:
@@ -151,7 +151,7 @@ def _pointwise(t: Trace) -> tuple[bool, str]:
 
 def _two_launches(t: Trace) -> tuple[bool, str]:
     kernels = sum(len(kernel.launches) for kernel in t.kernels)
-    return launches(t) == LAUNCHES, f"{kernels} of kernels and {len(t.library_calls)} calls of a library"
+    return launches(t) == LAUNCHES, f"{kernels} of kernels and {len(t.inductor.extern_calls)} calls of a library"
 
 
 def _in(name: str, stage: str, *signs: str) -> Callable[[Mapping[str, Trace]], Place]:
@@ -178,7 +178,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Choice("one kernel", options=YES_NO), Choice("reason", options=RULES), Number("kernels")),
         make=trace_rows,
         truth=_why_apart,
-        hint='Which element does each of them read at which step? t.fusion.why("sum_1", "sum_2")',
+        hint='Which element does each of them read at which step? t.why("sum_1", "sum_2")',
         where=lambda t: at(t, "ir_pre_fusion", ("op2:", "op0:"), view="fusion"),
         note="Both read x, but in another order. The long sum over the columns is split, so that there are three kernels.",
         program=ROWS_AND_COLUMNS,
@@ -212,7 +212,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Choice("CPU", options=KERNEL_OR_CALL), Choice("H100", options=KERNEL_OR_CALL)),
         make=running,
         truth=lambda traces: (_how(traces["cpu"]), _how(traces["h100"])),
-        hint='A scan needs support of the back end. t.lowering("cumsum") says what decided it.',
+        hint='A scan needs support of the back end. t.why("cumsum") says what decided it.',
         where=_in("cpu", "output_code", "ops.aten.cumsum.default("),
         note="Inductor writes scans in Triton, and none in C++: there it falls back to ATen.",
         program=RUNNING,
@@ -252,7 +252,7 @@ EXERCISES: tuple[Item, ...] = (
         " peak of its memory, in MiB?",
         fields=(Number("MiB", tolerance=0.02),),
         make=trace_chain,
-        truth=lambda t: sum(row["bytes"] for row in t.memory.peak()) / 2**20,
+        truth=lambda t: sum(row["bytes"] for row in t.memory.peak) / 2**20,
         hint="What is in memory at the same time? Not what is between the operators of one kernel.",
         where=lambda t: at(t, "output_code", "buf0 = ", view="memory"),
         note="The input and the output, 4 MiB each.",

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.tracing.recording.handwritten import trace_kernel
+from explorer.lab.live.protocol import needs_live
+from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
 from explorer.workshop.quiz.exercises import Check, Item, Question, Task, at, whole
 from explorer.workshop.quiz.fields import Choice, Choices, Number
@@ -98,7 +99,7 @@ Traces = Mapping[Any, Trace]
 def _of(kernel: Program, *args: Any, **options: Any) -> Trace:
     """Trace one of the kernels, for an H100 unless another GPU is named; SASS is made when it is asked for."""
     with undisturbed():
-        return whole(trace_kernel(kernel.load(), *args, **{"target": "h100", "sass": False, **options}))
+        return whole(trace(kernel.load(), *args, **{"target": "h100", "sass": False, **options}))
 
 
 def added(n: int, dtype: str = "float32") -> Trace:
@@ -209,7 +210,7 @@ def _sum_of(kernel: Any) -> Trace:
     import torch
 
     x, y, out = torch.randn(COLUMNS), torch.randn(COLUMNS), torch.zeros(COLUMNS)
-    return whole(trace_kernel(kernel, x, y, out, COLUMNS, BLOCK=BLOCK, grid=(1,), target="h100", sass=False))
+    return whole(trace(kernel, x, y, out, COLUMNS, BLOCK=BLOCK, grid=(1,), target="h100", sass=False))
 
 
 def _softmax_of(kernel: Any, **options: Any) -> Trace:
@@ -218,18 +219,18 @@ def _softmax_of(kernel: Any, **options: Any) -> Trace:
 
     x, out = torch.randn(ROWS, COLUMNS), torch.zeros(ROWS, COLUMNS)
     call = (kernel, x, out, COLUMNS)
-    return whole(trace_kernel(*call, BLOCK=BLOCK, grid=(ROWS,), target="h100", sass=False, **options))
+    return whole(trace(*call, BLOCK=BLOCK, grid=(ROWS,), target="h100", sass=False, **options))
 
 
 def _arguments(t: Trace) -> Sequence[Any]:
     """The tensors that a traced kernel was called with."""
-    live = t.needs_live("its arguments")
+    live = needs_live(t, "its arguments")
     return [value for value in live.call.args if hasattr(value, "dim")]  # type: ignore[attr-defined]
 
 
 def _stays_inside(t: Trace) -> tuple[bool, str]:
     try:
-        t.run()
+        t.live.run()
     except InputError as error:
         return False, str(error)
     return True, "no access outside of a tensor"

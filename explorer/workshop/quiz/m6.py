@@ -146,7 +146,7 @@ def of_layer() -> Trace:
 
 def _calls_and_kernels(t: Trace) -> tuple[int, int]:
     """How many library calls and how many generated kernels Inductor makes of a program."""
-    return sum(group["kind"] == "extern" for group in t.fusion.groups()), len(t.kernels)
+    return sum(group["kind"] == "extern" for group in t.fusion.groups), len(t.kernels)
 
 
 def _copying(gm: Any, inputs: Any) -> Any:
@@ -181,7 +181,7 @@ def reduced() -> Trace:
 
 
 def _captured(t: Trace) -> tuple[str, str]:
-    row = t.cuda_graphs[0]
+    row = t.inductor.cuda_graphs[0]
     reason = next((option for option in REASONS if option in row["reason"]), REASONS[-1])
     return YES_NO[not row["decision"].startswith("captured")], reason
 
@@ -332,7 +332,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Choice("captured", options=YES_NO), Choice("because", options=REASONS)),
         make=reduced,
         truth=_captured,
-        hint="A CUDA graph is replayed on the memory that it was captured with. t.cuda_graphs has the reason.",
+        hint="A CUDA graph is replayed on the memory that it was captured with. t.inductor.cuda_graphs has the reason.",
         where=lambda t: at(t, "cuda_graph"),
         note="The caller's tensor would have to be at the same address at each call.",
         program=SHIFTING,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.capture.splice.variant import Variant
+from explorer.capture.splice.edit import Edit
 from explorer.errors import InputError
 from explorer.model.values import text_lines
 from explorer.tracing.traced import Trace
@@ -51,7 +51,7 @@ class Edited:
 
     trace: Trace
     before: str
-    edits: Mapping[str, Variant]
+    edits: Mapping[str, Edit]
 
 
 trace = traced(PROGRAM, (8, 64), target="h100")
@@ -94,7 +94,7 @@ def edits() -> Edited:
 
 def _costliest(t: Trace) -> tuple[str, int]:
     """The kind of the costliest cause, and the line of the source that it names."""
-    row = t.advise().rows[0]
+    row = t.advise().table[0]
     return row["kind"], int(row["lines"][0].rpartition(":")[2])
 
 
@@ -115,7 +115,7 @@ def on_the_roofline() -> Mapping[str, Trace]:
 
 def _limits(traces: Mapping[str, Trace]) -> tuple[str, ...]:
     """What bounds the only kernel or library call of each trace."""
-    return tuple(LIMITS[t.roofline().table()[0]["limit"]] for t in traces.values())
+    return tuple(LIMITS[t.profile.roofline().table[0]["limit"]] for t in traces.values())
 
 
 EXERCISES: tuple[Item, ...] = (

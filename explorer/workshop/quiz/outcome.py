@@ -7,7 +7,8 @@ import re
 import sys
 from dataclasses import dataclass, field
 
-from explorer.model.values import Rows
+from explorer.model.trace_data import artifact_of
+from explorer.model.values import Table
 from explorer.model.wording import quantity
 from explorer.process.progress import in_notebook
 from explorer.workshop.quiz.exercises import Place
@@ -33,7 +34,7 @@ class Outcome:
     status: str
     text: str = ""
     hint: str = ""
-    rows: Rows = field(default_factory=Rows)
+    rows: Table = field(default_factory=Table)
     place: Place | None = None
     points: int = 0
 
@@ -76,7 +77,7 @@ class Outcome:
         return self
 
 
-def _table(rows: Rows) -> str:
+def _table(rows: Table) -> str:
     """The rows as a table whose first column has icon and word."""
     head = "<tr><th></th><th style='text-align:left'>check</th><th style='text-align:left'>found</th></tr>"
     cells = "".join(
@@ -114,6 +115,6 @@ def open_place(place: Place) -> object:
 
 def excerpt(place: Place) -> str:
     """The lines around a place, numbered, with an arrow before the line itself."""
-    lines = place.trace.artifact(place.artifact).lines
+    lines = artifact_of(place.trace, place.artifact).lines
     numbers = range(max(1, place.line - _AROUND), min(len(lines), place.line + _AROUND) + 1)
     return "\n".join(f"  {'→' if n == place.line else ' '} {n:4}  {lines[n - 1][:160]}" for n in numbers)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import InputError, unknown_name
-from explorer.model.values import Rows, text_lines
+from explorer.model.values import Table, text_lines
 from explorer.workshop.quiz.exercise import Exercise
 from explorer.workshop.quiz.exercises import Item, Question, Subject, Task
 from explorer.workshop.quiz.outcome import ICONS, NOT_YET, RIGHT, UNANSWERED, points
@@ -22,7 +22,7 @@ from explorer.workshop.quiz.workshop import EXERCISES, PARTS
 class Score:
     """How a quiz stands: one row per exercise, and the points together."""
 
-    rows: Rows
+    rows: Table
     points: int
     out_of: int
 
@@ -48,7 +48,7 @@ def _icon(row: Any) -> str:
 
 
 class Quiz:
-    """Exercises, by id: `q = explorer.Quiz("M1")`, then `q("M1.1").answer(2)`.
+    """Exercises, by id: `q = explorer.quiz.Quiz("M1")`, then `q("M1.1").answer(2)`.
 
     `parts` are parts of the workshop ("M0" to "M7"), ids of single exercises, or questions and tasks of your own; without any it
     is the whole workshop. `resume` is a file that `export` wrote. Its results are taken over, also of other parts, and the next
@@ -75,7 +75,7 @@ class Quiz:
         """The exercise of that id; InputError, with the ids that there are, for another."""
         if id not in self._exercises:
             if any(item.id == id for item in EXERCISES):
-                raise InputError(f'{id} is not in this quiz: explorer.Quiz("{id.partition(".")[0]}") has it')
+                raise InputError(f'{id} is not in this quiz: explorer.quiz.Quiz("{id.partition(".")[0]}") has it')
             raise unknown_name("exercise", id, self._exercises)
         return self._exercises[id]
 
@@ -99,7 +99,7 @@ class Quiz:
 
     def score(self) -> Score:
         """Return the score, one row per exercise: 3 points for a right first try, 2 for the second, 1 later."""
-        rows = Rows(
+        rows = Table(
             {
                 "id": each.id,
                 "state": each.state(),
@@ -158,7 +158,7 @@ def _items(part: str | Question | Task) -> tuple[Item, ...]:
             )
         return (part,)
     if not isinstance(part, str):
-        raise InputError(f'a quiz is made of parts, such as explorer.Quiz("M1"), not of {type(part).__name__}')
+        raise InputError(f'a quiz is made of parts, such as explorer.quiz.Quiz("M1"), not of {type(part).__name__}')
     chosen = tuple(item for item in EXERCISES if part in (item.id, item.id.partition(".")[0]))
     if not chosen:
         raise unknown_name("part", part, [*PARTS, *(item.id for item in EXERCISES)])

@@ -11,6 +11,7 @@ import torch
 import explorer
 from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE
 from explorer.errors import InputError, LiveError
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Failure
 from explorer.tracing.traced import Trace, load
 from tests.facts import says, untold
@@ -53,7 +54,7 @@ def test_the_plant_is_named_first(name: str, traced: Callable[[str], Trace]) -> 
 def test_a_fine_program_gets_no_verdict(name: str, traced: Callable[[str], Trace]) -> None:
     """Nothing is said where nothing is wrong, and the page says that."""
     advice = traced(name).advise()
-    assert len(advice) == 0 and not advice.rows
+    assert len(advice) == 0 and not advice.table
     for shown in (repr(advice), advice._repr_html_()):
         assert not untold(shown, "nothing") and len(untold(shown, "verdict", "verdicts")) == 2
 
@@ -67,7 +68,7 @@ def test_verdicts_name_the_line_that_was_planted(traced: Callable[[str], Trace])
     for name in ("strided", "tf32", "scalar"):
         trace = traced(name)
         places = trace.advise()[0].places
-        assert places and all(1 <= line <= len(trace.artifact(id).lines) for id, line in places)
+        assert places and all(1 <= line <= len(artifact_of(trace, id).lines) for id, line in places)
 
 
 @pytest.mark.compile
@@ -117,7 +118,7 @@ def test_prove_takes_a_truth_value() -> None:
 def test_a_trace_without_kernels_says_why_it_cannot_be_judged() -> None:
     """Nothing is called fine that was not read: nothing compiled, the reason that the compile failed, another compiler."""
     empty = Trace().advise()
-    assert not empty and empty.seconds == 0 and list(empty.rows) == [] and "compiled nothing" in empty.unread
+    assert not empty and empty.seconds == 0 and list(empty.table) == [] and "compiled nothing" in empty.unread
     failed = Trace(failures=(Failure("dynamo", "compile", "nothing was compiled: no tensor operation"),)).advise()
     assert "no tensor operation" in failed.unread
     other = Trace(meta={"backend": "iree"}).advise()

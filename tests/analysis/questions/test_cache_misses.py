@@ -34,7 +34,7 @@ def test_what_missed_is_compared_with_another_run(folder: Path, tmp_path: Path) 
         call()
         with torch._inductor.config.patch(max_autotune=True):
             call(5)
-    rows = second.trace.cache_misses(explorer.load(file)).where(cache="FX graph")
+    rows = explorer.compare(explorer.load(file), second.trace).cache_misses.where(cache="FX graph")
     keys = [row["key"] for row in misses(first.trace, "FX graph")]
     assert [row["nearest"] for row in rows] == keys
     assert [row["differs"] for row in rows] == [(), ("inductor_config[max_autotune]: False → True",)]

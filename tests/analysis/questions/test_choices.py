@@ -13,11 +13,14 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
-from explorer import Choice, Trace
+from explorer import Trace
 from explorer.capture.observe.autotuning import choice_source, choices_of
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.ladders import Ladders
+from explorer.lab.live.protocol import live_of
 from explorer.model.values import Event, plain
+from explorer.tracing.traced.trace import trace_of_events
+from explorer.types import Choice
 from tests.facts import says, untold
 
 TUNED = {"target": "h100", "mode": "max-autotune-no-cudagraphs"}
@@ -75,7 +78,9 @@ def traced(tuned: Callable[[str], Trace]) -> Callable[[str], Trace]:
 
 def templates(trace: Trace) -> list[Choice]:
     """The choices that are Triton templates."""
-    return [trace.choice(n) for n, row in enumerate(trace.choices) if row["kind"] == "TritonTemplateCaller"]
+    return [
+        trace.inductor.choices[n] for n, row in enumerate(trace.inductor.choices.table) if row["kind"] == "TritonTemplateCaller"
+    ]
 
 
 #: The settings that a template of each operation says, and the instruction of its product.
@@ -98,7 +103,7 @@ def test_each_template_of_an_operation_has_its_settings_and_its_ladder(
     trace = traced(name)
     found = templates(trace)
     assert len(found) > 5 and all(settings <= set(c.config) and c.ms is None for c in found)
-    assert len({str(c.row["config"]) for c in found if c.operation == found[0].operation}) > 1
+    assert len({str(c._row["config"]) for c in found if c.operation == found[0].operation}) > 1
     lost = next(c for c in found if not c.taken)
     assert not lost.why and lost.language == "triton" and len(lost.grid) == 3 and min(lost.grid) > 0
     assert f"num_warps={lost.config['num_warps']}" in lost.source
@@ -113,7 +118,7 @@ def test_a_template_goes_down_to_sass_and_through_each_pass(traced: Callable[[st
     trace = traced("mm")
     choice = max(templates(trace), key=lambda c: c.config["BLOCK_M"] * c.config["BLOCK_N"])
     assert choice.stages == ("kernel", "ttir", "ttgir", "llir", "ptx", "sass")
-    assert "HGMMA" in choice.text("sass") and choice.mix["tensor core"] > 0 and choice.binary[:4] == b"\x7fELF"
+    assert "HGMMA" in choice.text("sass") and choice.instruction_mix()["tensor core"] > 0 and choice.binary()[:4] == b"\x7fELF"
     assert choice.resources["occupancy"]["blocks"] > 0
     assert any("Pipeline" in row["name"] and row["changed"] for row in choice.passes())
     other = next(c for c in templates(trace) if c.config["num_stages"] != choice.config["num_stages"])
@@ -124,8 +129,8 @@ def test_a_template_goes_down_to_sass_and_through_each_pass(traced: Callable[[st
 def test_an_amd_template_goes_down_to_amdgcn(traced: Callable[[str], Trace]) -> None:
     """For an AMD GPU the ladder of a choice ends in AMDGCN."""
     choice = templates(traced("amd"))[-1]
-    assert choice.stages[-1] == "amdgcn" and "s_endpgm" in choice.text("amdgcn") and sum(choice.mix.values()) > 10
-    with pytest.raises(explorer.InputError, match=says("'sass'", "'amdgcn'")):
+    assert choice.stages[-1] == "amdgcn" and "s_endpgm" in choice.text("amdgcn") and sum(choice.instruction_mix().values()) > 10
+    with pytest.raises(explorer.errors.InputError, match=says("'sass'", "'amdgcn'")):
         choice.text("sass")
 
 
@@ -133,7 +138,7 @@ def test_an_amd_template_goes_down_to_amdgcn(traced: Callable[[str], Trace]) -> 
 def test_nothing_is_compiled_until_it_is_asked_for() -> None:
     """A trace keeps its choices' sources and compiles none; one that is asked for twice is compiled once."""
     trace = explorer.trace(lambda a, b: a @ b, R(64, 64), R(64, 32), **TUNED)
-    ladders = trace.live.ladders
+    ladders = live_of(trace).ladders
     assert ladders.sources and not ladders.choices
     choice = templates(trace)[0]
     assert choice.source and choice.stages and not ladders.choices
@@ -144,8 +149,8 @@ def test_nothing_is_compiled_until_it_is_asked_for() -> None:
 def test_equal_sources_are_kept_once() -> None:
     """Products of equal sizes have choices of their own, whose equal sources are kept and compiled once."""
     twice = explorer.trace(lambda a, b, c: (a @ b, c @ b), R(64, 64), R(64, 64), R(64, 64), **TUNED)
-    found = [row["source"] for row in twice.choices if row["kind"] == "TritonTemplateCaller"]
-    assert len(found) == 2 * len(set(found)) == 2 * len(twice.live.ladders.sources)
+    found = [row["source"] for row in twice.inductor.choices.table if row["kind"] == "TritonTemplateCaller"]
+    assert len(found) == 2 * len(set(found)) == 2 * len(live_of(twice).ladders.sources)
 
 
 # What was taken, and why -------------------------------------------------------------------------------------------------
@@ -154,22 +159,22 @@ def test_equal_sources_are_kept_once() -> None:
 def test_what_was_assumed_the_fastest_and_what_was_taken_are_told_apart(traced: Callable[[str], Trace]) -> None:
     """The library is assumed to be the fastest; where an epilogue follows, the template in the code is the one taken."""
     trace = traced("mm")
-    (fastest,) = [c for c in map(trace.choice, range(len(trace.choices))) if c.fastest]
-    (taken,) = [c for c in map(trace.choice, range(len(trace.choices))) if c.taken]
+    (fastest,) = [c for c in trace.inductor.choices if c.fastest]
+    (taken,) = [c for c in trace.inductor.choices if c.taken]
     assert fastest.name == "mm" and not untold(fastest.why, "assumed", "timed", "library", "19 of 26")
     assert taken.name.startswith("triton_mm") and not untold(taken.why, "assumed", "fused")
     (kernel,) = trace.kernels
     assert all(f"{n} : tl.constexpr = {taken.config[n]}" in kernel.source for n in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     assert all(f"{n} : tl.constexpr = {taken.config[n]}" in taken.source for n in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     assert "maximum" in kernel.source and "maximum" not in taken.source
-    (line,) = (line for line in trace.find("autotune")[0].lines if f"{taken.name}  {taken.row['config']}  " in line)
+    (line,) = (line for line in trace.find("autotune")[0].lines if f"{taken.name}  {taken._row['config']}  " in line)
     assert not untold(line, "taken", "assumed") and "mm: triton_mm" in repr(trace)
 
 
 def test_a_product_without_an_epilogue_takes_what_is_the_fastest(zoo: Callable[[str], Trace]) -> None:
     """The library's kernel is both, and the trace has no Triton kernel though there are templates."""
     trace = zoo("product tuned h100")
-    assert not trace.kernels and trace.choice("mm").fastest and trace.choice("mm").taken and templates(trace)
+    assert not trace.kernels and trace.inductor.choices["mm"].fastest and trace.inductor.choices["mm"].taken and templates(trace)
 
 
 @pytest.mark.compile
@@ -177,9 +182,9 @@ def test_what_no_library_does_says_that_the_first_was_taken(traced: Callable[[st
     """Flex attention has templates only: no measurement of libraries is given as the reason."""
     trace = traced("flex_attention")
     (taken,) = [c for c in templates(trace) if c.taken]
-    assert taken.row == trace.choices[0] and not untold(taken.why, "first", "library")
+    assert taken._row == trace.inductor.choices.table[0] and not untold(taken.why, "first", "library")
     assert untold(taken.why, "H200"), "where libraries were measured"
-    (why,) = {row["why"] for row in trace.assumptions if row["where"].startswith("flex_attention")}
+    (why,) = {row["why"] for row in trace.inductor.assumptions if row["where"].startswith("flex_attention")}
     assert not untold(why, "first", "library") and untold(why, "H200")
 
 
@@ -204,16 +209,16 @@ def test_measured_choices_say_so(traced: Callable[[str], Trace]) -> None:
         Event("autotune_taken", 2.0 + n, **place, data=plain({"choice": name, "why": "settled"}))
         for n, name in enumerate(("triton_mm_2", "triton_mm_1"))
     ]
-    alone, fused = Trace.of_events([timed]), Trace.of_events([timed, *finals])
-    assert [c.taken for c in map(alone.choice, range(3))] == [True, False, False]
-    assert alone.choice("mm").why == "measured the fastest of 3" and "1.0000 ms" in repr(alone.choice("mm"))
-    assert fused.choice("triton_mm_1").taken and fused.choice("triton_mm_1").why == "settled"
-    assert not fused.choice("triton_mm_2").taken and not fused.choice("triton_mm_2").why
-    elsewhere = Trace.of_events(
+    alone, fused = trace_of_events([timed]), trace_of_events([timed, *finals])
+    assert [c.taken for c in alone.inductor.choices] == [True, False, False]
+    assert alone.inductor.choices["mm"].why == "measured the fastest of 3" and "1.0000 ms" in repr(alone.inductor.choices["mm"])
+    assert fused.inductor.choices["triton_mm_1"].taken and fused.inductor.choices["triton_mm_1"].why == "settled"
+    assert not fused.inductor.choices["triton_mm_2"].taken and not fused.inductor.choices["triton_mm_2"].why
+    elsewhere = trace_of_events(
         [timed, Event("autotune_taken", 2.0, "0/0", "backward", plain({"choice": "triton_mm_1", "why": ""}))]
     )
-    assert elsewhere.choice("mm").taken
-    assert alone.choice(1).config == {"BLOCK_M": 64, "ACC": "tl.float32"}
+    assert elsewhere.inductor.choices["mm"].taken
+    assert alone.inductor.choices[1].config == {"BLOCK_M": 64, "ACC": "tl.float32"}
 
 
 def test_among_templates_alone_the_likeliest_is_taken(zoo: Callable[[str], Trace]) -> None:
@@ -222,7 +227,7 @@ def test_among_templates_alone_the_likeliest_is_taken(zoo: Callable[[str], Trace
     (taken,) = [c for c in templates(trace) if c.taken]
     assert taken.fastest and not untold(taken.why, "19 of 30")
     assert (taken.config["BLOCK_M"], taken.config["BLOCK_N"]) in ((128, 128), (128, 64), (64, 128))
-    names = [row["choice"] for row in trace.choices if not row["fastest"]]
+    names = [row["choice"] for row in trace.inductor.choices.table if not row["fastest"]]
     assert names == sorted(names, key=lambda name: int(name.rpartition("_")[2])), "the others stand as Inductor lists them"
 
 
@@ -233,9 +238,11 @@ def test_among_templates_alone_the_likeliest_is_taken(zoo: Callable[[str], Trace
 def test_a_graph_that_is_a_choice_shows_itself(traced: Callable[[str], Trace]) -> None:
     """A product with a long inner size may be split: that choice is an FX graph, and says that it has no ladder."""
     trace = traced("long")
-    graph = next(trace.choice(n) for n, row in enumerate(trace.choices) if row["kind"] == "SubgraphChoiceCaller")
+    graph = next(
+        trace.inductor.choices[n] for n, row in enumerate(trace.inductor.choices.table) if row["kind"] == "SubgraphChoiceCaller"
+    )
     assert graph.language == "fx" and "bmm" in graph.source and graph.stages == ("kernel",) and graph.grid == ()
-    with pytest.raises(explorer.InputError, match=says(graph.name, "graph", "text('kernel')")):
+    with pytest.raises(explorer.errors.InputError, match=says(graph.name, "graph", "text('kernel')")):
         graph.text("ttgir")
 
 
@@ -257,30 +264,32 @@ def test_a_template_in_cpp_shows_its_source() -> None:
     (row,) = data.choices
     assert row.kind == "SimpleNamespace" and row.grid == () and row.source
     ladders = Ladders().with_choices([Event("choice_source", 0.0, data=choice_source(choice))])
-    made = Trace.of_events([Event("autotune", 0.0, "0/0", data=data)], live=LiveFunction(None, ladders=ladders)).choice(0)  # type: ignore[arg-type]
+    made = trace_of_events([Event("autotune", 0.0, "0/0", data=data)], live=LiveFunction(None, ladders=ladders)).inductor.choices[
+        0
+    ]  # type: ignore[arg-type]
     assert made.language == "cpp" and made.source == "void kernel() {}" and made.stages == ("kernel",)
-    with pytest.raises(explorer.InputError, match=says("cpp_0", "C++", "template", "text('kernel')")):
+    with pytest.raises(explorer.errors.InputError, match=says("cpp_0", "C++", "template", "text('kernel')")):
         made.text("ttir")
 
 
 def test_a_wrong_choice_says_what_there_is(zoo: Callable[[str], Trace]) -> None:
     """A number or a name that no choice has is an InputError that says what would be right."""
     trace = zoo("product tuned h100")
-    with pytest.raises(explorer.InputError, match=says("999", "0", str(len(trace.choices) - 1))):
-        trace.choice(999)
-    with pytest.raises(explorer.InputError, match=says("'triton_mm'", "'mm'")):
-        trace.choice("triton_mm")
+    with pytest.raises(explorer.errors.InputError, match=says("999", "0", str(len(trace.inductor.choices.table) - 1))):
+        trace.inductor.choices[999]
+    with pytest.raises(explorer.errors.InputError, match=says("'triton_mm'", "'mm'")):
+        trace.inductor.choices["triton_mm"]
 
 
 def test_a_library_call_and_a_trace_without_choices_say_so(zoo: Callable[[str], Trace]) -> None:
     """A library call has no source; without autotuning there are no choices, and the message says how to have them."""
-    library = zoo("product tuned h100").choice("mm")
+    library = zoo("product tuned h100").inductor.choices["mm"]
     assert library.stages == () and library.config == {} and library.language == ""
     for ask in (lambda: library.source, lambda: library.text("ptx"), library.passes, lambda: library.resources):
-        with pytest.raises(explorer.InputError, match=says("mm", "library")):
+        with pytest.raises(explorer.errors.InputError, match=says("mm", "library")):
             ask()
-    with pytest.raises(explorer.InputError, match="mode='max-autotune'"):
-        Trace().choice(0)
+    with pytest.raises(explorer.errors.InputError, match="mode='max-autotune'"):
+        Trace().inductor.choices[0]
 
 
 def test_a_name_that_several_operations_have_is_refused_with_its_rows() -> None:
@@ -291,21 +300,21 @@ def test_a_name_that_several_operations_have_is_refused_with_its_rows() -> None:
         Event("autotune", float(n), "0/0", "forward", plain({"operation": "addmm", "inputs": [], "choices": choices}))
         for n, choices in enumerate([{**row, "choice": name, "fastest": not n} for n, name in enumerate(both)] for both in names)
     ]
-    trace = Trace.of_events(timed)
-    with pytest.raises(explorer.InputError, match=says("'addmm'", "row", "0", "3")):
-        trace.choice("addmm")
-    assert trace.choice("triton_mm_1").row == trace.choices[2]
+    trace = trace_of_events(timed)
+    with pytest.raises(explorer.errors.InputError, match=says("'addmm'", "row", "0", "3")):
+        trace.inductor.choices["addmm"]
+    assert trace.inductor.choices["triton_mm_1"]._row == trace.inductor.choices.table[2]
 
 
 def test_a_loaded_trace_keeps_the_rows_and_says_what_the_rest_needs(traced: Callable[[str], Trace]) -> None:
     """Settings, verdicts and reasons are saved; the sources are not, and asking says that the process is needed."""
     trace = traced("mm")
     loaded = pickle.loads(pickle.dumps(trace))
-    assert loaded == trace and list(loaded.choices) == list(trace.choices)
-    choice = loaded.choice(1)
-    assert choice.config == trace.choice(1).config and repr(choice) == repr(trace.choice(1))
+    assert loaded == trace and list(loaded.inductor.choices.table) == list(trace.inductor.choices.table)
+    choice = loaded.inductor.choices[1]
+    assert choice.config == trace.inductor.choices[1].config and repr(choice) == repr(trace.inductor.choices[1])
     for ask in (lambda: choice.source, lambda: choice.text("ttgir"), lambda: choice.resources, choice.passes):
-        with pytest.raises(explorer.LiveError, match=says("process", "explorer.trace")):
+        with pytest.raises(explorer.errors.LiveError, match=says("process", "explorer.trace")):
             ask()
-    with pytest.raises(explorer.InputError, match=says("mm", "library")):
-        loaded.choice("mm").text()
+    with pytest.raises(explorer.errors.InputError, match=says("mm", "library")):
+        loaded.inductor.choices["mm"].text()

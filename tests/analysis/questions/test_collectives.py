@@ -16,6 +16,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import explorer
 from explorer.analysis.questions.collectives import collectives, in_order, is_collective, short_name
+from explorer.model.trace_data import artifact_of
 from explorer.tracing.traced import Trace
 from tests import zoo_programs
 
@@ -82,7 +83,7 @@ def test_a_row_names_its_group_and_the_users_line(traced: Trace) -> None:
 
 def test_a_product_keeps_its_operator_where_a_collective_changes_its_result(traced: Trace) -> None:
     """Inductor states the wait of an all_reduce in place as the origin of the product before; its operations stay known."""
-    products = [row for row in traced.library_calls if row["call"].endswith(".mm")]
+    products = [row for row in traced.inductor.extern_calls if row["call"].endswith(".mm")]
     assert [(row["operator"], row["operations"]) for row in products] == [("aten.mm", 2 * 64**3)] * 2
 
 
@@ -157,7 +158,7 @@ def test_each_bucket_of_ddp_has_its_collectives(group: None) -> None:
     assert [row["operator"] for row in rows] == ["all_reduce", "all_gather_into_tensor"]
     assert len({row["wrapper"] for row in rows}) == 2
     for row in rows:
-        assert row["operator"] in trace.artifact(row["wrapper"]).lines[row["started"] - 1]
+        assert row["operator"] in artifact_of(trace, row["wrapper"]).lines[row["started"] - 1]
 
 
 def test_a_collective_without_a_start_keeps_its_place(traced: Trace) -> None:
@@ -180,7 +181,7 @@ def test_collectives_inside_a_cond_have_rows(zoo: Callable[[str], Trace]) -> Non
     }
     assert rows["true_graph_0.all_reduce"]["code"] == 'return functional.all_reduce(x @ w, "sum", "0") + 1'
     for row in rows.values():
-        lines = trace.artifact(row["wrapper"] or row["artifact"]).lines
+        lines = artifact_of(trace, row["wrapper"] or row["artifact"]).lines
         assert f"{row['operator']}" in lines[row["started"] - 1] and "wait_tensor" in lines[row["waited"] - 1]
 
 

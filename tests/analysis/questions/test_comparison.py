@@ -42,12 +42,12 @@ def apart(zoo: Replayed) -> Trace:
     return zoo("softmax h100 apart")
 
 
-def column(rows: explorer.model.values.Rows, key: str) -> list[object]:
+def column(rows: explorer.model.values.Table, key: str) -> list[object]:
     return [row[key] for row in rows]
 
 
 def figure(c: Comparison, name: str) -> list[object]:
-    (row,) = c.figures().where(figure=name)
+    (row,) = c.figures.where(figure=name)
     return [row[n] for n in c.names]
 
 
@@ -55,17 +55,17 @@ def test_a_trace_and_itself_are_the_same(plain: Trace) -> None:
     """Every group is the same, nothing is fused differently, each ratio is 1."""
     c = explorer.compare(plain, plain)
     assert c.names == ("trace 1", "trace 2")
-    assert set(column(c.groups(), "what")) == {"same"} and c.fusion() == ()
-    assert {row["ratio"] for row in c.figures()} == {1.0}
+    assert set(column(c.groups, "what")) == {"same"} and c.fusion == ()
+    assert {row["ratio"] for row in c.figures} == {1.0}
 
 
 def test_fusion_off_splits_a_group(plain: Trace, apart: Trace) -> None:
     """The softmax's kernel becomes three; the values are matched, and neighbours that are apart are named."""
     c = explorer.compare(plain, apart, names=("fused", "apart"))
-    (split,) = c.groups().where(what="split")
+    (split,) = c.groups.where(what="split")
     assert (len(split["fused"]), len(split["apart"])) == (1, 3)
     assert figure(c, "kernels") == [1, 3] and figure(c, "kernel launches") == [1, 3] and figure(c, "library calls") == [1, 1]
-    rows = c.fusion()
+    rows = c.fusion
     assert {(row["fused_in"], row["apart_in"]) for row in rows} == {("fused", "apart")}
     assert "prepare_softmax_online" in rows[0]["first"] and "tanh" in rows[0]["first"]
     assert "split" in repr(c) and "kernel launches" in repr(c)
@@ -74,9 +74,9 @@ def test_fusion_off_splits_a_group(plain: Trace, apart: Trace) -> None:
 def test_an_edit_leaves_the_other_lines_matched(plain: Trace, zoo: Replayed) -> None:
     """Another name, another first line and one more operator: what both compute is matched by its code."""
     c = explorer.compare(plain, zoo("softmax h100 edited"), names=("before", "after"))
-    both = [row for row in c.nodes() if row["before"] and row["after"]]
+    both = [row for row in c.nodes if row["before"] and row["after"]]
     assert {"aten.mm.default", "prims.prepare_softmax_online.default"} <= {row["operator"] for row in both}
-    only = [row["operator"] for row in c.nodes() if not row["before"]]
+    only = [row["operator"] for row in c.nodes if not row["before"]]
     assert "aten.sum.dim_IntList" in only
 
 
@@ -85,21 +85,21 @@ def test_versions_of_torch_are_compared(program: str, replayed: Replayed) -> Non
     """Recordings of torch 2.11 and 2.15 are named by version; every node of the newer has its like in the older."""
     c = explorer.compare(*(replayed(f"{program}-torch{version}-cpu") for version in ("2.11", "2.15")))
     assert all(name.startswith(version) for name, version in zip(c.names, ("2.11", "2.15"), strict=True))
-    matched = [bool(row[c.names[0]]) and bool(row[c.names[1]]) for row in c.nodes()]
+    matched = [bool(row[c.names[0]]) and bool(row[c.names[1]]) for row in c.nodes]
     assert matched and sum(matched) >= 0.8 * len(matched)
 
 
 def test_more_than_two_traces(plain: Trace, apart: Trace) -> None:
     """A column each, and the ratio of the last to the first."""
     c = explorer.compare(plain, apart, plain, names="abc")
-    (row,) = c.figures().where(figure="kernels")
+    (row,) = c.figures.where(figure="kernels")
     assert [row[n] for n in "abc"] == [1, 3, 1] and row["ratio"] == 1.0
 
 
 def test_a_node_in_one_trace_only(plain: Trace, zoo: Replayed) -> None:
     """A trace of other code shares no value: its groups are in it only."""
     c = explorer.compare(plain, zoo("inverse h100"), names=("a", "b"))
-    assert set(column(c.groups(), "what")) == {"only in a", "only in b"}
+    assert set(column(c.groups, "what")) == {"only in a", "only in b"}
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_a_node_in_one_trace_only(plain: Trace, zoo: Replayed) -> None:
 )
 def test_what_cannot_be_compared(traces: tuple[Trace, ...], names: tuple[str, ...], facts: tuple[str, ...]) -> None:
     """One trace, or names that do not tell them apart, is an error that says so."""
-    with pytest.raises(explorer.InputError, match=says(*facts)):
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         explorer.compare(*traces, names=names)
 
 
 def test_traces_with_nothing_compiled() -> None:
     """Empty traces have nothing to compare, and are no error."""
     c = explorer.compare(Trace(), Trace())
-    assert c.figures() == () and c.groups() == () and "none" in repr(c)
+    assert c.figures == () and c.groups == () and "none" in repr(c)
 
 
 def test_the_operators_of_a_recording(replayed: Replayed) -> None:
@@ -153,18 +153,18 @@ def test_values_computed_from_others_differ(zoo: Replayed) -> None:
     for name in ("b thrice h100", "b twice rounded h100"):
         other = zoo(name)
         c = explorer.compare(first, other, names="ab")
-        rows = {row["operator"]: row["same"] for row in c.nodes() if row["a"] and row["b"]}
+        rows = {row["operator"]: row["same"] for row in c.nodes if row["a"] and row["b"]}
         # torch 2.11 removes a cast to half and back, and what is left is the first function
         removed = name == "b twice rounded h100" and "convert_element_type" not in other.text("post_grad")
         assert rows["aten.mm.default"] is removed and rows["aten.sin.default"] is True
-        assert ("values differ" in column(c.groups(), "what")) is not removed
+        assert ("values differ" in column(c.groups, "what")) is not removed
     c = explorer.compare(first, again)
-    assert set(column(c.groups(), "what")) == {"same"} and all(column(c.nodes(), "same"))
+    assert set(column(c.groups, "what")) == {"same"} and all(column(c.nodes, "same"))
 
 
 def test_the_same_code_for_other_sizes_is_the_same(plain: Trace, zoo: Replayed) -> None:
     """A dynamic size changes no value: what is matched is computed from the same."""
-    rows = [row for row in explorer.compare(plain, zoo("softmax h100 dynamic"), names="ab").nodes() if row["a"] and row["b"]]
+    rows = [row for row in explorer.compare(plain, zoo("softmax h100 dynamic"), names="ab").nodes if row["a"] and row["b"]]
     assert rows and all(row["same"] for row in rows)
 
 
@@ -172,8 +172,8 @@ def test_what_backward_gets_is_known_by_how_forward_made_it(zoo: Replayed) -> No
     """Of two trainings with another activation, the gradient's product with the weight is computed from other values."""
     first = zoo("sine training h100")
     same, other = (explorer.compare(first, zoo(name), names="ab") for name in ("sine again training h100", "tanh training h100"))
-    assert all(row["same"] for row in same.nodes()) and set(column(same.groups(), "what")) == {"same"}
-    assert not any(row["same"] for row in other.nodes() if row["graph"] == "backward" and row["a"] and row["b"])
+    assert all(row["same"] for row in same.nodes) and set(column(same.groups, "what")) == {"same"}
+    assert not any(row["same"] for row in other.nodes if row["graph"] == "backward" and row["a"] and row["b"])
 
 
 # Several compilers --------------------------------------------------------------------------------------------------------
@@ -207,14 +207,14 @@ def compilers() -> Iterator[Comparison]:
 def test_what_inductor_and_iree_made_of_a_line(replayed: Replayed) -> None:
     """IREE has one dispatch of all three lines; Inductor calls a library for each product. The texts stand side by side."""
     c = explorer.compare(replayed("iree_linear-torch2.13-cpu"), replayed("mlp_train-torch2.13-cpu"), names=("iree", "inductor"))
-    rows = {row["code"]: row for row in c.lines().where(graph="forward")}
+    rows = {row["code"]: row for row in c.lines.where(graph="forward")}
     (dispatch,) = rows["z = torch.relu(y)"]["iree"]
     assert rows["y = self.linear(x)"]["iree"] == rows["return z + 1.5"]["iree"] == (dispatch,) and "matmul" in dispatch
     assert rows["hidden = functional.gelu(self.up(x))"]["inductor"] == ("extern_kernels.addmm", "cpp_fused_gelu_0")
     assert rows["z = torch.relu(y)"]["inductor"] == rows["return self.down(hidden)"]["iree"] == ()
-    backward = [row["inductor"] for row in c.lines().where(graph="backward")]
+    backward = [row["inductor"] for row in c.lines.where(graph="backward")]
     assert backward and all("cpp_fused_gelu_gelu_backward_sum_0" in kernels for kernels in backward)
-    (fused,) = c.kernels().where(trace="iree")
+    (fused,) = c.kernels.where(trace="iree")
     assert fused["kernel"] == dispatch and len(fused["lines"]) == 3
     assert figure(c, "kernels") == [1, 3] and figure(c, "library calls") == [None, 5], "what IREE does not have is not 0"
 
@@ -234,7 +234,7 @@ def test_what_inductor_and_iree_made_of_a_line(replayed: Replayed) -> None:
 def test_a_line_that_is_not_one_is_refused(replayed: Replayed, which: str, facts: tuple[str, ...], unlisted: str) -> None:
     """The error lists the lines that there are, or those that fit."""
     trace = replayed("iree_linear-torch2.13-cpu")
-    with pytest.raises(explorer.InputError, match=says(*facts)) as raised:
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)) as raised:
         explorer.compare(trace, trace).line(which)
     assert untold(str(raised.value), unlisted)
 
@@ -255,7 +255,7 @@ def test_bytes_between_kernels_are_those_that_inductor_counts(program: str, repl
     moved: Counter[tuple[int | None, int | None]] = Counter((t.read, t.written) for _, t in traffic(trace))
     counted: Counter[tuple[int, int]] = Counter()
     by_kernel: dict[str, list[tuple[int, int]]] = {}
-    for row in trace.fusion.groups():
+    for row in trace.fusion.groups:
         if row["kernels"]:
             by_kernel.setdefault(row["kernels"][0], []).append((row["read"], row["written"]))
         elif row["read"]:
@@ -311,14 +311,14 @@ def test_compilers_are_named_and_timed_in_one_run(compilers: Comparison) -> None
     rows = compilers.benchmark(3)
     assert column(rows, "what") == ["not compiled", "iree", "eager"] and rows[0]["ratio_to_eager"] == 1.0
     assert all(row["seconds"] > 0 and row["processor_seconds"] >= 0 and row["cores"] >= 1 for row in rows)
-    with pytest.raises(explorer.InputError, match=says("repeats", "1", "0")):
+    with pytest.raises(explorer.errors.InputError, match=says("repeats", "1", "0")):
         compilers.benchmark(0)
 
 
 def test_what_is_loaded_is_compared_but_not_timed(replayed: Replayed) -> None:
     """A recording has no process that could call what was compiled."""
     trace = replayed("iree_linear-torch2.13-cpu")
-    with pytest.raises(explorer.LiveError):
+    with pytest.raises(explorer.errors.LiveError):
         explorer.compare(trace, trace).benchmark()
 
 
@@ -332,7 +332,7 @@ def test_the_nodes_that_onnx_runtime_runs_are_its_kernels(replayed: Replayed) ->
         ["return z + 1.5"],
     ]
     c = explorer.compare(trace, replayed("iree_linear-torch2.13-cpu"), names=("onnxrt", "iree"))
-    assert figure(c, "kernels") == [2, 1] and all(row["onnxrt"] and row["iree"] for row in c.lines())
+    assert figure(c, "kernels") == [2, 1] and all(row["onnxrt"] and row["iree"] for row in c.lines)
     one, other = figure(c, "between kernels (bytes)")
     assert one == other + 2 * 4 * 2 * 4, "what the ReLU gives is written once and read once"  # type: ignore[operator]
 
@@ -357,7 +357,7 @@ def test_the_instructions_of_xlas_entry_are_its_kernels(replayed: Replayed) -> N
     products = [line.code for name in set(made) - compiled for line in made[name].user_lines]
     assert sorted(products) == ["y = torch.relu(self.first(x))", "z = torch.relu(self.second(y))"]
     c = explorer.compare(trace, replayed("tvm_linear-torch2.13-cpu"), names=("xla", "tvm"))
-    by_both = [{row["code"] for row in c.lines() if row[name]} for name in ("xla", "tvm")]  # recorded at other line numbers
+    by_both = [{row["code"] for row in c.lines if row[name]} for name in ("xla", "tvm")]  # recorded at other line numbers
     assert figure(c, "kernels")[0] == len(made) and by_both[0] == by_both[1] and len(by_both[0]) == 3
 
 
@@ -400,5 +400,5 @@ def test_no_full_collection_walks_what_a_comparison_reads(replayed: Replayed, mo
 
     monkeypatch.setattr(comparison, "figures", noted)
     trace = replayed("sin_cos-torch2.13-cpu")
-    assert explorer.compare(trace, trace).figures() and thresholds == [NO_FULL_COLLECTION] * 2
+    assert explorer.compare(trace, trace).figures and thresholds == [NO_FULL_COLLECTION] * 2
     assert gc.get_threshold() == before

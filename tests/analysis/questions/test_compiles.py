@@ -12,8 +12,9 @@ import explorer
 from explorer.analysis.questions import compiles
 from explorer.errors import InputError
 from explorer.lab.live.function import LiveFunction
+from explorer.lab.live.protocol import live_of
 from explorer.model.deferred import is_deferred
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 from explorer.model.values import Artifact, Link
 from explorer.sources.files import trace_file
 from explorer.tracing.traced import Trace
@@ -71,7 +72,7 @@ def test_a_part_of_a_large_file_does_not_read_its_links(many: Trace, tmp_path: P
     part = loaded.only("1/1")
     assert is_deferred(part, "links") and is_deferred(loaded, "links")
     assert part == many.only("1/1")
-    assert is_deferred(loaded.artifact("0/0:one"), "text")
+    assert is_deferred(artifact_of(loaded, "0/0:one"), "text")
 
 
 @pytest.mark.parametrize(("most", "shown"), [(90, 4), (89, 3), (50, 2), (49, 1), (1, 1)])
@@ -79,14 +80,14 @@ def test_a_view_opens_as_many_compiles_as_fit(many: Trace, monkeypatch: pytest.M
     """At least one is opened, whatever its size; what is left out is named, with the call that has it."""
     monkeypatch.setattr(compiles, "MAX_LINES", most)
     part = compiles.opened(many)
-    assert part.frames == FRAMES[:shown] and part.artifacts[0].frame == ""
+    assert part.compile_ids == FRAMES[:shown] and part.artifacts[0].frame == ""
     if shown == len(FRAMES):
         assert part is many
         return
     (said,) = part.failures
     assert not untold(said.what, str(shown), "4") and not said.fatal
     assert not untold(said.message, str(shown), "4 compiles", f"t.only({FRAMES[shown]!r})")
-    assert many.only(*many.frames[shown:]).frames == FRAMES[shown:]  # as the message says
+    assert many.only(*many.compile_ids[shown:]).compile_ids == FRAMES[shown:]  # as the message says
 
 
 def test_one_large_compile_is_opened_whole(many: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +102,7 @@ def test_the_widget_opens_the_part_and_says_so(many: Trace, monkeypatch: pytest.
     monkeypatch.setattr(compiles, "MAX_LINES", 50)
     view = Explorer(many)
     try:
-        assert view.trace.frames == FRAMES[:2]
+        assert view.trace.compile_ids == FRAMES[:2]
         with pytest.raises(InputError, match="2/0:one"):
             view.select("2/0:one", 1)
         shown = payload(view.trace)
@@ -117,9 +118,9 @@ def test_what_is_live_stays_with_the_view(many: Trace, monkeypatch: pytest.Monke
     """A view of a part runs the same function; a part that is asked for has none."""
     monkeypatch.setattr(compiles, "MAX_LINES", 50)
     live = LiveFunction(None)  # type: ignore[arg-type]
-    view = Explorer(replace(many, live=live))
+    view = Explorer(replace(many, _live=live))
     try:
-        assert view.trace.live is live and view.is_live
+        assert live_of(view.trace) is live and view.is_live
     finally:
         view.close()
-    assert replace(many, live=live).only("0/0").live is None
+    assert live_of(replace(many, _live=live).only("0/0")) is None

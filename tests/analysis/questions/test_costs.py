@@ -16,7 +16,7 @@ from explorer.model.shared import Kernel
 from explorer.model.values import Artifact, plain
 from explorer.reference.gpus.figures import Target
 from explorer.stages.triton.origins import KernelForm
-from explorer.tracing.traced import Kernels, Trace
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 
 H100 = Target.parse("h100")
@@ -57,7 +57,7 @@ def scheduled(*kernels: tuple[str, list[int]], language: str = "triton", target:
 
 def test_a_kernel_moves_what_its_groups_move_in_all_its_launches() -> None:
     """Bytes of a kernel that is launched twice, for two groups, are those of both; the estimate is theirs at the bandwidth."""
-    one, two = scheduled(("k", [0]), ("other", [1]), ("k", [2])).kernels.table()
+    one, two = scheduled(("k", [0]), ("other", [1]), ("k", [2])).kernels.table
     assert (one["launches"], one["read"], one["written"]) == (2, 500, 50)
     assert (two["launches"], two["read"], two["written"]) == (1, 200, 20)
     assert one["timed"] == "estimated" and one["seconds"] == pytest.approx(2 * LAUNCHES["generated"], rel=0.01)
@@ -66,13 +66,13 @@ def test_a_kernel_moves_what_its_groups_move_in_all_its_launches() -> None:
 
 def test_loops_of_one_kernel_are_added_up() -> None:
     """A C++ kernel that computes several groups, one loop after the other, moves what they move."""
-    (row,) = scheduled(("cpp", [0, 1, 3]), language="cpp", target="cpu").kernels.table()
+    (row,) = scheduled(("cpp", [0, 1, 3]), language="cpp", target="cpu").kernels.table
     assert (row["launches"], row["read"], row["written"]) == (1, 1100, 110)
 
 
 def test_kernels_written_for_one_group_together_have_no_bytes_of_their_own() -> None:
     """Where several kernels were written for one group nobody says what each moves: None, the reason, and no estimate."""
-    for row in scheduled(("a", [0]), ("b", [0])).kernels.table():
+    for row in scheduled(("a", [0]), ("b", [0])).kernels.table:
         assert row["read"] is row["written"] is row["seconds"] is None and row["timed"] == ""
         assert "a, b" in row["bytes_known"] and row["seconds_known"] == row["bytes_known"]
 
@@ -87,7 +87,7 @@ def test_kernels_written_for_one_group_together_have_no_bytes_of_their_own() -> 
 )
 def test_a_time_that_is_not_known_says_why(language: str, target: str, facts: tuple[str, ...]) -> None:
     """No time is guessed on an attached device that timed nothing, nor for a GPU whose figures are not here."""
-    (row,) = scheduled(("k", [0]), language=language, target=target).kernels.table()
+    (row,) = scheduled(("k", [0]), language=language, target=target).kernels.table
     assert row["seconds"] is None and row["timed"] == "" and row["read"] == 100
     assert not untold(row["seconds_known"], *facts)
 
@@ -96,22 +96,22 @@ def test_what_autotuning_measured_is_the_time() -> None:
     """The time of the config that was taken, as often as the kernel is launched; also for a kernel without verdicts."""
     taken, slow = {"XBLOCK": 64}, {"XBLOCK": 8}
     facts = {"candidates": [slow, taken], "config": taken, "measured": [{**slow, "ms": 9.0}, {**taken, "ms": 0.5}]}
-    (row,) = scheduled(("k", [0]), ("k", [1]), target="cuda", **facts).kernels.table()
+    (row,) = scheduled(("k", [0]), ("k", [1]), target="cuda", **facts).kernels.table
     assert row["timed"] == "measured" and row["seconds"] == pytest.approx(0.001)
     assert not untold(row["seconds_known"], "autotuning", "0.5 ms")
 
 
 def test_a_recording_without_verdicts_has_no_bytes(replayed) -> None:  # type: ignore[no-untyped-def]
     """A trace of before there were verdicts still has its table, and says what it lacks; figures of the GPU are there."""
-    rows = replayed("mlp_train-torch2.11-cuda").kernels.table()
+    rows = replayed("mlp_train-torch2.11-cuda").kernels.table
     assert len(rows) == 3 and all(row["read"] is None and not untold(row["bytes_known"], "scheduler nodes") for row in rows)
     assert all(isinstance(row["registers"], int) and row["grid"] and row["operators"] for row in rows)
-    assert Kernels().table() == ()
+    assert Trace().kernels.table == ()
 
 
 def test_the_table_adds_up_to_the_figures_of_what_if(trained: Trace) -> None:
     """What kernels and library calls move is what `what_if` says that the whole code moves."""
-    rows, groups, whole = trained.kernels.table(), trained.fusion.groups(), figures(trained)
+    rows, groups, whole = trained.kernels.table, trained.fusion.groups, figures(trained)
     calls = [g for g in groups if not g["kernels"]]
     for key in ("read", "written"):
         assert sum(row[key] for row in rows) + sum(g[key] for g in calls) == whole[f"bytes_{key}"]
@@ -244,8 +244,8 @@ def test_a_transposed_convolution_is_estimated_on_tensor_cores() -> None:
 
 def test_the_table_has_operations_and_what_is_outside(trained: Trace) -> None:
     """Every row of kernels and of library calls has them; the linear layers are 2 × rows × inputs × outputs."""
-    assert {row["operations"] for row in trained.kernels.table()} == {0}
-    calls = trained.library_calls
+    assert {row["operations"] for row in trained.kernels.table} == {0}
+    calls = trained.inductor.extern_calls
     assert calls and all(row["operations"] > 0 and row["dtype"] == "float32" and row["outside"] == "" for row in calls)
     assert all(row["seconds"] > LAUNCHES["library"] and "H100" in row["seconds_known"] for row in calls)
 
@@ -254,5 +254,5 @@ def test_what_was_counted_survives_saving(trained: Trace, tmp_path: Path) -> Non
     """A loaded trace has the same kernels, library calls, estimates and memory."""
     trained.save(tmp_path / "t.json.gz")
     loaded = explorer.load(tmp_path / "t.json.gz")
-    assert loaded.kernels.table() == trained.kernels.table() and loaded.library_calls == trained.library_calls
-    assert loaded.memory.table() == trained.memory.table()
+    assert loaded.kernels.table == trained.kernels.table and loaded.inductor.extern_calls == trained.inductor.extern_calls
+    assert loaded.memory.table == trained.memory.table

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.errors import InputError
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Link, plain
 from explorer.stages.kinds import REASONS
 from explorer.tracing.traced import Trace
@@ -186,14 +187,14 @@ def test_every_stage_of_an_mlp_is_covered_down_to_sass(
 def test_a_module_is_followed_to_all_that_it_became(replayed: Callable[[str], Trace]) -> None:
     """By the path that the graphs' nodes state; another module's nodes are not among it, an unknown path is refused."""
     made = replayed("mlp_train-torch2.13-cpu")
-    rows = made.follow_module("up")
+    rows = made.follow("up")
     lines = {(row["artifact"], n) for row in rows for n in row["lines"]}
     nodes = [(n["name"], n.get("module")) for n in made.find("dynamo")[0].nodes if n["op"] == "call_function"]
     assert {name for name, module in nodes if module == "up"}
-    texts = {made.artifact(id).lines[n - 1] for id, n in lines if ":dynamo" in id}
+    texts = {artifact_of(made, id).lines[n - 1] for id, n in lines if ":dynamo" in id}
     assert any("linear" in t and "up" in t for t in texts) and not any("l_self_modules_down" in t for t in texts)
     with pytest.raises(InputError, match="module"):
-        made.follow_module("nowhere")
+        made.follow("nowhere")
 
 
 #: Traces, by what a line without a link was once seen in.

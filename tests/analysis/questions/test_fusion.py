@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import Artifact, Event, Force, InputError, Trace, Veto
+from explorer import Force, Trace, Veto
 from explorer.analysis.questions.fusion import kind_of, unfulfilled_requests
+from explorer.errors import InputError
 from explorer.model.records import typed
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import plain
 from explorer.stages.inductor.verdicts import FinalNode
+from explorer.tracing.traced.trace import trace_of_events
+from explorer.types import Artifact, Event
 from tests.facts import says, untold
 
 
@@ -102,7 +106,7 @@ def events(graph: str = "inference", **changes: Any) -> list[Event]:
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    made = Trace.of_events(events())
+    made = trace_of_events(events())
     assert not made.failures, made.failures
     return made
 
@@ -129,29 +133,29 @@ def test_why_answers_for_any_two_names(
     trace: Trace, first: str, second: str, fused: bool, rule: str, facts: tuple[str, ...]
 ) -> None:
     """Scheduler nodes, groups, buffers, FX nodes and kernels; the last rule counts, and what came before it is told."""
-    why = trace.fusion.why(first, second)
+    why = trace.why(first, second)
     assert (why.fused, why.rule) == (fused, rule)
     assert not untold(why.sentence, *facts) and str(why) == why.sentence and (rule in repr(why))
 
 
 def test_nodes_that_were_never_considered_say_so() -> None:
     """The scheduler asks only the next few of those that touch a buffer, on one device, about each other."""
-    far = Trace.of_events(events(pairs=[])).fusion.why("op0", "op2")
+    far = trace_of_events(events(pairs=[])).why("op0", "op2")
     assert not far.considered
     assert not untold(far.sentence, "op0", "op2", "x", "64", "max_fusion_buffer_group_pairwise_attempts")
 
 
 def test_a_cycle_names_what_is_in_the_way() -> None:
     """What was fused before, and lies between two nodes, is named in the sentence and in the table."""
-    trace = Trace.of_events(events(pairs=[[2, "refused", 6, 2, 256, 1, "4"]]))
-    assert not untold(trace.fusion.why("op2", "op4").sentence, "op2", "op4", "op0_op1")
-    (row,) = trace.fusion.table()
+    trace = trace_of_events(events(pairs=[[2, "refused", 6, 2, 256, 1, "4"]]))
+    assert not untold(trace.why("op2", "op4").sentence, "op2", "op4", "op0_op1")
+    (row,) = trace.fusion.table
     assert row["rule"] == "will create cycle" and row["after"] == ("op0_op1",)
 
 
 def test_a_refusal_without_a_word_names_the_function() -> None:
     """Where the scheduler gives no reason, the function that said no and its line stand in for it."""
-    why = Trace.of_events(events(pairs=[[2, "refused", 4, 0, None, 1, "4"]])).fusion.why("op2", "op4")
+    why = trace_of_events(events(pairs=[[2, "refused", 4, 0, None, 1, "4"]])).why("op2", "op4")
     assert not untold(why.rule, "Backend.can_fuse", "some/backend.py:7")
     assert not untold(why.sentence, "op2", "op4", "Backend.can_fuse", "some/backend.py:7")
 
@@ -159,22 +163,23 @@ def test_a_refusal_without_a_word_names_the_function() -> None:
 def test_wrong_and_ambiguous_names_are_errors(trace: Trace) -> None:
     """A misspelt name offers the nearest; a name that two graphs have asks which."""
     with pytest.raises(InputError, match="'op1'"):
-        trace.fusion.why("op11", "op0")
-    both = Trace.of_events([*events("forward"), *events("backward")])
+        trace.why("op11", "op0")
+    both = trace_of_events([*events("forward"), *events("backward")])
     with pytest.raises(InputError, match=says("'op0'", "'op1'", "0/0", "forward", "backward")):
-        both.fusion.why("op0", "op1")
-    assert both.fusion.why("op0", "op1", graph="backward").fused
+        both.why("op0", "op1")
+    assert both.why("op0", "op1", graph="backward").fused
     with pytest.raises(InputError, match=says("graph", "forward", "backward")):
-        both.fusion.table(graph="joint")
+        both.why("op0", "op1", graph="joint")
+    assert both.fusion.table.where(graph="joint") == () != both.fusion.table.where(graph="forward")
     with pytest.raises(InputError, match=says("fusion verdicts", "scheduler", "stage")):
-        Trace().fusion.groups()
+        Trace().why("op0", "op1")
 
 
 def test_nodes_of_different_graphs_are_never_fused() -> None:
     """Forward and backward are compiled apart, and the answer says so."""
     names = {"names": [n.replace("op", "bop") for n in NAMES], "kernels": [], "pairs": []}
-    made = Trace.of_events([*events("forward"), *events("backward", **names)[1:]])
-    why = made.fusion.why("op0", "bop1")
+    made = trace_of_events([*events("forward"), *events("backward", **names)[1:]])
+    why = made.why("op0", "bop1")
     assert not why.fused and not why.considered
     assert not untold(why.sentence, "op0", "forward", "bop1", "backward")
 
@@ -192,7 +197,7 @@ def test_alone_says_why_a_node_is_a_kernel_by_itself(
     trace: Trace, node: str, fused: bool, considered: bool, facts: tuple[str, ...]
 ) -> None:
     """Fused, a call, refused by every partner, or without any."""
-    why = trace.fusion.alone(node)
+    why = trace.fusion.graphs[0].alone(node)
     assert (why.fused, why.considered) == (fused, considered) and not untold(why.sentence, node, *facts)
 
 
@@ -201,26 +206,26 @@ def test_alone_says_why_a_node_is_a_kernel_by_itself(
 
 def test_the_table_has_one_row_a_verdict(trace: Trace) -> None:
     """Pairs with direction, words, sentence, shared bytes, score by its parts, rounds from 1."""
-    table = trace.fusion.table()
+    table = trace.fusion.table
     assert [(r["first"], r["second"], r["verdict"]) for r in table][:2] == [("op0", "op1", "fused"), ("op0", "op2", "possible")]
     assert table[0]["score"] == {"memory_score": 256, "proximity_score": -1} and table[0]["shared_bytes"] == 256
     (vertical,) = [r for r in table if (r["first"], r["second"]) == ("op0_op1", "op4")]
     assert vertical["direction"] == "vertical" and vertical["rounds"] == (1, 2) and vertical["after"] == ("op0_op1",)
     assert [r["rounds"] for r in table if r["rule"].startswith("brand new")] == [(2,)]
-    assert table[0]["direction"] == "horizontal" and len(table.frame) == len(table)
+    assert table[0]["direction"] == "horizontal" and len(table.to_pandas()) == len(table)
     assert not untold(next(r for r in table if r["rule"] == "no shared data")["reason"], "op2", "op4", "x")
 
 
 def test_a_pair_with_a_template_is_told_apart() -> None:
     """An epilogue or prologue of a template is neither vertical nor horizontal."""
     final = [{**g, "template": 2} if g["number"] == 2 else g for g in data()["final"]]
-    table = Trace.of_events(events(final=final)).fusion.table()
+    table = trace_of_events(events(final=final)).fusion.table
     assert {r["direction"] for r in table if "op2" in (r["first"], r["second"])} == {"template"}
 
 
 def test_groups_are_kernels_and_calls(trace: Trace) -> None:
     """What each group is, which kernel it became, what it computes, and the calls around it."""
-    groups = {r["name"]: r for r in trace.fusion.groups()}
+    groups = {r["name"]: r for r in trace.fusion.groups}
     assert [r["kind"] for r in groups.values()] == ["fused", "alone", "extern", "alone", "alone"]
     assert groups["op0_op1"]["kernels"] == ("triton_a",) and groups["op0_op1"]["fx_nodes"] == ("sin", "mul", "exp")
     assert groups["op3"]["fx_nodes"] == ("mm",) and groups["op3"]["call"] == "extern_kernels.mm"
@@ -248,15 +253,14 @@ def test_each_class_of_the_scheduler_has_its_name(group: dict[str, Any], kind: s
 
 def test_made_and_inlined_tell_what_is_in_memory(trace: Trace) -> None:
     """A buffer for a call names the call, one for reuse its users; what is inside a node never had a buffer."""
-    made = {r["buffer"]: r for r in trace.fusion.made()}
+    made = {r["buffer"]: r for r in trace.fusion.buffers}
     assert not untold(made["buf1"]["why"], "mm") and made["buf1"]["where"] == "ir.py:2 ExternKernel.realize_input"
     assert made["buf4"]["node"] == "op4" and not untold(made["buf4"]["why"], "3", "5", "4", "realize_reads_threshold")
-    assert [(r["fx_node"], r["into"]) for r in trace.fusion.inlined()] == [("mul", ("op1",))]
+    assert [(r["fx_node"], r["into"]) for r in trace.fusion.inlined] == [("mul", ("op1",))]
 
 
 def test_the_trace_says_what_its_records_put_together(trace: Trace) -> None:
-    """How many pairs in how many rows, and what the rounds did."""
-    assert not untold(trace.fusion.summarised, "6 pairs", "7 rows")
+    """What came of the nodes of each graph, below the tables."""
     assert not untold(repr(trace.fusion), "0/0", "inference", "6 scheduler nodes", "5", "2 rounds")
 
 
@@ -272,7 +276,7 @@ def test_the_text_says_all_and_links_to_the_scheduler_nodes(trace: Trace) -> Non
     ((line, refused),) = ((n, text) for n, text in enumerate(made.lines, 1) if "op0_op1 | op2" in text)
     assert not untold(refused, "1, 2", "exceeds max fusion")
     (link,) = [k for k in trace.links if k.source == made.id and k.source_lines == (line,)]
-    before = trace.artifact(link.target)
+    before = artifact_of(trace, link.target)
     assert before.stage == "ir_pre_fusion" and link.how == "scheduler node"
     assert [before.lines[n - 1].partition(":")[0] for n in link.target_lines] == ["op0", "op1", "op2"]
 
@@ -283,10 +287,10 @@ def test_verdicts_survive_saving_and_need_no_torch(trace: Trace, tmp_path: Path)
     path = tmp_path / "t.json.gz"
     trace.save(path)
     loaded = explorer.load(path)
-    assert loaded.fusion.table() == trace.fusion.table() and loaded.fusion.groups() == trace.fusion.groups()
+    assert loaded.fusion.table == trace.fusion.table and loaded.fusion.groups == trace.fusion.groups
     code = (
         "import sys, explorer\n"
-        "t = explorer.load(sys.argv[1]); print(t.fusion.why('op0', 'op2').rule); t.fusion.groups(), t.fusion.made()\n"
+        "t = explorer.load(sys.argv[1]); print(t.why('op0', 'op2').rule); t.fusion.groups, t.fusion.buffers\n"
         "assert not {'torch', 'triton'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
@@ -296,10 +300,10 @@ def test_verdicts_survive_saving_and_need_no_torch(trace: Trace, tmp_path: Path)
 def test_a_graph_that_is_nested_links_to_its_own_nodes() -> None:
     """Branches of a cond have nodes of the same names: each is told apart by its graph's name."""
     inner = [Event(e.kind, e.time, e.frame, e.graph, plain({**e.data, "of": "true_graph_0"})) for e in events()]
-    made = Trace.of_events([*events(), *inner])
+    made = trace_of_events([*events(), *inner])
     for artifact in made.find("fusion"):
         targets = {link.target for link in made.links if link.source == artifact.id}
-        assert {made.artifact(t).data["of"] for t in targets} == {artifact.data["of"]}
+        assert {artifact_of(made, t).data["of"] for t in targets} == {artifact.data["of"]}
     assert "(true_graph_0)" in repr(made.fusion)
 
 
@@ -343,4 +347,4 @@ def test_a_wish_that_cannot_be_meant_is_an_error(trace: Trace, told: list[Event]
 def test_an_artifact_of_another_kind_is_no_verdict() -> None:
     """A trace whose stages left the verdicts out says so."""
     with pytest.raises(InputError, match=says("fusion verdicts", "scheduler", "stage")):
-        Trace(artifacts=(Artifact("a", "kernel", "", "", "", "", ""),)).fusion.why("a", "b")
+        Trace(artifacts=(Artifact("a", "kernel", "", "", "", "", ""),)).why("a", "b")

@@ -54,5 +54,5 @@ def test_bytes_take_one_walk_a_kernel_up_to_one_that_is_not_known(
     recompiled = replayed("recompile-torch2.13-cpu")
     first = recompiled.find("forward")[0].id
     without = replace(recompiled, links=tuple(link for link in recompiled.links if link.target != first))
-    assert len(recompiled.frames) == 3 and bytes_moved(without) is None
+    assert len(recompiled.compile_ids) == 3 and bytes_moved(without) is None
     assert len(walked) == len(recompiled.find("kernel", "0/0"))

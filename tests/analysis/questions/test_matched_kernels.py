@@ -14,8 +14,10 @@ from explorer.analysis.questions.matched_texts import matched_texts
 from explorer.model.records import blank
 from explorer.model.shared import Source
 from explorer.model.stage import KernelPlace, Stage
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of
 from explorer.view.compared import payload_of_comparison
 
 Replayed = Callable[[str], Trace]
@@ -34,15 +36,15 @@ def test_a_trace_and_itself_match_kernel_by_kernel(replayed: Replayed) -> None:
     calls = [kernel for match in found for kernel in match.kernels[0] if kernel.name.startswith("extern_kernels")]
     assert len({(kernel.artifact, kernel.line) for kernel in calls}) == len(calls) == 5
     for kernel in calls:
-        assert kernel.name in t.artifact(kernel.artifact).lines[kernel.line - 1]
-    assert sum(kernel.bytes or 0 for kernel in calls) == sum(row["read"] + row["written"] for row in t.library_calls)
+        assert kernel.name in artifact_of(t, kernel.artifact).lines[kernel.line - 1]
+    assert sum(kernel.bytes or 0 for kernel in calls) == sum(row["read"] + row["written"] for row in t.inductor.extern_calls)
 
 
 def test_a_kernel_that_a_trace_lacks_is_only_in_the_other(replayed: Replayed) -> None:
     """Without the backward graph in one trace, its kernels are only in the other."""
     t = replayed("mlp_train-torch2.13-cpu")
     kept = {a.id for a in t.artifacts if a.graph != "backward"}
-    forward = Trace.of(replace(t, artifacts=tuple(a for a in t.artifacts if a.id in kept)))
+    forward = trace_of(replace(t, artifacts=tuple(a for a in t.artifacts if a.id in kept)))
     found = matched_kernels(explorer.compare(t, forward, names=("both", "forward")))
     assert {(match.graph, match.what) for match in found} == {("forward", "same"), ("backward", "only in both")}
 
@@ -75,7 +77,7 @@ def compiled(*code: str) -> Trace:
     text = Artifact("text", "lines", "0/0", "forward", "lines", "text", "\n".join(f"k{n}" for n in range(len(code))))
     links = tuple(Link("text", (n,), "source", (n + 1,), "stack_trace") for n in range(1, len(code) + 1))
     lines = Stage("lines", "Lines", "text", "A kernel a line.", lambda event, id: text, backend="lines", kernels=a_kernel_a_line)
-    return Trace({"backend": "lines"}, (source, text), links, stages=(lines,))
+    return Trace({"backend": "lines"}, (source, text), links, _stages=(lines,))
 
 
 def test_a_line_that_an_edit_puts_in_is_no_line_of_the_first_trace() -> None:
@@ -92,7 +94,7 @@ def test_a_line_that_an_edit_puts_in_is_no_line_of_the_first_trace() -> None:
         ("same", ("k2",), ("k4",)),
     ]
     made = payload_of_comparison(comparison)
-    table = [(row["code"], row["before"], row["after"]) for row in comparison.lines()]
+    table = [(row["code"], row["before"], row["after"]) for row in comparison.lines]
     assert table == [
         (row["code"], *(tuple(place["name"] for place in of) for of in row["kernels"])) for row in made["comparison"]["lines"]
     ]
@@ -105,7 +107,7 @@ def test_an_edited_line_is_one_line_by_either_of_its_codes() -> None:
     """`lines` has one row for it, numbered as in the first trace, and `line` shows what each trace made of its own form."""
     before, after = compiled("x = x.sin()", "return x * 2"), compiled("x = x.sin()", "return x * 3")
     comparison = explorer.compare(before, after, names=("before", "after"))
-    assert [(row["line"], row["before"], row["after"]) for row in comparison.lines()] == [
+    assert [(row["line"], row["before"], row["after"]) for row in comparison.lines] == [
         (2, ("k0",), ("k0",)),
         (3, ("k1",), ("k1",)),
     ]
@@ -131,7 +133,7 @@ def test_what_no_record_says_is_not_known(replayed: Replayed) -> None:
 def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:
     """Traces that were asked for other stages than the output code can be beside each other, calls included."""
     t = replayed("mlp_train-torch2.13-cpu")
-    kept = Trace.of(replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "output_code")))
+    kept = trace_of(replace(t, artifacts=tuple(a for a in t.artifacts if a.stage != "output_code")))
     made = payload_of_comparison(explorer.compare(t, kept, names=("whole", "part")))["comparison"]
     calls = [row["kernels"] for row in made["kernels"] if row["kernels"][0][0]["name"].startswith("extern_kernels")]
     assert len(calls) == 5 and all(one[0]["artifact"] >= 0 and other[0]["artifact"] == -1 for one, other in calls)

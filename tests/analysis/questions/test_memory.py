@@ -16,8 +16,9 @@ import torch
 
 import explorer
 from explorer.analysis.questions import memory
-from explorer.analysis.questions.memory import element_size, readable
+from explorer.analysis.questions.memory import element_size, memory_figures, readable
 from explorer.model.records import blank
+from explorer.model.trace_data import artifact_of, source_line
 from explorer.model.values import Artifact, plain
 from explorer.stages.inductor.scheduler_ir import SchedulerNode
 from explorer.tracing.traced import Trace
@@ -59,7 +60,7 @@ return (buf2, )
 
 def test_a_reused_buffer_is_one_piece_of_memory() -> None:
     """`buf1 = buf0; del buf0` is one row with both names, born once and freed once."""
-    rows = code(TWO_TEMPORARIES, "x = rand_strided((256, ), (1, ), device='cuda:0', dtype=torch.float32)").memory.table()
+    rows = code(TWO_TEMPORARIES, "x = rand_strided((256, ), (1, ), device='cuda:0', dtype=torch.float32)").memory.table
     assert [(r["names"], r["kind"], r["bytes"], r["born"], r["last_use"], r["freed"]) for r in rows] == [
         (("x",), "input", 1024, 2, 5, 6),
         (("buf0", "buf1"), "temporary", 1024, 4, 10, 11),
@@ -72,8 +73,8 @@ def test_a_reused_buffer_is_one_piece_of_memory() -> None:
 def test_the_peak_is_where_most_is_live() -> None:
     """x and buf0 live together: 2048 bytes, half each; the timeline goes down to the output's 64."""
     memory = code(TWO_TEMPORARIES, "x = rand_strided((256, ), (1, ), device='cuda:0', dtype=torch.float32)").memory
-    assert [(r["names"][0], r["share"], r["peak_line"]) for r in memory.peak()] == [("x", 0.5, 4), ("buf0", 0.5, 4)]
-    assert [(r["line"], r["live"], r["allocated"]) for r in memory.timeline()] == [
+    assert [(r["names"][0], r["share"], r["peak_line"]) for r in memory.peak] == [("x", 0.5, 4), ("buf0", 0.5, 4)]
+    assert [(r["line"], r["live"], r["allocated"]) for r in memory.timeline] == [
         (2, 1024, 0),
         (4, 2048, 1024),
         (6, 1024, 1024),
@@ -94,7 +95,7 @@ k1.run(buf1)
 del buf1
 return ()
 """
-    (row,) = code(body).memory.table()
+    (row,) = code(body).memory.table
     assert (row["names"], row["bytes"], row["freed"]) == (("buf0", "buf1"), 64, 7)
 
 
@@ -120,26 +121,26 @@ def get_args():
     x = rand_strided((4, ), (1, ), device='cuda:0', dtype=torch.float32)
 """
     memory = Trace(artifacts=(Artifact("a", "output_code", "0/0", "inference", "c", "python", text),)).memory
-    assert [(r["names"], r["kind"], r["freed"]) for r in memory.table()] == [(("x",), "input", 7), (("buf0",), "output", None)]
-    assert sum(r["bytes"] for r in memory.peak()) == 24
+    assert [(r["names"], r["kind"], r["freed"]) for r in memory.table] == [(("x",), "input", 7), (("buf0",), "output", None)]
+    assert sum(r["bytes"] for r in memory.peak) == 24
 
 
 def test_a_size_that_is_not_known_gives_no_bytes() -> None:
     """A symbol without a value leaves the bytes open; nothing is guessed."""
     body = "buf0 = empty_strided_cuda((u0, 4), (4, 1), torch.float32)\nreturn (buf0, )"
-    (row,) = code(body).memory.table()
+    (row,) = code(body).memory.table
     assert row["bytes"] is None and row["size"] == ("u0", "4")
 
 
 def test_code_that_is_no_python_gives_no_rows() -> None:
     """The C++ wrapper is not read; a trace without output code says so."""
     cpp = Trace(artifacts=(Artifact("a", "output_code", "0/0", "inference", "c", "cpp", "int main() { return 0; }"),))
-    assert cpp.memory.table() == ()
-    (row,) = cpp.memory.unread()
+    assert cpp.memory.table == ()
+    (row,) = cpp.memory.unread
     assert (row["frame"], row["graph"], row["artifact"]) == ("0/0", "inference", "a") and not untold(
         row["why"], "C++", "cpp_wrapper"
     )
-    assert repr(cpp.memory) == f"0/0 inference: {row['why']}"
+    assert cpp.memory.summary() == f"0/0 inference: {row['why']}" in repr(cpp.memory)
 
 
 def test_a_wrapper_in_cpp_does_not_hide_the_memory_of_another_graph() -> None:
@@ -147,14 +148,14 @@ def test_a_wrapper_in_cpp_does_not_hide_the_memory_of_another_graph() -> None:
     python = code("buf0 = empty_strided_cuda((8, 4), (4, 1), torch.float32)\nreturn (buf0, )").artifacts[0]
     cpp = Artifact("a", "output_code", "1/0", "inference", "c", "cpp", "int main() { return 0; }")
     memory = Trace(artifacts=(cpp, python)).memory
-    assert len(memory.unread()) == 1 and len(memory.table()) == 1
-    first, second = repr(memory).split("\n")
+    assert len(memory.unread) == 1 and len(memory.table) == 1
+    first, second = memory.summary().split("\n")
     assert not untold(first, "1/0", "inference", "cpp_wrapper") and not untold(second, "128 B")
 
 
 def test_a_trace_without_output_code_says_so() -> None:
     """The message says that there is no output code."""
-    assert Trace().memory.unread() == ()
+    assert Trace().memory.unread == ()
     assert not untold(repr(Trace().memory), "no output code")
 
 
@@ -188,8 +189,8 @@ def test_bytes_are_readable() -> None:
 def test_what_forward_keeps_is_what_backward_takes(name: str, replayed: Replayed) -> None:
     """Four tensors are kept, two of them inputs; backward's inputs beside the tangent have the same sizes in the same order."""
     memory = replayed(name).memory
-    saved = memory.saved()
-    backward = [r for r in memory.table(graph="backward") if r["kind"] == "input" and r["names"] != ("tangents_1",)]
+    saved = memory.saved
+    backward = [r for r in memory.table.where(graph="backward") if r["kind"] == "input" and r["names"] != ("tangents_1",)]
     assert len(saved) == 4 and [r["kind"] for r in saved].count("input") == 2
     assert sorted(r["bytes"] for r in saved) == sorted(r["bytes"] for r in backward)
 
@@ -198,8 +199,8 @@ def test_what_forward_keeps_is_what_backward_takes(name: str, replayed: Replayed
 def test_each_buffer_leads_to_the_users_lines(name: str, replayed: Replayed) -> None:
     """The buffer of the first linear layer, in forward and as backward's input, leads to the line that calls it."""
     trace = replayed(name)
-    (first,) = [r for r in trace.memory.table(graph="forward") if r["names"] == ("buf0",)]
-    (again,) = [r for r in trace.memory.table(graph="backward") if r["names"] == ("addmm",)]
+    (first,) = [r for r in trace.memory.table.where(graph="forward") if r["names"] == ("buf0",)]
+    (again,) = [r for r in trace.memory.table.where(graph="backward") if r["names"] == ("addmm",)]
     line = next(iter(again["lines"]))
     assert line in first["lines"] and first["nodes"][-1] == "addmm"
     assert "self.up(x)" in _line(trace, line)
@@ -207,15 +208,15 @@ def test_each_buffer_leads_to_the_users_lines(name: str, replayed: Replayed) -> 
 
 def _line(trace: Trace, place: str) -> str:
     file, _, number = place.rpartition(":")
-    found = trace.source_line(file, int(number))
+    found = source_line(trace, file, int(number))
     assert found is not None
-    return trace.artifact(found[0]).lines[found[1] - 1]
+    return artifact_of(trace, found[0]).lines[found[1] - 1]
 
 
 @ATTENTION
 def test_the_result_of_a_library_call_has_its_size(name: str, replayed: Replayed) -> None:
     """Attention's output is taken out of a tuple: the IR states its layout, and the operator is named."""
-    rows = replayed(name).memory.table()
+    rows = replayed(name).memory.table
     (mixed,) = [r for r in rows if "attention" in r["made_by"]]
     assert mixed["bytes"] == 2 * 4 * 8 * 8 * 4 and mixed["dtype"] == "float32"
 
@@ -224,7 +225,11 @@ def test_the_result_of_a_library_call_has_its_size(name: str, replayed: Replayed
 def test_a_dynamic_size_has_the_bytes_of_this_call(name: str, replayed: Replayed) -> None:
     """The third compile has a symbol for 12 elements; each compile is read by itself."""
     memory = replayed(name).memory
-    assert [r["bytes"] for f in ("0/0", "0/1", "0/2") for r in memory.table(f) if r["kind"] == "output"] == [32, 64, 48]
+    assert [r["bytes"] for f in ("0/0", "0/1", "0/2") for r in memory.table.where(frame=f, kind="output")] == [
+        32,
+        64,
+        48,
+    ]
 
 
 # Against storages that are there -----------------------------------------------------------------------------------------
@@ -294,8 +299,8 @@ def test_the_peak_is_that_of_the_storages_that_are_there(function: Callable[[Any
     pytest.importorskip("triton")
     shape = (1, 2, 16, 16) if function is attention else (16, 16)
     trace = explorer.trace(function, torch.rand(shape), target="h100")
-    peak = max(row["live"] for row in trace.memory.timeline())
-    assert peak == most_alive(trace.check) == trace.memory.figures().peak and not untold(repr(trace.memory), readable(peak))
+    peak = max(row["live"] for row in trace.memory.timeline)
+    assert peak == most_alive(trace.check) == memory_figures(trace.memory).peak and not untold(repr(trace.memory), readable(peak))
 
 
 def test_the_results_of_a_call_live_until_their_last_name_goes() -> None:
@@ -315,19 +320,19 @@ return (buf2, )
     ir = Artifact("ir", "ir_post_fusion", "0/0", "inference", "IR", "text", "", data=nodes)
     made = code(body)
     memory = Trace(artifacts=(*made.artifacts, ir)).memory
-    assert [(r["names"], r["born"], r["freed"], r["kind"]) for r in memory.table()] == [
+    assert [(r["names"], r["born"], r["freed"], r["kind"]) for r in memory.table] == [
         (("buf0",), 2, 4, "temporary"),
         (("buf2",), 3, None, "output"),
         (("buf3",), 3, 8, "temporary"),
     ]
-    assert max(row["live"] for row in memory.timeline()) == 48
+    assert max(row["live"] for row in memory.timeline) == 48
 
 
 @pytest.mark.parametrize("name", ["encoder h100", "encoder training h100"])
 def test_what_a_library_computes_is_of_the_line_that_called_it(name: str, zoo: Callable[[str], Trace]) -> None:
     """A compiled module of torch's own has no user line inside; the line that calls it stands for all that it holds."""
     trace = zoo(name)
-    rows = trace.memory.table()
+    rows = trace.memory.table
     held = [row for row in rows if row["nodes"] and not all(re.match("(arg|primals_|tangents_)", name) for name in row["nodes"])]
     (place,) = {line for row in held for line in row["lines"]}
     assert len(held) > 5 and {row["lines"] for row in held} == {(place,)}
@@ -339,7 +344,7 @@ def test_what_a_library_computes_is_of_the_line_that_called_it(name: str, zoo: C
 def test_a_called_library_takes_no_line_of_the_program_away(zoo: Callable[[str], Trace]) -> None:
     """Where a line of the frame's own calls the library, that line is what its values are of."""
     trace = zoo("inner h100")
-    (line,) = {line for row in trace.memory.table() for line in row["lines"]}
+    (line,) = {line for row in trace.memory.table for line in row["lines"]}
     assert "return self.inner(x)" in _line(trace, line)
 
 
@@ -352,7 +357,7 @@ return (buf0, buf1, )
 """
     memory = code(body).memory
     assert not untold(repr(memory), "16 B", "at least", "buf1", "u0×4")
-    assert [row["unsized"] for row in memory.timeline()] == [0, 1]
+    assert [row["unsized"] for row in memory.timeline] == [0, 1]
 
 
 # What library calls take inside ----------------------------------------------------------------------------------------
@@ -378,23 +383,23 @@ def with_calls(trace: Trace, *calls: tuple[int, int, int]) -> Trace:
 def test_scratch_memory_lives_while_its_call_runs() -> None:
     """It is a row of its own until the next line, and counts at the peak; so do results that no layout states."""
     memory = with_calls(code(SORTED), (4, 100, 0), (5, 60, 48)).memory
-    assert [(r["names"], r["kind"], r["bytes"], r["born"], r["freed"], r["made_by"]) for r in memory.table()[1:]] == [
+    assert [(r["names"], r["kind"], r["bytes"], r["born"], r["freed"], r["made_by"]) for r in memory.table[1:]] == [
         (("scratch of line 4",), "scratch", 100, 4, 5, "extern_kernels.mm"),
         (("buf1", "buf2"), "output", 48, 5, None, "torch.ops.aten.sort.stable"),
         (("scratch of line 5",), "scratch", 12, 5, 6, "torch.ops.aten.sort.stable"),
     ]
-    assert [(row["line"], row["live"]) for row in memory.timeline()] == [(3, 16), (4, 116), (5, 76), (6, 48)]
-    assert memory.figures().peak == sum(row["bytes"] for row in memory.peak()) == 116
-    assert memory.uncounted() == () and not untold(repr(memory), "116 B at most")
+    assert [(row["line"], row["live"]) for row in memory.timeline] == [(3, 16), (4, 116), (5, 76), (6, 48)]
+    assert memory_figures(memory).peak == sum(row["bytes"] for row in memory.peak) == 116
+    assert memory.uncounted == () and not untold(repr(memory), "116 B at most")
 
 
 def test_calls_that_were_not_measured_are_named_beside_the_peak() -> None:
     """The peak is then the least; a row has the call's line. On a GPU matrix products take no scratch memory."""
-    rows = with_calls(code(SORTED), (4, 0, 0)).memory.uncounted()
+    rows = with_calls(code(SORTED), (4, 0, 0)).memory.uncounted
     assert [(row["line"], row["call"]) for row in rows] == [(5, "torch.ops.aten.sort.stable")]
-    assert [row["line"] for row in code(SORTED).memory.uncounted()] == [4, 5]
+    assert [row["line"] for row in code(SORTED).memory.uncounted] == [4, 5]
     on_gpu = code(SORTED, "x = rand_strided((2, 2), (2, 1), device='cuda:0', dtype=torch.float32)").memory
-    assert [row["line"] for row in on_gpu.uncounted()] == [5]
+    assert [row["line"] for row in on_gpu.uncounted] == [5]
     assert not untold(repr(on_gpu), "at least", "scratch", "torch.ops.aten.sort.stable", "line 5")
 
 
@@ -404,7 +409,7 @@ def test_inputs_that_share_their_memory_are_one_piece() -> None:
     layouts = "_shared_storage_0 = rand_strided((64, ), (1, ), device='cpu', dtype=torch.float32)\n"
     layouts += "".join(f"{name} = torch.as_strided(_shared_storage_0, (32, ), (2, ))\n" for name in "qk")
     layouts += "x = rand_strided((2, ), (1, ), device='cpu', dtype=torch.float32)"
-    rows = code(body, layouts).memory.table()
+    rows = code(body, layouts).memory.table
     assert [(r["names"], r["bytes"], r["freed"]) for r in rows] == [(("q", "k"), 256, 6), (("x",), 8, None)]
 
 
@@ -418,18 +423,18 @@ def test_figures_are_the_sums_of_the_rows(name: str, replayed: Replayed) -> None
     """The largest sum of a graph's rows at its peak, and that of what is saved."""
     memory = replace(replayed(name)).memory
     live: dict[tuple[str, str], int] = {}
-    for row in memory.peak():
+    for row in memory.peak:
         live[row["frame"], row["graph"]] = live.get((row["frame"], row["graph"]), 0) + row["bytes"]
-    assert memory.figures() == (max(live.values()), sum(row["bytes"] for row in memory.saved()))
+    assert memory_figures(memory) == (max(live.values()), sum(row["bytes"] for row in memory.saved))
 
 
 def test_figures_are_unknown_where_a_size_is() -> None:
     """A buffer whose size only the run knows leaves both open; no output code has no memory."""
-    assert code("x, = args\nbuf0 = empty_strided_cuda((s7, ), (1, ), torch.float32)\nreturn (buf0, )").memory.figures() == (
+    assert memory_figures(code("x, = args\nbuf0 = empty_strided_cuda((s7, ), (1, ), torch.float32)\nreturn (buf0, )").memory) == (
         None,
         None,
     )
-    assert Trace().memory.figures() == (0, 0)
+    assert memory_figures(Trace().memory) == (0, 0)
 
 
 def test_figures_need_no_nodes_lines_or_names(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +443,7 @@ def test_figures_need_no_nodes_lines_or_names(replayed: Replayed, monkeypatch: p
     for name in ("_origins", "input_names", "symbols"):
         monkeypatch.setattr(memory, name, partial(counted, getattr(memory, name), name, asked))
     trace = replace(replayed("recompile-torch2.13-cpu"))
-    assert len(trace.find("output_code")) == 3 and trace.memory.figures().peak and asked == ["symbols"]
+    assert len(trace.find("output_code")) == 3 and memory_figures(trace.memory).peak and asked == ["symbols"]
 
 
 def counted(function: Callable[..., Any], name: str, asked: list[str], *given: Any) -> Any:

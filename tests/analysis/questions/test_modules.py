@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from explorer.analysis.questions.modules import NOT_COMPUTED, boxes_in_order, module_paths
+from explorer.model.trace_data import artifact_of
 from explorer.tracing.traced import Trace
 
 #: Recordings of programs with modules, some with a backward.
@@ -47,7 +48,7 @@ def blocks(zoo: Callable[[str], Trace]) -> Trace:
 
 def test_a_transformer_block_is_drawn_in_its_order(blocks: Trace) -> None:
     """The additions are the block's own, each a box between what it adds and the norm that reads it."""
-    nodes = blocks.artifact("0/0:forward:forward").nodes
+    nodes = artifact_of(blocks, "0/0:forward:forward").nodes
     boxes = boxes_in_order(nodes, by_module(nodes, 2))
     order = in_order(nodes, boxes)
     assert [box for box in order if box.startswith("gpt2")] == [

@@ -13,6 +13,7 @@ from torch.nn import functional
 import explorer
 from explorer.analysis.questions.subgraph import NAMES, Subgraph, all_wrappers, graph_of, regions, subgraph, subgraphs
 from explorer.capture.splice.launches import RecordedLaunch
+from explorer.lab.live.protocol import needs_live
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 
@@ -45,7 +46,7 @@ def matrices() -> tuple[torch.Tensor, torch.Tensor]:
 
 def recorded(trace: Trace) -> dict[tuple[str, int], RecordedLaunch]:
     """The launches of all kernels, each by its name and its number among those of that name."""
-    live = trace.needs_live("")
+    live = needs_live(trace, "")
     names = [(w.file, k.name) for w in live.wrappers for k in trace.kernels if f"{k.name} = " in w.text]
     launches: dict[tuple[str, int], RecordedLaunch] = {}
     for launch in live.launches(names):

@@ -9,10 +9,10 @@ import pytest
 
 from explorer.analysis.questions.figures import estimated, figures
 from explorer.errors import InputError, LiveError
-from explorer.model.values import Rows, Veto, plain
+from explorer.model.values import Table, Veto, plain
 from explorer.reference.gpus.figures import Target
 from explorer.tracing.traced import Trace, trace
-from explorer.tracing.traced.what_if import WhatIf, _with_node_names, table
+from explorer.tracing.traced.what_if import WhatIf, _with_node_names, as_text
 from tests.facts import untold
 
 H100 = Target.parse("h100")
@@ -20,13 +20,13 @@ H100 = Target.parse("h100")
 
 def test_figures_are_shown_as_people_write_them() -> None:
     """Whole numbers whole, seconds short, what is not known as a question mark."""
-    rows = Rows(
+    rows = Table(
         [
             {"figure": "kernels", "before": 1, "after": 2, "change": 1, "note": ""},
             {"figure": "estimated_seconds", "before": None, "after": 0.00012345, "change": None, "note": "an estimate"},
         ]
     )
-    lines = table(rows).splitlines()
+    lines = as_text(rows).splitlines()
     assert lines[1].split() == ["kernels", "1", "2", "1"]
     assert lines[2].split() == ["estimated_seconds", "?", "0.000123", "?", "an", "estimate"]
     what = WhatIf(Trace(), Trace(), rows, None, "not checked")
@@ -46,7 +46,7 @@ def of_attached(monkeypatch: pytest.MonkeyPatch, found: Target | InputError) -> 
         return found
 
     monkeypatch.setattr(trace, "attached_gpu", attached)
-    return Trace(meta=plain({"target": "cuda"}), live=types.SimpleNamespace(absent=None))
+    return Trace(meta=plain({"target": "cuda"}), _live=types.SimpleNamespace(absent=None))
 
 
 def test_an_attached_gpu_is_estimated_with_its_own_figures(monkeypatch: pytest.MonkeyPatch) -> None:

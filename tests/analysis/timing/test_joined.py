@@ -56,13 +56,13 @@ def two_runs(replayed: Callable[[str], Trace], tmp_path: Path) -> tuple[Trace, T
     second = write_run(made, trace, "3/0", 3.0)
     whole = sum(event["dur"] for event in made.events if event.get("cat") == "kernel")
     both = {name: first[name] + second[name] for name in first}
-    return trace, trace.with_profile(made.write(tmp_path / "gpu.json")), both, whole
+    return trace, trace.attach(made.write(tmp_path / "gpu.json")), both, whole
 
 
 def test_each_kernel_and_call_has_the_time_that_the_profile_has(two_runs: Any) -> None:
     """Kernels are joined by name, products by their order, with both of their kernels; a row is the mean of the two runs."""
     _, profiled, microseconds, _ = two_runs
-    rows = {row["kernel"]: row for row in profiled.kernels.table()} | {row["node"]: row for row in profiled.library_calls}
+    rows = {row["kernel"]: row for row in profiled.kernels.table} | {row["node"]: row for row in profiled.inductor.extern_calls}
     assert {name: row["seconds"] * 2e6 for name, row in rows.items()} == pytest.approx(microseconds)
     assert {row["timed"] for row in rows.values()} == {"measured"}
     assert not untold(rows[GELU]["seconds_known"], "NVIDIA H100 80GB HBM3", "12 launches", "2 runs")
@@ -71,8 +71,8 @@ def test_each_kernel_and_call_has_the_time_that_the_profile_has(two_runs: Any) -
 def test_all_rows_make_up_the_time_of_the_profile(two_runs: Any) -> None:
     """What is not the trace's has rows of its own, so that nothing is lost: the sum is that of the device's events."""
     _, profiled, _, whole = two_runs
-    assert sum(row["seconds"] for row in profiled.profile) * 1e6 == pytest.approx(whole)
-    others = {(row["events"], row["launches"]): row for row in profiled.profile if row["kind"] == "not joined"}
+    assert sum(row["seconds"] for row in profiled.profile.table) * 1e6 == pytest.approx(whole)
+    others = {(row["events"], row["launches"]): row for row in profiled.profile.table if row["kind"] == "not joined"}
     assert {key: row["seconds"] * 1e6 for key, row in others.items()} == {
         (("Memcpy HtoD",), 1): pytest.approx(40.0),
         (("nvjet_sgemm",), 1): pytest.approx(5.0),
@@ -96,18 +96,18 @@ def test_nodes_and_lines_share_the_time_of_their_kernels(two_runs: Any) -> None:
     """All nodes together, and all lines together, have the time of one run; a product's node has its call's."""
     _, profiled, microseconds, _ = two_runs
     a_run = sum(microseconds.values()) / 2e6
-    assert sum(row["seconds"] for row in profiled.node_times()) == pytest.approx(a_run)
-    lines = profiled.line_times()
+    assert sum(row["seconds"] for row in profiled.profile.nodes) == pytest.approx(a_run)
+    lines = profiled.profile.lines
     assert sum(row["seconds"] for row in lines) == pytest.approx(a_run)
     assert sum(row["share"] for row in lines) == pytest.approx(1.0)
-    product = next(row for row in profiled.node_times() if row["kernels"] == ("op4",))
+    product = next(row for row in profiled.profile.nodes if row["kernels"] == ("op4",))
     assert product["seconds"] * 2e6 == pytest.approx(microseconds["op4"])
 
 
 def test_gaps_between_launches_are_idle_time(two_runs: Any) -> None:
     """Between two launches of a run the device waits, by the profile's own times; the first launch of a run waits for nothing."""
     _, profiled, _, _ = two_runs
-    idle = {row["kernel"]: row["idle"] for row in profiled.profile if row["kind"] != "not joined"}
+    idle = {row["kernel"]: row["idle"] for row in profiled.profile.table if row["kind"] != "not joined"}
     assert idle["triton_per_fused_native_layer_norm_0"] == 0.0
     assert all(seconds > 0 for name, seconds in idle.items() if name != "triton_per_fused_native_layer_norm_0")
 
@@ -126,9 +126,9 @@ def test_a_second_profile_takes_the_place_of_the_first(two_runs: Any, tmp_path: 
     trace, profiled, _, _ = two_runs
     made = chrome.ChromeTrace()
     write_run(made, trace, "0/0", 7.0)
-    again = profiled.with_profile(made.write(tmp_path / "again.json"))
-    assert len(again.find("profile")) == 1 and again.kernels.table()[0]["seconds"] * 1e6 == pytest.approx(7.0)
-    assert not trace.find("profile") and {row["timed"] for row in trace.kernels.table()} == {"estimated"}
+    again = profiled.attach(made.write(tmp_path / "again.json"))
+    assert len(again.find("profile")) == 1 and again.kernels.table[0]["seconds"] * 1e6 == pytest.approx(7.0)
+    assert not trace.find("profile") and {row["timed"] for row in trace.kernels.table} == {"estimated"}
 
 
 def test_calls_that_do_not_match_are_listed_and_not_guessed(replayed: Callable[[str], Trace], tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_calls_that_do_not_match_are_listed_and_not_guessed(replayed: Callable[[
     made.call(GELU, [(GELU, 4.0)])
     made.call("aten::mm", [("nvjet_sgemm", 6.0)])
     made.end("Torch-Compiled Region: 0/0", region)
-    profiled = trace.with_profile(made.write(tmp_path / "few.json"))
-    (other,) = (row for row in profiled.profile if row["kind"] == "not joined")
+    profiled = trace.attach(made.write(tmp_path / "few.json"))
+    (other,) = (row for row in profiled.profile.table if row["kind"] == "not joined")
     assert not untold(other["why"], "mm", "1", "14") and other["seconds"] * 1e6 == pytest.approx(6.0)
 
 
@@ -152,7 +152,7 @@ def test_forward_and_backward_are_told_apart(replayed: Callable[[str], Trace], t
     region = made.begin()
     made.call("triton_per_fused_sum_0", [("triton_per_fused_sum_0", 6.0)])
     made.end("CompiledFunctionBackward", region)
-    rows = trace.with_profile(made.write(tmp_path / "train.json")).profile
+    rows = trace.attach(made.write(tmp_path / "train.json")).profile.table
     assert {(row["graph"], row["kernel"], round(row["seconds"] * 1e6, 6)) for row in rows} == {
         ("forward", "triton_poi_fused_gelu_0", 4.0),
         ("backward", "triton_per_fused_sum_0", 6.0),
@@ -168,7 +168,7 @@ def test_kernels_of_a_cuda_graph_are_joined_by_name(replayed: Callable[[str], Tr
     made.span("kernel", GELU, 200.0, 5.0, correlation=1)
     made.span("kernel", "nvjet_sgemm", 210.0, 9.0, correlation=1)
     made.end("Torch-Compiled Region: 0/0", region)
-    rows = {row["events"]: row for row in trace.with_profile(made.write(tmp_path / "graph.json")).profile}
+    rows = {row["events"]: row for row in trace.attach(made.write(tmp_path / "graph.json")).profile.table}
     assert rows[(GELU,)]["launches"] == 2 and rows[(GELU,)]["seconds"] * 1e6 == pytest.approx(10.0)
     assert rows[("nvjet_sgemm",)]["kind"] == "not joined"
 
@@ -181,10 +181,10 @@ def test_a_file_of_proton_is_joined_by_name(replayed: Callable[[str], Trace], tm
     root = {"frame": {"name": "ROOT", "type": "function"}, "metrics": {}, "children": [scope, {**other, "children": []}]}
     path = tmp_path / "proton.hatchet"
     path.write_text(json.dumps([root, {"CUDA": {"0": {"arch": "90", "num_sms": 132}}}]), encoding="utf-8")
-    profiled = replayed(LAYERS).with_profile(path)
-    row = next(row for row in profiled.kernels.table() if row["kernel"] == GELU)
+    profiled = replayed(LAYERS).attach(path)
+    row = next(row for row in profiled.kernels.table if row["kernel"] == GELU)
     assert row["seconds"] == pytest.approx(12e-6) and "Proton" in row["seconds_known"]  # 12 launches are two runs of six
-    assert sum(row["seconds"] for row in profiled.profile) == pytest.approx(25e-6)
+    assert sum(row["seconds"] for row in profiled.profile.table) == pytest.approx(25e-6)
 
 
 def test_a_gzipped_trace_is_read(replayed: Callable[[str], Trace], tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_gzipped_trace_is_read(replayed: Callable[[str], Trace], tmp_path: Pat
     packed = tmp_path / "packed.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     trace = replayed(LAYERS)
-    assert trace.with_profile(packed).profile == trace.with_profile(str(plain)).profile
+    assert trace.attach(packed).profile.table == trace.attach(str(plain)).profile.table
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_what_is_no_profile_says_so(
     path = tmp_path / "other.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(error, match=says(*facts)):
-        replayed(LAYERS).with_profile(path)
+        replayed(LAYERS).attach(path)
 
 
 @pytest.mark.parametrize(
@@ -229,13 +229,13 @@ def test_a_damaged_file_says_so(replayed: Callable[[str], Trace], tmp_path: Path
     path = tmp_path / "damaged.json.gz"
     path.write_bytes(data)
     with pytest.raises(FileError, match=says("damaged.json.gz", "read", "profile", "export_chrome_trace")):
-        replayed(LAYERS).with_profile(path)
+        replayed(LAYERS).attach(path)
 
 
 def test_without_a_profile_its_tables_are_empty(replayed: Callable[[str], Trace]) -> None:
     """The tables of measured times have their columns and no row; anything but a profile is refused by its type."""
     trace = replayed(LAYERS)
-    for rows in (trace.profile, trace.line_times(), trace.node_times()):
+    for rows in (trace.profile.table, trace.profile.lines, trace.profile.nodes):
         assert len(rows) == 0 and "seconds" in rows.columns
-    with pytest.raises(InputError, match=says("int", "profile", "with_profile")):
-        trace.with_profile(3)
+    with pytest.raises(InputError, match=says("int", "profile", "attach")):
+        trace.attach(3)

@@ -18,7 +18,7 @@ LAYERS = "views/layers-torch2.13-h100"
 
 
 def written(trace: Trace, path: Path) -> list[dict[str, Any]]:
-    trace.to_perfetto(path)
+    trace.profile.to_perfetto(path)
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     events: list[dict[str, Any]] = json.loads(data)["traceEvents"]
     return events
@@ -67,8 +67,8 @@ def test_no_slice_begins_a_nanosecond_before_the_end_of_the_last(events: list[di
 
 
 def test_phases_are_those_of_the_timings(events: list[dict[str, Any]], replayed: Callable[[str], Trace]) -> None:
-    """Each phase of t.timings is a slice of its seconds, at its start, and the outermost has torch's figures of the compile."""
-    timings = replayed(LAYERS).timings
+    """Each phase is a slice of its seconds, at its start, and the outermost has torch's figures of the compile."""
+    timings = replayed(LAYERS).compiler.phases
     slices = [e for e in track(events, "phases") if e["ph"] == "X"]
     assert sum(e["dur"] for e in slices) == pytest.approx(sum(row["seconds"] or 0 for row in timings) * 1e6)
     assert [(e["name"], e["ts"]) for e in slices] == [
@@ -78,8 +78,8 @@ def test_phases_are_those_of_the_timings(events: list[dict[str, Any]], replayed:
 
 
 def test_passes_are_those_that_changed_a_graph(events: list[dict[str, Any]], replayed: Callable[[str], Trace]) -> None:
-    """Each row of t.passes is on the track of passes, with its seconds."""
-    passes = replayed(LAYERS).passes
+    """Each pass that changed something is on the track of passes, with its seconds."""
+    passes = replayed(LAYERS).inductor.passes.where(changed=True)
     assert [e["name"] for e in track(events, "passes")] == [row["name"] for row in passes] != []
     assert [e.get("dur") for e in track(events, "passes")] == [pytest.approx(row["seconds"] * 1e6) for row in passes]
 
@@ -92,7 +92,7 @@ def test_launches_are_in_order_and_take_what_the_tables_say(
     launches = track(events, "kernels")
     expected = [group["call"] or group["kernels"][0] for group in fusion_of(trace).graphs[0].groups()]
     assert [e["name"] for e in launches] == expected
-    whole = sum(row["seconds"] for row in (*trace.kernels.table(), *trace.library_calls))
+    whole = sum(row["seconds"] for row in (*trace.kernels.table, *trace.inductor.extern_calls))
     assert sum(e["dur"] for e in launches) == pytest.approx(whole * 1e6, abs=2e-3)
     first = launches[0]["args"]
     assert first["time"] == "estimated" and first["operators"] and first["user_lines"] and first["bytes_read"]

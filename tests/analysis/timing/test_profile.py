@@ -42,27 +42,27 @@ def profiled() -> Profiled:
     trace.raise_for_failures()
     with torch.profiler.profile() as profiler:
         for _ in range(RUNS):
-            trace.run()
-    return Profiled(trace, profiler, trace.with_profile(profiler))
+            trace.live.run()
+    return Profiled(trace, profiler, trace.attach(profiler))
 
 
 def test_the_sum_is_that_of_the_profiler(profiled: Profiled) -> None:
     """All rows together have the CPU time that key_averages has, each event's own time once."""
     whole = sum(event.self_cpu_time_total for event in profiled.profiler.key_averages())
-    assert sum(row["seconds"] for row in profiled.joined.profile) * 1e6 == pytest.approx(whole, rel=1e-6)
+    assert sum(row["seconds"] for row in profiled.joined.profile.table) * 1e6 == pytest.approx(whole, rel=1e-6)
 
 
 def test_each_kernel_has_the_profilers_time(profiled: Profiled) -> None:
     """The row of a C++ kernel is key_averages' of its name, and so is that of the library call."""
     averages = {re.sub(r"^graph_\d+_", "", event.key): event for event in profiled.profiler.key_averages()}
-    rows = profiled.joined.kernels.table()
+    rows = profiled.joined.kernels.table
     assert len(rows) == 3
     for row in rows:
         event = averages[row["kernel"]]
         assert event.count == RUNS == row["launches"] * RUNS
         assert row["seconds"] * RUNS * 1e6 == pytest.approx(event.cpu_time_total, rel=1e-6) and row["timed"] == "measured"
-    assert len(profiled.joined.library_calls) == 2
-    for row in profiled.joined.library_calls:
+    assert len(profiled.joined.inductor.extern_calls) == 2
+    for row in profiled.joined.inductor.extern_calls:
         name = row["call"].replace("extern_kernels.", "aten::")
         assert row["seconds"] * RUNS * 1e6 == pytest.approx(averages[name].cpu_time_total, rel=1e-6)
 
@@ -70,9 +70,9 @@ def test_each_kernel_has_the_profilers_time(profiled: Profiled) -> None:
 def test_lines_of_the_program_have_the_time_of_their_kernels(profiled: Profiled) -> None:
     """Each of the three lines that compute has measured time; together they have that of all kernels and calls."""
     joined = profiled.joined
-    lines = joined.line_times()
+    lines = joined.profile.lines
     assert {row["code"].partition(" =")[0] for row in lines} == {"y", "z", "return (z @ w).softmax(-1)"}
-    whole = sum(row["seconds"] for row in (*joined.kernels.table(), *joined.library_calls))
+    whole = sum(row["seconds"] for row in (*joined.kernels.table, *joined.inductor.extern_calls))
     assert sum(row["seconds"] for row in lines) == pytest.approx(whole)
     assert all(row["seconds"] <= row["whole"] * (1 + 1e-9) for row in lines)
 
@@ -81,8 +81,8 @@ def test_an_exported_trace_gives_the_same(profiled: Profiled, tmp_path: Path) ->
     """The profiler can still export its trace afterwards, and the file has the same times."""
     path = tmp_path / "trace.json.gz"
     profiled.profiler.export_chrome_trace(str(path))
-    read = {row["kernel"]: row for row in profiled.trace.with_profile(path).profile if row["kind"] != "not joined"}
-    live = {row["kernel"]: row for row in profiled.joined.profile if row["kind"] != "not joined"}
+    read = {row["kernel"]: row for row in profiled.trace.attach(path).profile.table if row["kind"] != "not joined"}
+    live = {row["kernel"]: row for row in profiled.joined.profile.table if row["kind"] != "not joined"}
     assert read.keys() == live.keys()
     for name, row in read.items():
         assert row["seconds"] == pytest.approx(live[name]["seconds"], rel=1e-3) and row["launches"] == live[name]["launches"]
@@ -104,8 +104,8 @@ def test_kernels_without_their_names_are_said_to_lack_them() -> None:
     x, w = torch.randn(64, 64), torch.randn(64, 64)
     trace = explorer.trace(lambda a, b: torch.relu(a @ b) + 1, x, w)
     with torch.profiler.profile() as profiler:
-        trace.run()
-    rows = trace.with_profile(profiler).profile
+        trace.live.run()
+    rows = trace.attach(profiler).profile.table
     assert [row["kind"] for row in rows].count("library call") == 1 and "kernel" not in [row["kind"] for row in rows]
     assert any("cpp.enable_kernel_profile" in row["why"] for row in rows)
 
@@ -113,4 +113,4 @@ def test_kernels_without_their_names_are_said_to_lack_them() -> None:
 def test_a_profile_that_is_not_over_is_refused(profiled: Profiled) -> None:
     """A profiler that has not run has no events, and the message says to give one after its `with`."""
     with pytest.raises(InputError, match=says("no events", "torch.profiler.profile", "`with`")):
-        profiled.trace.with_profile(torch.profiler.profile())
+        profiled.trace.attach(torch.profiler.profile())

@@ -115,7 +115,7 @@ def test_a_profile_with_collectives_alone_is_joined(trace: Trace, tmp_path: Path
         for s in a_run(1.0, (0.5, 0.25))
     ]
     (tmp_path / "profile.json").write_text(json.dumps({"traceEvents": events}))
-    with_times = trace.with_profile(tmp_path / "profile.json").with_profile(tmp_path / "profile.json")
+    with_times = trace.attach(tmp_path / "profile.json").attach(tmp_path / "profile.json")
     (artifact,) = with_times.find("run_times")
     assert not untold(artifact.text, "1 call", "1750 ms", "750 ms", "collectives")
     with_times.save(tmp_path / "trace.json.gz")

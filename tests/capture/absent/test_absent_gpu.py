@@ -22,6 +22,7 @@ from explorer.capture.absent.absent_gpu import pretending
 from explorer.capture.absent.torch_cuda import torch_cuda_answers
 from explorer.lab.live import ladder_events
 from explorer.lab.live.call import Call, run_call, tensors_of
+from explorer.lab.live.protocol import live_of
 from explorer.reference.gpus.figures import Target
 from tests.facts import says, untold
 
@@ -113,8 +114,8 @@ def compared(fn: Any, args: tuple[Any, ...], train: bool, **options: Any) -> exp
     expected = tensors_of(run_call(eager.function, eager))
     torch.manual_seed(1)
     trace = explorer.trace(fn, *traced.args, kwargs=dict(traced.kwargs), train=train, **options)
-    trace.raise_for_failures() if trace.live.error else None
-    given = tensors_of((trace.result, trace.gradients if train else None))
+    trace.raise_for_failures() if live_of(trace).error else None
+    given = tensors_of((trace.live.result, trace.live.gradients if train else None))
     assert [name for name, _ in given] == [name for name, _ in expected]
     for (name, one), (_, other) in zip(expected, given, strict=True):
         torch.testing.assert_close(other, one, msg=lambda text, n=name: f"{n}: {text}")
@@ -126,7 +127,7 @@ def lacking(trace: explorer.Trace) -> list[str]:
     vendor = explorer.Target.parse(trace.meta["target"]).vendor
     machine = ("ptx", "sass") if vendor == "nvidia" else ("amdgcn",)
     whole = ("kernel", "ttir", "ttgir", "llir", *machine)
-    found = [f"{k.name}: {k.stages}" for k in trace.kernels if k.stages != whole or k.binary[:4] != b"\x7fELF"]
+    found = [f"{k.name}: {k.stages}" for k in trace.kernels if k.stages != whole or k.binary()[:4] != b"\x7fELF"]
     return [*found, *(str(f) for f in trace.failures if f.stage == "kernel")]
 
 
@@ -239,7 +240,7 @@ def test_what_another_gpu_was_compiled_with_before_does_not_matter() -> None:
         "    torch.manual_seed(0)\n"
         "    args = [torch.randn(2, 4, 64, 32, dtype=torch.bfloat16) for _ in range(3)]\n"
         "    for target in targets: trace = explorer.trace(handmade, *args, target=target, stages=stages)\n"
-        "    print([m['pattern'] for m in trace.matches], [k.source for k in trace.kernels], flush=True)\n"
+        "    print([m['pattern'] for m in trace.inductor.matches], [k.source for k in trace.kernels], flush=True)\n"
         "    os._exit(0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -289,7 +290,7 @@ def test_recompiles_are_each_compiled_for_the_gpu() -> None:
     with explorer.record(target="h100") as recording:
         compiled = torch.compile(lambda t, up: t.exp() if up else t.tanh())
         assert torch.equal(compiled(x, True), x.exp()) and torch.equal(compiled(x, False), x.tanh())
-    assert len(recording.trace.recompiles) == 1
+    assert len(recording.trace.dynamo.recompiles) == 1
     assert [k.language for k in recording.trace.kernels] == ["triton", "triton"]
 
 
@@ -322,11 +323,11 @@ def test_modes_that_would_time_say_what_was_assumed(mode: str) -> None:
     args = (torch.randn(512, 512), torch.randn(512, 512))
     trace = compared(lambda a, b: F.relu(a @ b), args, False, target="h100", mode=mode)
     tuned = mode.startswith("max-autotune")
-    of_mm = [row["assumed"] for row in trace.assumptions if row["where"].startswith("mm, ")]
+    of_mm = [row["assumed"] for row in trace.inductor.assumptions if row["where"].startswith("mm, ")]
     assert [untold(assumed, "mm", "fastest") for assumed in of_mm] == [[]] * tuned
-    assert all(not untold(row["why"], "timed", "GPU") and row["graph"] == "inference" for row in trace.assumptions)
-    assert bool(trace.choices) == tuned and {row["ms"] for row in trace.choices} <= {None}
-    assert [row["kind"] for row in trace.choices if row["fastest"]] == ["ExternKernelCaller"] * tuned
+    assert all(not untold(row["why"], "timed", "GPU") and row["graph"] == "inference" for row in trace.inductor.assumptions)
+    assert bool(trace.inductor.choices.table) == tuned and {row["ms"] for row in trace.inductor.choices.table} <= {None}
+    assert [row["kind"] for row in trace.inductor.choices.table if row["fastest"]] == ["ExternKernelCaller"] * tuned
     assert bool(re.search(r"(?i)\bassumed\W+mm\b", repr(trace))) == tuned
     assert trace.failures == ()
 
@@ -339,8 +340,8 @@ def test_a_tuned_product_calls_the_library_and_one_with_an_epilogue_is_a_templat
     assert extern(alone) == {"mm"} and not alone.kernels
     fused = explorer.trace(lambda a, b: F.relu(a @ b), a, b, target="h200", mode="max-autotune")
     assert not extern(fused) and [k.name for k in fused.kernels] == ["triton_tem_fused_mm_relu_0"]
-    (how,) = [row["assumed"] for row in fused.assumptions if "fused" in row["assumed"]]
-    taken = next(row["config"] for row in fused.choices if not untold(how, row["choice"]))
+    (how,) = [row["assumed"] for row in fused.inductor.assumptions if "fused" in row["assumed"]]
+    taken = next(row["config"] for row in fused.inductor.choices.table if not untold(how, row["choice"]))
     assert "BLOCK_K=128, BLOCK_M=64, BLOCK_N=32" in taken  # 128 tiles; an H200 took this one
     assert "wgmma" in fused.text("ptx")
 
@@ -368,7 +369,7 @@ def test_products_are_padded_where_timing_would_likely_have_padded_them(
         trace = explorer.trace(lambda a, b: F.relu(a) @ b, *args, target="h200")
     finally:
         torch.set_float32_matmul_precision(before)
-    (row,) = trace.assumptions
+    (row,) = trace.inductor.assumptions
     assert not untold(row["assumed"], "faster" if padded else "not faster", "padding") and ("not" in row["assumed"]) != padded
     assert ("constant_pad_nd" in trace.text("post_grad")) == padded and trace.failures == ()
 
@@ -382,7 +383,7 @@ def test_autocast_for_the_cpu_is_autocast_for_the_gpu() -> None:
             return a @ b
 
     trace = explorer.trace(product, torch.randn(32, 32), torch.randn(32, 32), target="h100")
-    assert trace.result.dtype == torch.bfloat16
+    assert trace.live.result.dtype == torch.bfloat16
     assert "bf16[32, 32][32, 1]cuda:0" in trace.text("post_grad")
 
 
@@ -396,15 +397,15 @@ def test_a_tensor_made_on_the_cpu_is_refused_as_a_gpu_would_with_advice() -> Non
 
 def test_freezing_is_refused_with_advice() -> None:
     """Parameters cannot become constants on a GPU you don't have; the option and the setting are both seen."""
-    with pytest.raises(explorer.InputError, match=says("freezing", "'h100'", "target='cpu'")):
+    with pytest.raises(explorer.errors.InputError, match=says("freezing", "'h100'", "target='cpu'")):
         explorer.trace(Mlp().eval(), torch.randn(2, 64), target="h100", options={"freezing": True})
-    with torch._inductor.config.patch(freezing=True), pytest.raises(explorer.InputError, match="freezing"):
+    with torch._inductor.config.patch(freezing=True), pytest.raises(explorer.errors.InputError, match="freezing"):
         explorer.trace(Mlp().eval(), torch.randn(2, 64), target="h100")
 
 
 def test_another_backend_needs_its_device() -> None:
     """A named GPU works with Inductor; any other backend is refused at once."""
-    with pytest.raises(explorer.InputError, match=says("'eager'", "'h100'", "'inductor'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'eager'", "'h100'", "'inductor'")):
         explorer.trace(torch.sin, torch.randn(4), target="h100", backend="eager")
 
 
@@ -414,7 +415,7 @@ def test_without_a_compiler_the_error_names_gpp(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(native.shutil, "which", lambda name: None)
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(explorer.InputError, match=r"apt install g\+\+"):
+    with pytest.raises(explorer.errors.InputError, match=r"apt install g\+\+"):
         native.build_command("x.so")
 
 
@@ -646,4 +647,4 @@ def test_what_is_compiled_after_a_graph_break_takes_what_the_gpus_code_returns(t
     assert "_base" not in "".join(guards.text for guards in trace.find("guards"))
     rows = trace.check()
     assert rows and all(row["equal"] for row in rows)
-    assert torch.equal(trace.result, _two_layers(x, first, second))
+    assert torch.equal(trace.live.result, _two_layers(x, first, second))

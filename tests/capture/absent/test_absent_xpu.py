@@ -14,6 +14,7 @@ from torch import nn
 
 import explorer
 from explorer.lab.live.call import Call, run_call, tensors_of
+from explorer.lab.live.protocol import live_of
 from explorer.reference.gpus.figures import KB, Target
 from tests.facts import says, untold
 
@@ -103,7 +104,7 @@ def compared(fn: Any, args: tuple[Any, ...], train: bool, **options: Any) -> exp
     expected = tensors_of(run_call(eager.function, eager))
     torch.manual_seed(1)
     trace = explorer.trace(fn, *traced.args, kwargs=dict(traced.kwargs), train=train, **options)
-    given = tensors_of((trace.result, trace.gradients if train else None))
+    given = tensors_of((trace.live.result, trace.live.gradients if train else None))
     assert [name for name, _ in given] == [name for name, _ in expected]
     for (name, one), (_, other) in zip(expected, given, strict=True):
         torch.testing.assert_close(other, one, msg=lambda text, n=name: f"{n}: {text}")
@@ -209,10 +210,10 @@ def test_max_autotune_says_what_was_assumed() -> None:
     """Nothing is timed; the table has each choice that timing would have decided, and the GPU on which it was measured."""
     options = {"target": "max1550", "mode": "max-autotune-no-cudagraphs"}
     trace = compared(lambda a, b: F.relu(a @ b), (torch.randn(512, 512), torch.randn(512, 512)), False, **options)
-    product, fused = trace.assumptions
+    product, fused = trace.inductor.assumptions
     assert not untold(product["assumed"], "mm", "fastest") and not untold(fused["assumed"], "faster")
     assert untold(fused["assumed"], "not")
-    assert not any(untold(row["why"], "GPU", "H200") for row in trace.assumptions)
+    assert not any(untold(row["why"], "GPU", "H200") for row in trace.inductor.assumptions)
     assert [k.name for k in trace.kernels] == ["triton_tem_fused_mm_relu_0"]
 
 
@@ -264,19 +265,19 @@ def plain() -> explorer.Trace:
 def test_a_stage_that_triton_cannot_make_says_so(plain: explorer.Trace, stage: str) -> None:
     """Asked for TTIR, TTGIR, LLIR or SPIR-V, kernel and trace name the backend that the installed triton lacks."""
     for ask in (plain.kernels[0].text, plain.text):
-        with pytest.raises(explorer.CompileError, match=says(stage, "triton", "no backend", "Intel GPUs")):
+        with pytest.raises(explorer.errors.CompileError, match=says(stage, "triton", "no backend", "Intel GPUs")):
             ask(stage)
-    assert plain.live.error is None and torch.equal(plain.result, torch.sin(*plain.live.call.args))
+    assert live_of(plain).error is None and torch.equal(plain.live.result, torch.sin(*live_of(plain).call.args))
 
 
 @pytest.mark.compile
 def test_what_needs_the_ladder_says_so_too(plain: explorer.Trace) -> None:
     """Passes, binary and other candidates of the kernel raise the same reason; a wrong stage stays a wrong stage."""
     kernel = plain.kernels[0]
-    for ask in (kernel.passes, lambda: kernel.binary, lambda: kernel.candidate(0)):
-        with pytest.raises(explorer.CompileError, match=says("triton", "no backend", "Intel GPUs")):
+    for ask in (kernel.passes, lambda: kernel.binary(), lambda: kernel.candidates[{"num_warps": 8}].resources):
+        with pytest.raises(explorer.errors.CompileError, match=says("triton", "no backend", "Intel GPUs")):
             ask()
-    with pytest.raises(explorer.InputError, match=says("stage", "'ptx'", "'kernel'")):
+    with pytest.raises(explorer.errors.InputError, match=says("stage", "'ptx'", "'kernel'")):
         kernel.text("ptx")
 
 
@@ -289,19 +290,19 @@ def test_a_handwritten_kernel_for_an_intel_gpu_has_its_source() -> None:
     def ones(x, size: tl.constexpr):  # type: ignore[no-untyped-def]
         tl.store(x + tl.arange(0, size), 1.0)
 
-    trace = explorer.trace_kernel(ones, torch.zeros(8), 8, target="max1550", grid=(1,))
+    trace = explorer.trace(ones, torch.zeros(8), 8, target="max1550", grid=(1,))
     assert [a.stage for a in trace.artifacts] == ["source", "kernel"] and trace.meta["target"] == "max1550"
     assert [f.stage for f in trace.failures] == list(BELOW) and not any(f.fatal for f in trace.failures)
     for stage in BELOW:
         for ask in (trace.kernels[0].text, trace.text):
-            with pytest.raises(explorer.CompileError, match=says(stage, "triton", "no backend", "Intel GPUs")):
+            with pytest.raises(explorer.errors.CompileError, match=says(stage, "triton", "no backend", "Intel GPUs")):
                 ask(stage)
-    for ask in (trace.kernels[0].passes, lambda: trace.kernels[0].binary):
-        with pytest.raises(explorer.CompileError, match=says("triton", "no backend", "Intel GPUs")):
+    for ask in (trace.kernels[0].passes, lambda: trace.kernels[0].binary()):
+        with pytest.raises(explorer.errors.CompileError, match=says("triton", "no backend", "Intel GPUs")):
             ask()
-    assert torch.equal(trace.run()["x"], torch.ones(8))
-    with pytest.raises(explorer.InputError, match=says("ones", "size")):
-        explorer.trace_kernel(ones, torch.zeros(8), target="max1550")
+    assert torch.equal(trace.live.run()["x"], torch.ones(8))
+    with pytest.raises(explorer.errors.InputError, match=says("ones", "size")):
+        explorer.trace(ones, torch.zeros(8), target="max1550")
 
 
 def test_the_rows_of_intel_gpus_say_how_far_down_they_go() -> None:
@@ -329,7 +330,11 @@ def touched() -> dict[str, Any]:
     names = {
         f"{owner!r}.{name}": id(value) for owner in owners for name, value in vars(owner).items() if name != "__warningregistry__"
     }
-    tables = {"lowerings": lowering.lowerings, "fallbacks": lowering.fallbacks, "decompositions": lowering.decompositions}
+    tables = {
+        "lowerings": lowering.lowerings,
+        "fallbacks": lowering.fallbacks,
+        "decompositions": lowering.decompositions,
+    }
     backward = torch.ops.aten.embedding_dense_backward.default
     return {
         **names,

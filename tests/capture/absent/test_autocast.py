@@ -106,7 +106,7 @@ def test_a_check_under_autocast_holds(train: bool) -> None:
     """Results and gradients of a function under CUDA's autocast have the types that they have there, and are equal."""
     x, weight = torch.randn(16, 16, requires_grad=train), torch.randn(16, 16, requires_grad=train)
     made = explorer.trace(block, x, weight, target="h100", train=train)
-    assert [t.dtype for t in made.result] == [torch.float32] * 4 + [torch.bfloat16]
+    assert [t.dtype for t in made.live.result] == [torch.float32] * 4 + [torch.bfloat16]
     assert not made.failures and all(row["equal"] for row in made.check())
     assert 'softmax: "f32' in made.text("dynamo")
 
@@ -120,4 +120,4 @@ def half(x: torch.Tensor) -> torch.Tensor:
 def test_a_check_under_autocast_to_float16_holds() -> None:
     """CUDA's autocast casts to float16 by default."""
     made = explorer.trace(half, torch.randn(16, 16), target="h100")
-    assert made.result.dtype == torch.float32 and [row["equal"] for row in made.check()] == [True]
+    assert made.live.result.dtype == torch.float32 and [row["equal"] for row in made.check()] == [True]

@@ -69,15 +69,15 @@ def test_the_collectives_are_those_of_eager() -> None:
         with CommDebugMode() as mode, torch.no_grad():
             module(x)
         trace = explorer.trace(module, x, target=cluster)
-    assert mode.get_total_counts() == len(trace.collectives) == 1
-    row = trace.collectives[0]
+    assert mode.get_total_counts() == len(trace.collectives.table) == 1
+    row = trace.collectives.table[0]
     assert (row["operator"], row["ranks"], row["bytes"]) == ("all_reduce", tuple(range(WORLD)), BATCH * WIDTH * 4)
 
 
 @pytest.mark.compile
 def test_a_ring_prices_the_collective(traced: Trace) -> None:
     """The seconds are 2(n-1)/n of the bytes at 450 GB/s, which is half of the 900 GB/s that NVLink 4 has in both directions."""
-    row = next(row for row in traced.collectives if row["operator"] == "all_reduce")
+    row = next(row for row in traced.collectives.table if row["operator"] == "all_reduce")
     assert row["seconds"] == pytest.approx(2 * (WORLD - 1) / WORLD * row["bytes"] / 450e9)
     assert "estimated" in row["seconds_known"]
     assert row["exposed"] <= row["seconds"]
@@ -87,7 +87,7 @@ def test_a_ring_prices_the_collective(traced: Trace) -> None:
 def test_a_group_larger_than_a_host_has_no_price() -> None:
     """NVLink connects eight H100; of 64 the seconds are unknown, unless the program states what connects them."""
     unknown, stated = (
-        explorer.trace(gathered, torch.ones(64), target=Cluster("h100", 64, interconnect=given)).collectives[0]
+        explorer.trace(gathered, torch.ones(64), target=Cluster("h100", 64, interconnect=given)).collectives.table[0]
         for given in (None, 50e9)
     )
     assert unknown["seconds"] is None and not untold(unknown["seconds_known"], "64", "8 GPUs", "interconnect=")
@@ -107,7 +107,7 @@ def test_the_program_states_the_interconnect() -> None:
     """`interconnect=` stands in place of the named GPU's figure, also for a GPU whose figure is not known."""
     with Cluster("l4", 4, interconnect=32e9) as cluster:
         module, x = parallel("meta", 4)
-        row = explorer.trace(module, x, target=cluster).collectives[0]
+        row = explorer.trace(module, x, target=cluster).collectives.table[0]
     assert row["seconds"] == pytest.approx(2 * 3 / 4 * row["bytes"] / 32e9)
 
 
@@ -156,7 +156,7 @@ def test_a_pass_that_sinks_waits_hides_the_collective() -> None:
     """Without Inductor's pass nothing runs meanwhile and all of it is exposed; with it the product does, and hides some."""
     passes = {"reorder_for_compute_comm_overlap": True, "reorder_for_compute_comm_overlap_passes": ["sink_waits"]}
     plain, sunk = (
-        explorer.trace(overlapping, wide(), wide(), target="h100", world=WORLD, options=options).collectives[0]
+        explorer.trace(overlapping, wide(), wide(), target="h100", world=WORLD, options=options).collectives.table[0]
         for options in (None, passes)
     )
     assert (plain["between"], plain["exposed"]) == ((), plain["seconds"])
@@ -169,7 +169,7 @@ def test_a_pass_that_sinks_waits_hides_the_collective() -> None:
 def test_a_pass_that_buckets_leaves_one_collective_of_the_same_bytes() -> None:
     """Two all_reduces are one of twice the bytes with Inductor's pass that buckets them."""
     plain, bucketed = (
-        explorer.trace(both, wide(), wide(), target="h100", world=WORLD, options=options).collectives
+        explorer.trace(both, wide(), wide(), target="h100", world=WORLD, options=options).collectives.table
         for options in (None, {"bucket_all_reduces_fx": "all"})
     )
     assert [row["bytes"] for row in plain] == [1024 * 1024 * 2] * 2
@@ -183,7 +183,7 @@ def test_world_alone_traces_any_rank(rank: int) -> None:
     trace = explorer.trace(gathered, torch.ones(64), target="h100", world=WORLD, rank=rank)
     assert not trace.failures
     assert (trace.meta["world"], trace.meta["rank"]) == (WORLD, rank)
-    assert torch.equal(trace.result, torch.full((64,), float(rank)))
+    assert torch.equal(trace.live.result, torch.full((64,), float(rank)))
     assert not distributed.is_initialized()
 
 
@@ -227,12 +227,12 @@ def test_what_is_no_cluster_is_refused(arguments: dict[str, object], facts: tupl
 def test_a_wait_costs_no_memory_traffic() -> None:
     """A collective and its wait have no price by the GPU's memory; the advice counts what is exposed of the collective."""
     trace = explorer.trace(overlapping, wide(), wide(), target="h100", world=WORLD)
-    calls = {row["call"].rpartition(".")[0].rpartition(".")[2]: row for row in trace.library_calls}
+    calls = {row["call"].rpartition(".")[0].rpartition(".")[2]: row for row in trace.inductor.extern_calls}
     assert (calls["wait_tensor"]["seconds"], calls["wait_tensor"]["launch_seconds"]) == (0.0, 0.0)
-    assert calls["all_reduce_"]["seconds"] is None and "t.collectives" in calls["all_reduce_"]["seconds_known"]
+    assert calls["all_reduce_"]["seconds"] is None and "t.collectives.table" in calls["all_reduce_"]["seconds_known"]
     call = TracedCall(trace)
-    priced = sum(row["seconds"] or 0.0 for row in (*trace.kernels.table(), *trace.library_calls))
-    assert call.device == pytest.approx(priced + trace.collectives[0]["exposed"])
+    priced = sum(row["seconds"] or 0.0 for row in (*trace.kernels.table, *trace.inductor.extern_calls))
+    assert call.device == pytest.approx(priced + trace.collectives.table[0]["exposed"])
     assert not untold(call.about(), "collectives")
 
 
@@ -240,11 +240,11 @@ def test_a_wait_costs_no_memory_traffic() -> None:
 def test_the_streams_add_up_to_kernels_and_what_is_exposed() -> None:
     """The last thing ends when all kernels and calls have run and every wait has held them, and each collective has its row."""
     trace = explorer.trace(both, wide(), wide(), target="h100", world=WORLD)
-    rows = trace.overlap
+    rows = trace.collectives.timeline
     ends = max(row["begins"] + row["seconds"] for row in rows)
     computing = sum(row["seconds"] for row in rows if row["stream"] == "compute")
-    assert ends == pytest.approx(computing + sum(row["exposed"] for row in trace.collectives))
-    assert [row["node"] for row in rows if row["stream"] == "communication"] == [row["node"] for row in trace.collectives]
+    assert ends == pytest.approx(computing + sum(row["exposed"] for row in trace.collectives.table))
+    assert [row["node"] for row in rows if row["stream"] == "communication"] == [row["node"] for row in trace.collectives.table]
     text = trace.text("output_code").splitlines()
     assert all("wait_tensor" in text[row["line"] - 1] for row in rows if row["stream"] == "wait")
 
@@ -253,7 +253,7 @@ def test_the_streams_add_up_to_kernels_and_what_is_exposed() -> None:
 def test_what_hides_two_collectives_is_counted_once() -> None:
     """Both are started before the first wait: what the second waits for is less what it has run behind the first."""
     trace = explorer.trace(both, wide(), wide(), target="h100", world=WORLD)
-    rows = trace.collectives
+    rows = trace.collectives.table
     took, exposed = (sum(row[key] for row in rows) for key in ("seconds", "exposed"))
-    begun = [row["begins"] for row in trace.overlap if row["stream"] == "communication"]
+    begun = [row["begins"] for row in trace.collectives.timeline if row["stream"] == "communication"]
     assert exposed <= took and begun[1] >= begun[0] + rows[0]["seconds"]

@@ -20,7 +20,7 @@ def test_autocast_for_the_gpu_casts_here_too() -> None:
     """The result has the dtype that it has on the GPU, and the check, whose eager side casts likewise, holds."""
     x = torch.randn(16, 16)
     made = explorer.trace(cast, x, target="h100")
-    assert made.result.dtype == torch.bfloat16 == made.run().dtype
+    assert made.live.result.dtype == torch.bfloat16 == made.live.run().dtype
     assert [row["equal"] for row in made.check()] == [True]
     assert "_enter_autocast('cuda', torch.bfloat16" in made.text("dynamo")
 
@@ -48,7 +48,7 @@ def test_flex_attention_is_traced_with_its_backward() -> None:
     made = explorer.trace(
         lambda q, k, v: flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s * 2), q, k, v, target="h100", train=True
     )
-    assert not made.failures and set(made.gradients) == {"args[0]", "args[1]", "args[2]"}
+    assert not made.failures and set(made.live.gradients) == {"args[0]", "args[1]", "args[2]"}
     assert any("flex_attention_backward" in kernel.name for kernel in made.kernels)
     assert [row["equal"] for row in made.check()] == [True] * 4
     with pytest.raises(NotImplementedError, match="backward on CPU"):
@@ -64,7 +64,7 @@ def test_flex_attention_gives_its_largest_scores() -> None:
         lambda q: flex_attention(q, q, q, return_aux=AuxRequest(max_scores=True))[1].max_scores, q, target="h100"
     )
     assert not made.failures and [row["equal"] for row in made.check()] == [True]
-    assert torch.allclose(made.result, (q @ q.mT / 4).amax(-1), atol=1e-5)
+    assert torch.allclose(made.live.result, (q @ q.mT / 4).amax(-1), atol=1e-5)
 
 
 @pytest.mark.compile

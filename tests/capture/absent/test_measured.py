@@ -40,7 +40,7 @@ def test_what_torch_would_run_on_the_gpu_to_find_out_is_run_on_the_cpu(
     """The operator is traced, the check is equal, and an assumption says whose layout was taken."""
     trace = explorer.trace(function, *args, target="h100", train=train)
     assert trace.failures == ()
-    assert [named in row["where"] for row in trace.assumptions] == [True]
+    assert [named in row["where"] for row in trace.inductor.assumptions] == [True]
     assert all(row["equal"] for row in trace.check())
 
 
@@ -48,7 +48,7 @@ def test_what_torch_would_run_on_the_gpu_to_find_out_is_run_on_the_cpu(
 def test_gpus_of_other_vendors_do_the_same(target: str) -> None:
     """An AMD or Intel GPU gets the assumption too, and it does not name cuDNN."""
     trace = explorer.trace(torch.geqrf, torch.randn(4, 3), target=target)
-    assert trace.failures == () and len(trace.assumptions) == 1
+    assert trace.failures == () and len(trace.inductor.assumptions) == 1
 
 
 def test_a_fault_of_torchs_own_pattern_says_what_to_leave_out() -> None:

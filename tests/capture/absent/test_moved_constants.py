@@ -16,4 +16,4 @@ def test_an_index_that_the_backward_reads_is_an_assumption(train: bool) -> None:
     """The GPU's own backward computes it again, as an H200 showed; where there is no backward the kernels are the same."""
     trace = explorer.trace(lambda x: x[[1, 2]], torch.ones(5, 5, requires_grad=True), target="h100", train=train)
     assert not trace.failures
-    assert [row["assumed"] for row in trace.assumptions] == [ASSUMED] * train
+    assert [row["assumed"] for row in trace.inductor.assumptions] == [ASSUMED] * train

@@ -110,7 +110,7 @@ def test_a_program_on_the_cpu_moves_its_generator_as_without_explorer() -> None:
     state = torch.get_rng_state()
     torch.manual_seed(0)
     trace = explorer.trace(dropped, x, target="h100")
-    assert torch.equal(trace.result, expected) and torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(trace.live.result, expected) and torch.equal(torch.get_rng_state(), state)
     assert assumed(trace) == []
 
 

@@ -93,7 +93,7 @@ def graph_breaks_on_the_gpu(function: Callable[..., Any]) -> int:
 def test_a_program_takes_the_way_that_it_takes_on_the_gpu(function: Callable[..., Any]) -> None:
     """What is compiled is the GPU's branch, without a break of ours, and eager takes the same one in a check."""
     trace = explorer.trace(function, torch.arange(64) / 64, target="h100")
-    assert trace.failures == () and len(trace.graph_breaks) == graph_breaks_on_the_gpu(function)
+    assert trace.failures == () and len(trace.dynamo.graph_breaks) == graph_breaks_on_the_gpu(function)
     assert "math.sin(" in "".join(k.source for k in trace.kernels) and "math.cos(" not in "".join(k.source for k in trace.kernels)
     assert [row["equal"] for row in trace.check()] == [True]
 
@@ -139,7 +139,7 @@ def test_an_expert_model_is_routed_as_on_the_gpu() -> None:
 def test_jiterator_says_that_it_needs_its_gpu() -> None:
     """The GPU's driver compiles its functions, so the error says what to do instead."""
     square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x) { return x * x; }")
-    with pytest.raises(explorer.InputError, match=says("jiterator", "driver", "target='cuda'", "Triton kernel")):
+    with pytest.raises(explorer.errors.InputError, match=says("jiterator", "driver", "target='cuda'", "Triton kernel")):
         explorer.trace(lambda x: square(x), torch.randn(8), target="h100")
 
 
@@ -243,9 +243,9 @@ OF_A_DRIVER = {
 def test_what_a_driver_makes_in_eager_code_fails_with_advice(name: str) -> None:
     """In a program that is recorded for a GPU you don't have, the error says what to do, or a note of torch's own error."""
     make, advice = OF_A_DRIVER[name]
-    with pytest.raises((RuntimeError, explorer.InputError)) as raised, explorer.record("h100"):
+    with pytest.raises((RuntimeError, explorer.errors.InputError)) as raised, explorer.record("h100"):
         make()
-    refused = isinstance(raised.value, explorer.InputError)
+    refused = isinstance(raised.value, explorer.errors.InputError)
     said = [str(raised.value)] if refused else getattr(raised.value, "__notes__", [])
     assert any(re.search(advice, text) for text in said), repr(raised.value)
     with pytest.raises(RuntimeError) as raised:
@@ -257,7 +257,7 @@ def test_what_a_driver_makes_in_eager_code_fails_with_advice(name: str) -> None:
 @pytest.mark.parametrize("target", ["xpu", "xpu:0"])
 def test_xpu_is_told_to_name_its_model(target: str) -> None:
     """ "xpu" is no target; the models are."""
-    with pytest.raises(explorer.InputError, match=says(repr(target), "Intel GPU", "'max1100'")):
+    with pytest.raises(explorer.errors.InputError, match=says(repr(target), "Intel GPU", "'max1100'")):
         explorer.trace(torch.sin, torch.randn(8), target=target)
 
 
@@ -270,7 +270,7 @@ def test_quantile_breaks_no_graph_as_on_the_gpu() -> None:
     """Until torch 2.11 at least it reads its quantiles' values on the CPU alone, where a graph breaks."""
     x, q = torch.randn(5, 3, requires_grad=True), torch.tensor([0.2, 0.4])
     trace = explorer.trace(quantiles, x, q, target="h100", train=True)
-    assert not trace.failures and not trace.graph_breaks
+    assert not trace.failures and not trace.dynamo.graph_breaks
     assert {kernel.artifact.graph for kernel in trace.kernels} == {"forward", "backward"}
     assert all(row["equal"] for row in trace.check())
 

@@ -31,5 +31,5 @@ def test_a_torch_device_is_a_target_too() -> None:
     """A device of torch's stands for its type; a GPU by number is refused, and it is said what to do."""
     x = torch.randn(4)
     assert explorer.trace(torch.sin, x, target=torch.device("cpu"), backend="eager").meta["target"] == "cpu"  # type: ignore[arg-type]
-    with pytest.raises(explorer.InputError, match=says("'cuda:1'", "arguments", "target='auto'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'cuda:1'", "arguments", "target='auto'")):
         explorer.trace(torch.sin, x, target="cuda:1")

@@ -185,7 +185,7 @@ def test_a_kernel_of_the_program_is_compiled_for_the_gpu_and_interpreted_here(ca
     """Each way to launch a kernel: it is in the trace with its whole ladder, and the function's result is right."""
     function, expected, names = CASES[case]
     trace = explorer.trace(function, x, target="h100")
-    torch.testing.assert_close(trace.result, expected(x))
+    torch.testing.assert_close(trace.live.result, expected(x))
     assert not trace.failures
     kernels = own(trace)
     assert {name for _, name in kernels} == names
@@ -198,7 +198,7 @@ def test_a_kernel_of_the_program_is_compiled_for_the_gpu_and_interpreted_here(ca
 def test_the_kernel_of_an_operator_is_that_of_each_gpu(target: str, last: str, x: torch.Tensor) -> None:
     """triton_op and wrap_triton on other GPUs, down to their machine code."""
     trace = explorer.trace(operator, x, target=target)
-    torch.testing.assert_close(trace.result, CASES["operator"][1](x))
+    torch.testing.assert_close(trace.live.result, CASES["operator"][1](x))
     (kernel,) = own(trace).values()
     assert kernel.text(last) and "triton_kernel_wrapper" in trace.text("forward")
 
@@ -206,7 +206,7 @@ def test_the_kernel_of_an_operator_is_that_of_each_gpu(target: str, last: str, x
 def test_dynamo_takes_a_launch_into_its_graph(x: torch.Tensor) -> None:
     """A plain launch is one node of Dynamo's graph, as on a machine with the GPU."""
     trace = explorer.trace(plain, x, target="h100")
-    assert "torch.ops.higher_order.triton_kernel_wrapper_mutation" in trace.text("dynamo") and not trace.graph_breaks
+    assert "torch.ops.higher_order.triton_kernel_wrapper_mutation" in trace.text("dynamo") and not trace.dynamo.graph_breaks
 
 
 @pytest.mark.parametrize(("function", "slope", "name"), [(operator, 3.0, "scale_0"), (doubled, 2.0, "add_0")])
@@ -214,15 +214,15 @@ def test_gradients_go_through_the_kernels(function: Any, slope: float, name: str
     """register_autograd and autograd.Function: forward and backward have the kernel, and gradients are those of the formula."""
     x = torch.rand(1000, requires_grad=True)  # sin is positive, relu passes all of it
     trace = explorer.trace(function, x, target="h100", train=True)
-    torch.testing.assert_close(trace.gradients["args[0]"], slope * x.detach().cos())
+    torch.testing.assert_close(trace.live.gradients["args[0]"], slope * x.detach().cos())
     assert set(own(trace)) == {("forward", name), ("backward", name)} and not trace.failures  # none is noted twice
 
 
 def test_the_candidates_are_those_that_the_pruning_leaves(x: torch.Tensor) -> None:
     """A program's @triton.autotune: its configs are the candidates, and each compiles on demand."""
     (kernel,) = own(explorer.trace(autotuned, x, target="h100")).values()
-    assert [(row["BLOCK"], row["taken"]) for row in kernel.candidates] == [(256, True), (512, False)]
-    assert kernel.candidate(1).metadata["num_warps"] == 8
+    assert [(row["BLOCK"], row["taken"]) for row in kernel.candidates.table] == [(256, True), (512, False)]
+    assert kernel.candidates[1].resources["num_warps"] == 8
     assert kernel.launches[0]["grid"] == (4, 1, 1)
 
 
@@ -237,7 +237,7 @@ def test_the_grid_of_a_launch_is_told_with_its_arguments(x: torch.Tensor) -> Non
 def test_the_traced_function_runs_again(x: torch.Tensor) -> None:
     """After the trace run() and check() interpret the kernels too, and a launch elsewhere asks for a driver as before."""
     trace = explorer.trace(operator, x, target="h100")
-    torch.testing.assert_close(trace.run(x + 1), CASES["operator"][1](x + 1))
+    torch.testing.assert_close(trace.live.run(x + 1), CASES["operator"][1](x + 1))
     assert trace.check()[0]["equal"]
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="active drivers"):
@@ -273,8 +273,8 @@ def test_what_cannot_be_interpreted_is_said_and_the_stages_are_there(x: torch.Te
     (failure,) = trace.failures
     assert failure.stage == "run" and not untold(failure.message, "foreign", "GPU") and re.search(r"\bline \d+", failure.message)
     assert "smid" in own(trace)["inference", "foreign_0"].text("ptx")
-    with pytest.raises(explorer.InterpretError, match="foreign"):
-        trace.result  # noqa: B018
+    with pytest.raises(explorer.errors.InterpretError, match="foreign"):
+        trace.live.result  # noqa: B018
 
 
 def test_a_launch_that_would_take_too_long_is_refused_before_it_starts(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:

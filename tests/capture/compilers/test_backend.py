@@ -126,7 +126,7 @@ def test_a_backend_that_is_not_installed_says_what_it_is(name: str) -> None:
     known = next(known for known in KNOWN if known.name == name)
     if known.installed:
         pytest.skip(f"{known.package} is installed")
-    with pytest.raises(explorer.InputError, match=says(repr(name), known.what, "pip install")):
+    with pytest.raises(explorer.errors.InputError, match=says(repr(name), known.what, "pip install")):
         resolve(name)
 
 

@@ -135,7 +135,7 @@ def test_other_targets_are_text_and_a_crash_of_iree_is_a_failure() -> None:
 @live
 def test_a_target_that_iree_does_not_have_is_refused() -> None:
     """The error has the names that there are."""
-    with pytest.raises(explorer.InputError, match=says("IREE", "'cudaa'", "'cuda'")):
+    with pytest.raises(explorer.errors.InputError, match=says("IREE", "'cudaa'", "'cuda'")):
         explorer.trace(Small(), torch.randn(2, 8), backend="iree", options={"targets": ["cudaa"]})
 
 
@@ -151,7 +151,7 @@ def test_an_error_of_iree_is_a_failure_and_the_trace_stands_up_to_there() -> Non
 def test_without_iree_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what IREE is and how to install it."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
-    with pytest.raises(explorer.InputError, match=says("'iree'", "MLIR", "torch-compile-explorer[iree]")):
+    with pytest.raises(explorer.errors.InputError, match=says("'iree'", "MLIR", "torch-compile-explorer[iree]")):
         explorer.trace(Small(), torch.randn(2, 8), backend="iree")
 
 
@@ -163,5 +163,5 @@ def test_what_iree_does_not_take_is_refused(
 ) -> None:
     """A mode, and an option that it does not have, are the user's mistake."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: True)
-    with pytest.raises(explorer.InputError, match=says(*facts)):
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         explorer.trace(Small(), torch.randn(2, 8), backend="iree", **how)  # type: ignore[arg-type]

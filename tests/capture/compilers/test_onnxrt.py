@@ -132,7 +132,7 @@ def test_many_operators_give_what_eager_gives(battery: tuple[Trace, nn.Module, A
     """Results, their types, and the input that the model changes are eager's; nothing failed, and all lines are linked."""
     trace, model, (image, words, _) = battery
     trace.raise_for_failures()
-    torch.testing.assert_close(trace.run(image, words, torch.zeros(4)), model(image, words, torch.zeros(4)))
+    torch.testing.assert_close(trace.live.run(image, words, torch.zeros(4)), model(image, words, torch.zeros(4)))
     assert {row["output"]: row["equal"] for row in trace.check()}["args[2] after the call"] is True
     assert {row["stage"]: row["share"] for row in trace.coverage() if row["stage"].startswith("onnxrt_")}["onnxrt_all"] == 1.0
 
@@ -163,7 +163,7 @@ def test_training_and_dynamic_sizes_run() -> None:
     (forward,) = [artifact for artifact in trained.find("onnx") if artifact.graph == "forward"]
     assert ",8] " in forward.text and "float[s" in forward.text
     x = torch.randn(5, 8)
-    torch.testing.assert_close(trained.run(x), model(x))
+    torch.testing.assert_close(trained.live.run(x), model(x))
 
 
 @pytest.mark.compile
@@ -233,14 +233,14 @@ def test_the_options_are_the_sessions(trace: Trace) -> None:
 )
 def test_a_value_that_onnx_runtime_does_not_have_is_refused(options: dict[str, object], facts: tuple[str, ...]) -> None:
     """The error says what there is, before anything is compiled."""
-    with pytest.raises(explorer.InputError, match=says(*facts)):
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         explorer.trace(Small(), torch.randn(2, 8), backend="onnxrt", options=options)
 
 
 def test_without_onnx_runtime_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what it is and how to install it."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
-    with pytest.raises(explorer.InputError, match=says("'onnxrt'", "ONNX Runtime", "torch-compile-explorer[onnx]")):
+    with pytest.raises(explorer.errors.InputError, match=says("'onnxrt'", "ONNX Runtime", "torch-compile-explorer[onnx]")):
         explorer.trace(Small(), torch.randn(2, 8), backend="onnxrt")
 
 
@@ -252,5 +252,5 @@ def test_what_onnx_runtime_does_not_take_is_refused(
 ) -> None:
     """A mode, and an option that it does not have, are the user's mistake."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: True)
-    with pytest.raises(explorer.InputError, match=says(*facts)):
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         explorer.trace(Small(), torch.randn(2, 8), backend="onnxrt", **how)  # type: ignore[arg-type]

@@ -115,8 +115,8 @@ def test_the_runtime_model_is_openvinos_own(trace: Trace) -> None:
 def test_a_result_stays_when_the_function_is_called_again() -> None:
     """OpenVINO's backend writes each result to the same buffer; a result that was given is not changed by the next call."""
     trace = explorer.trace(lambda x: torch.relu(x * 2 + 1), torch.zeros(4), backend="openvino")
-    first = trace.run(torch.ones(4))
-    trace.run(torch.full((4,), 5.0))
+    first = trace.live.run(torch.ones(4))
+    trace.live.run(torch.full((4,), 5.0))
     assert first.tolist() == [3.0] * 4
 
 
@@ -154,7 +154,7 @@ def test_sizes_may_be_dynamic(trace: Trace) -> None:
     (model,) = dynamic.find("openvino_ir")
     assert "<dim>-1</dim>" in model.text and "<dim>-1</dim>" not in trace.find("openvino_ir")[0].text
     assert all(row["equal"] for row in dynamic.check()) and ran(dynamic) == [("inference", "OpenVINO", 1)]
-    assert dynamic.run(torch.ones(5, 8)).shape == (5, 4)
+    assert dynamic.live.run(torch.ones(5, 8)).shape == (5, 4)
 
 
 @live
@@ -238,7 +238,7 @@ def test_each_operator_is_somebodys(model: Any, shapes: list[tuple[int, ...]]) -
 def test_without_openvino_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what OpenVINO is and how to install it."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
-    with pytest.raises(explorer.InputError, match=says("'openvino'", "Intel", "torch-compile-explorer[openvino]")):
+    with pytest.raises(explorer.errors.InputError, match=says("'openvino'", "Intel", "torch-compile-explorer[openvino]")):
         explorer.trace(Small(), torch.randn(2, 8), backend="openvino")
 
 

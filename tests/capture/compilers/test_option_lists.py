@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from explorer import InputError
 from explorer.capture.compilers.iree.backend import iree_backend
 from explorer.capture.compilers.option_lists import texts_of
 from explorer.capture.compilers.tvm.backend import tvm_backend
 from explorer.capture.compilers.xla.backend import xla_backend
+from explorer.errors import InputError
 from tests.facts import says
 
 

@@ -220,7 +220,7 @@ def test_a_stage_of_ones_own_shows_what_a_backend_tells_it() -> None:
         for number, line in enumerate(artifact.lines, 1):
             name = line.removeprefix("run ")
             at = next(n for n, text in enumerate(graph.lines, 1) if text.strip().startswith(f"{name}:"))
-            yield explorer.Link(artifact.id, (number,), graph.id, (at,), "name of the node")
+            yield explorer.types.Link(artifact.id, (number,), graph.id, (at,), "name of the node")
 
     stage = Stage(
         name="program",
@@ -231,7 +231,7 @@ def test_a_stage_of_ones_own_shows_what_a_backend_tells_it() -> None:
         render=lambda event, id: text_artifact(event, id, "My program", "text"),
         link=link,
     )
-    trace = explorer.trace(waves, R(4), backend=mine, stages=(*explorer.STAGES, stage))
+    trace = explorer.trace(waves, R(4), backend=mine, stages=(*explorer.types.STAGES, stage))
     assert not trace.failures and trace.text("program") == "run y\nrun add"
     (program,), (source,) = trace.find("program"), trace.find("source")
     lines = [n for row in trace.follow(program.id, 1) if row["artifact"] == source.id for n in row["lines"]]
@@ -248,5 +248,5 @@ def test_an_error_of_explorers_leaves_the_backend_as_it_is(function: str, monkey
     monkeypatch.setattr(f"explorer.capture.compilers.own.{function}", broken)
     x = R(8)
     trace = explorer.trace(waves, x, backend=its_forward)
-    assert torch.equal(trace.result, waves(x))
+    assert torch.equal(trace.live.result, waves(x))
     assert any("planted" in failure.message for failure in trace.failures)

@@ -185,7 +185,7 @@ def test_a_target_that_ends_tvm_leaves_the_trace() -> None:
 @live
 def test_a_target_that_tvm_does_not_have_is_refused() -> None:
     """The error has the names that there are."""
-    with pytest.raises(explorer.InputError, match=says("TVM", "'cudaa'", "'cuda'")):
+    with pytest.raises(explorer.errors.InputError, match=says("TVM", "'cudaa'", "'cuda'")):
         explorer.trace(Small(), torch.randn(2, 8), backend="tvm", options={"targets": ["cudaa"]})
 
 
@@ -216,5 +216,5 @@ def test_torchs_own_backend_of_that_name_is_there_again(monkeypatch: pytest.Monk
 def test_without_tvm_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what TVM is and how to install it."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
-    with pytest.raises(explorer.InputError, match=says("'tvm'", "TVM", "torch-compile-explorer[tvm]")):
+    with pytest.raises(explorer.errors.InputError, match=says("'tvm'", "TVM", "torch-compile-explorer[tvm]")):
         explorer.trace(Small(), torch.randn(2, 8), backend="tvm")

@@ -45,7 +45,7 @@ def test_a_text_that_cannot_be_read_is_a_failure_and_the_graph_runs(monkeypatch:
     monkeypatch.setattr("explorer.capture.compilers.xla.compile.disassembled", broken)
     x = torch.ones(3)
     made = explorer.trace(lambda x: x.sin() + 1, x, backend="xla")
-    assert torch.allclose(made.result, x.sin() + 1)
+    assert torch.allclose(made.live.result, x.sin() + 1)
     assert [(f.stage, f.step, f.fatal) for f in made.failures] == [("xla_assembly", "objdump", False)]
     assert made.find("xla_optimized") and not made.find("xla_assembly")
 
@@ -209,7 +209,7 @@ def test_a_flag_that_would_take_the_texts_away_is_refused() -> None:
     from explorer.capture.compilers.xla.backend import checked_flags
 
     assert checked_flags(("--xla_a=1",)) == ("--xla_a=1",)
-    with pytest.raises(explorer.InputError, match=says("XLA", "--xla_dump_to=here")):
+    with pytest.raises(explorer.errors.InputError, match=says("XLA", "--xla_dump_to=here")):
         checked_flags(("--xla_dump_to=here",))
 
 
@@ -235,7 +235,7 @@ def test_locations_get_the_names_of_their_nodes() -> None:
 def test_without_xla_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not installed, the error says what it is and how to install it; torch's own way says that there is another."""
     monkeypatch.setattr(compiler, "is_installed", lambda module: False)
-    with pytest.raises(explorer.InputError, match=says("'xla'", "StableHLO", "torch-compile-explorer[xla]")):
+    with pytest.raises(explorer.errors.InputError, match=says("'xla'", "StableHLO", "torch-compile-explorer[xla]")):
         explorer.trace(Small(), torch.randn(2, 8), backend="xla")
 
 

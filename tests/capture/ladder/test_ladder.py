@@ -22,7 +22,7 @@ from explorer.sources.files.trace_file import load_events
 from explorer.stages import STAGES
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.unread import read
-from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 from tests.facts import says, untold
 
 #: The stages that a kernel's ladder is made of, and its source.
@@ -71,14 +71,14 @@ def test_every_named_gpu_gets_every_stage(target: Target, source: str) -> None:
     ladder = compile_ladder(source, NAME, target)
     assert tuple(ladder.texts) == ladders.TEXTS[target.backend] and all(ladder.texts.values())
     assert ladder.binary[:4] == b"\x7fELF"
-    assert 0 < ladder.metadata["registers"] <= 64 and ladder.metadata["occupancy"]["blocks"] > 0
+    assert 0 < ladder.resources["registers"] <= 64 and ladder.resources["occupancy"]["blocks"] > 0
     machine = f"sm_{target.arch}" if target.vendor == "nvidia" else target.arch
     assert machine in ladder.texts["ptx" if target.vendor == "nvidia" else "amdgcn"]
 
 
 def test_without_its_backend_a_gpu_has_no_ladder(source: str) -> None:
     """For an Intel GPU the error names the backends that the installed triton has."""
-    with pytest.raises(explorer.CompileError, match=says("triton", version("triton"), "Intel", "AMD", "NVIDIA")):
+    with pytest.raises(explorer.errors.CompileError, match=says("triton", version("triton"), "Intel", "AMD", "NVIDIA")):
         compile_ladder(source, NAME, Target.parse("max1550"))
 
 
@@ -108,7 +108,7 @@ def test_with_a_backend_of_its_own_a_gpu_takes_the_same_way(source: str, monkeyp
     answer = {"metadata": {"num_warps": 4, "shared": 0}, "texts": texts, "printed": "", "binary": b"\x03\x02#\x07", "seconds": {}}
     made = ladders.ladder_from_answer(lowered, answer)
     assert (dict(made.texts), made.binary, made.metadata["num_warps"]) == (texts, b"\x03\x02#\x07", 4)
-    with pytest.raises(explorer.InputError, match="SPIR-V"):
+    with pytest.raises(explorer.errors.InputError, match="SPIR-V"):
         made.sass()
 
 
@@ -136,7 +136,7 @@ def test_nothing_stays_in_the_process(source: str) -> None:
 
     before = state()
     compile_ladder(source, NAME, Target.parse("mi300x"))
-    with pytest.raises(explorer.InputError):
+    with pytest.raises(explorer.errors.InputError):
         compile_ladder(source.replace("tmp0 *", "tmp9 *"), NAME, H100)
     assert state() == before and f"{NAME}.py" not in linecache.cache
 
@@ -150,9 +150,9 @@ def test_the_candidates_are_those_inductor_would_try() -> None:
     assert second.config == first.candidates[1] and second.texts["ttgir"] != first.texts["ttgir"]
     made = compile_ladder(text, name, H100, config={"XBLOCK": 512, "num_warps": 8})
     assert made.config["XBLOCK"] == 512 and made.metadata["num_warps"] == 8
-    with pytest.raises(explorer.InputError, match=says("'XBLOK'", "'XBLOCK'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'XBLOK'", "'XBLOCK'")):
         compile_ladder(text, name, H100, config={"XBLOK": 512})
-    with pytest.raises(explorer.InputError, match=says("config", "99", "0", str(len(first.candidates) - 1))):
+    with pytest.raises(explorer.errors.InputError, match=says("config", "99", "0", str(len(first.candidates) - 1))):
         compile_ladder(text, name, H100, config=99)
 
 
@@ -191,7 +191,7 @@ def test_kernels_in_one_context_of_mlir_are_lowered_as_each_in_its_own() -> None
     """Also after one that triton's front end rejects in the middle."""
     dialects = Dialects()
     for name, text in kernels("mlp_train"):
-        with pytest.raises(explorer.InputError):
+        with pytest.raises(explorer.errors.InputError):
             ladders.lower(text.replace("tl.store(", "tl.sqrt(1, 2, 3, ", 1), name, H100, None, dialects)
         own, shared = ladders.lower(text, name, H100), ladders.lower(text, name, H100, None, dialects)
         assert shared.ttir == own.ttir and "tt.store" in shared.ttir
@@ -211,7 +211,7 @@ def test_one_broken_kernel_does_not_keep_the_others_from_compiling(source: str) 
     """In a set of kernels each has its own ladder or its own error."""
     bad = source.replace("tmp0 *", "tmp9 *").replace(NAME, "broken")
     good, broken = compile_ladders([(NAME, source), ("broken", bad)], H100)
-    assert isinstance(good, Ladder) and isinstance(broken, explorer.InputError)
+    assert isinstance(good, Ladder) and isinstance(broken, explorer.errors.InputError)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_wrong_source_is_answered_with_its_line(source: str, change: tuple[str
     """A syntax error, an undefined name and what triton refuses name the kernel, the line and the text there."""
     wrong = source.replace(*change)
     line = next(n for n, text in enumerate(wrong.splitlines(), 1) if at in text)
-    with pytest.raises(explorer.InputError, match=says(NAME, f"line {line}", *facts)):
+    with pytest.raises(explorer.errors.InputError, match=says(NAME, f"line {line}", *facts)):
         compile_ladder(wrong, NAME, H100)
 
 
@@ -252,7 +252,7 @@ def test_a_kernel_that_crashes_the_compiler_crashes_nothing_else(
 ) -> None:
     """Where LLVM aborts its process or ptxas refuses, the error says which and why, and the next kernel compiles."""
     fatal = f'tl.inline_asm_elementwise("{assembly}", "{constraints}", [tmp0], tl.float32, True, 1)'
-    with pytest.raises(explorer.CompileError, match=says(*facts)) as raised:
+    with pytest.raises(explorer.errors.CompileError, match=says(*facts)) as raised:
         compile_ladder(source.replace("tmp0 * tmp1", fatal), NAME, H100)
     assert any(not untold(str(raised.value).splitlines()[0], stage) for stage in stages)
     assert compile_ladder(source, NAME, H100).binary
@@ -266,7 +266,7 @@ def test_a_worker_that_dies_is_replaced(source: str) -> None:
         assert worker.ask(job)["binary"]
         assert worker._process is not None
         worker._process.kill()
-        with pytest.raises(explorer.CompileError, match="SIGKILL"):
+        with pytest.raises(explorer.errors.CompileError, match="SIGKILL"):
             worker.ask(job)
         assert worker.ask(job)["binary"]
 
@@ -274,7 +274,7 @@ def test_a_worker_that_dies_is_replaced(source: str) -> None:
 def test_a_stage_that_fails_says_what_the_compiler_printed(source: str) -> None:
     """TTIR that MLIR cannot parse gives the stage and MLIR's own message."""
     job: dict[str, Any] = {**ladders.lower(source, NAME, H100).job, "ttir": "module { tt.nonsense }"}
-    with Worker() as worker, pytest.raises(explorer.CompileError, match=says("ttir", "tt.nonsense")):
+    with Worker() as worker, pytest.raises(explorer.errors.CompileError, match=says("ttir", "tt.nonsense")):
         worker.ask(job)
 
 
@@ -282,7 +282,7 @@ def test_the_sass_has_the_kernels_lines(source: str) -> None:
     """nvdisasm's text names the kernel's file and has an exit instruction; AMD's machine code is asked for elsewhere."""
     sass = compile_ladder(source, NAME, H100).sass()
     assert f'//## File "{NAME}.py", line' in sass and "EXIT" in sass
-    with pytest.raises(explorer.InputError, match="amdgcn"):
+    with pytest.raises(explorer.errors.InputError, match="amdgcn"):
         compile_ladder(source, NAME, Target.parse("mi300x")).sass()
 
 
@@ -299,7 +299,7 @@ def test_every_stage_of_a_recorded_training_links_to_its_kernel(gpu: str, machin
     """Each stage of each kernel leads to lines of the kernel's source, and from the store to a global store."""
     events = recorded("mlp_train")
     made = ladder_events(events, Target.parse(gpu), sass=gpu == "h200")
-    trace = Trace.of_events([*events, *made.events], made.failures)
+    trace = trace_of_events([*events, *made.events], made.failures)
     assert not trace.failures
     for stage in ("ttir", "ttgir", "llir", machine, *(["sass"] if gpu == "h200" else [])):
         assert len(trace.find(stage)) == 3
@@ -319,16 +319,16 @@ def test_a_kernel_tells_its_resources_candidates_and_launches() -> None:
     """From the trace's value alone: resources, every candidate with the one taken, the launch; more needs the process."""
     events = recorded("mlp_train")
     made = ladder_events(events, H100)
-    kernel = Trace.of_events([*events, *made.events], live=LiveFunction(None, ladders=made.ladders)).kernels[0]
+    kernel = trace_of_events([*events, *made.events], live=LiveFunction(None, ladders=made.ladders)).kernels[0]
     assert kernel.resources["registers"] > 0 and kernel.resources["occupancy"]["fraction"] > 0
-    assert [row["taken"] for row in kernel.candidates] == [True, False]
+    assert [row["taken"] for row in kernel.candidates.table] == [True, False]
     assert kernel.launches[0]["grid"][1:] == (1, 1)
-    assert kernel.candidate(1).config["XBLOCK"] == kernel.candidates[1]["XBLOCK"]
+    assert kernel.candidates[1].config["XBLOCK"] == kernel.candidates.table[1]["XBLOCK"]
     assert "EXIT" in kernel.text("sass") and kernel.passes()[0]["stage"] == "ttir"
-    saved = Trace.of_events([*events, *made.events]).kernels[0]
+    saved = trace_of_events([*events, *made.events]).kernels[0]
     assert saved.resources == kernel.resources
-    for action in (saved.passes, lambda: saved.candidate(1), lambda: saved.text("sass")):
-        with pytest.raises(explorer.LiveError, match=says("process", "explorer.trace")):
+    for action in (saved.passes, lambda: saved.candidates[1].resources, lambda: saved.text("sass")):
+        with pytest.raises(explorer.errors.LiveError, match=says("process", "explorer.trace")):
             action()
 
 
@@ -358,9 +358,9 @@ def test_a_reduction_that_takes_many_registers_has_smaller_blocks_among_its_cand
 
     x = torch.zeros(1024, 4096)
     kernel = explorer.trace(program, x, x, target="h200").kernels[0]
-    blocks = [row["R0_BLOCK"] for row in kernel.candidates]
+    blocks = [row["R0_BLOCK"] for row in kernel.candidates.table]
     assert kernel.resources["registers"] > 32 and len(blocks) > 1 and blocks[1] == blocks[0] // 2
-    assert [row["taken"] for row in kernel.candidates] == [True, *[False] * (len(blocks) - 1)]
+    assert [row["taken"] for row in kernel.candidates.table] == [True, *[False] * (len(blocks) - 1)]
     lowered = ladders.lower(kernel.source, kernel.name, Target.parse("h200"))
     assert lowered.scaled(32) == () and len(lowered.scaled(200)) == 1
 
@@ -419,7 +419,7 @@ def test_the_occupancy_on_amd_is_the_one_llvm_writes() -> None:
     for ladder in compile_ladders(kernels("mlp_train"), target):
         assert isinstance(ladder, Ladder)
         noted = re.search(r"; Occupancy: (\d+)", ladder.texts["amdgcn"])
-        assert noted is None or occupancy(target, 4, ladder.metadata["registers"], 0).limits["registers"] == int(noted[1])
+        assert noted is None or occupancy(target, 4, ladder.resources["registers"], 0).limits["registers"] == int(noted[1])
 
 
 def test_a_source_for_another_gpu_is_compiled_for_the_one_asked_for(source: str) -> None:

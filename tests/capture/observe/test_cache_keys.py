@@ -158,7 +158,7 @@ def test_counters_and_keys_are_those_of_the_program_alone(folder: Path) -> None:
     with explorer.record() as recording:
         recorded = run()
     assert recorded == alone
-    states = [(row["cache"], row["state"]) for row in recording.trace.caches]
+    states = [(row["cache"], row["state"]) for row in recording.trace.compiler.caches]
     assert states.count(("FX graph", "miss")) == recorded["inductor"]["fxgraph_cache_miss"] == 2
     assert states.count(("FX graph", "hit")) == recorded["inductor"]["fxgraph_cache_hit"] == 1
     assert states.count(("AOTAutograd", "hit")) == recorded["aot_autograd"]["autograd_cache_hit"] == 1
@@ -189,7 +189,7 @@ for around in (explorer.record, nullcontext):
     with around() as recording:
         runpy.run_path(sys.argv[1])
     if recording is not None:
-        print(*(row["state"] for row in recording.trace.caches), flush=True)
+        print(*(row["state"] for row in recording.trace.compiler.caches), flush=True)
     os._exit(0)
 """
 

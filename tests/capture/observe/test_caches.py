@@ -43,7 +43,7 @@ def call(train: bool = False) -> torch.Tensor:
 
 
 def states(trace: explorer.Trace) -> list[tuple[str, str, str]]:
-    return sorted((row["cache"], row["graph"], row["state"]) for row in trace.caches)
+    return sorted((row["cache"], row["graph"], row["state"]) for row in trace.compiler.caches)
 
 
 def links_of_calls(trace: explorer.Trace) -> set[tuple[str, tuple[int, ...], tuple[int, ...]]]:
@@ -62,15 +62,15 @@ def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path)
         call(train=True)
     graphs = [("AOTAutograd", ""), ("FX graph", "backward"), ("FX graph", "forward")]
     assert states(first.trace) == [(*graph, "miss") for graph in graphs]
-    assert all(row["key"] and not untold(row["reason"], "nothing", "key") for row in first.trace.caches)
-    assert all(row["not_seen"] == () for row in first.trace.caches) and "fresh=True" not in repr(first.trace)
+    assert all(row["key"] and not untold(row["reason"], "nothing", "key") for row in first.trace.compiler.caches)
+    assert all(row["not_seen"] == () for row in first.trace.compiler.caches) and "fresh=True" not in repr(first.trace)
     assert states(second.trace) == [(*graph, "hit") for graph in graphs]
-    assert {row["key"] for row in second.trace.caches} == {row["key"] for row in first.trace.caches}
+    assert {row["key"] for row in second.trace.compiler.caches} == {row["key"] for row in first.trace.compiler.caches}
     for stage, graph in (("output_code", "forward"), ("output_code", "backward"), ("post_grad", "backward")):
         assert second.trace.find(stage, graph=graph)[0].text == first.trace.find(stage, graph=graph)[0].text
     assert "mm" in second.trace.text("joint")
     assert links_of_calls(second.trace) and links_of_calls(second.trace) <= links_of_calls(first.trace)
-    left_out = {stage for row in second.trace.caches for stage in row["not_seen"]}
+    left_out = {stage for row in second.trace.compiler.caches for stage in row["not_seen"]}
     run_anyway = {"pre_grad"} if passes_before_cache() else set()
     of_aot, of_graphs = {"pre_grad", "aot_metadata"}, {"pattern_match", "fx_pass", "choice", "lowering", "perf_hint", "symbol"}
     assert left_out == (of_aot | of_graphs | {"ir_pre_fusion", "fusion", "ir_post_fusion"}) - run_anyway
@@ -88,7 +88,7 @@ def test_a_recording_reads_what_was_cached_without_it_and_the_other_way_round(fo
     call()
     with explorer.record() as recorded:
         call()
-    assert {row["state"] for row in recorded.trace.caches} == {"hit"}
+    assert {row["state"] for row in recorded.trace.compiler.caches} == {"hit"}
     hits = torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"]
     call()
     assert torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"] == hits + 1
@@ -155,11 +155,11 @@ def test_with_fresh_everything_is_compiled_though_it_is_cached(folder: Path) -> 
     call()
     with explorer.record(fresh=True) as recorded:
         call()
-    assert {row["state"] for row in recorded.trace.caches} == {"miss"}
+    assert {row["state"] for row in recorded.trace.compiler.caches} == {"miss"}
     assert recorded.trace.find("ir_post_fusion") and recorded.trace.find("pre_grad")
     with explorer.record() as after:
         call()
-    assert {row["state"] for row in after.trace.caches} == {"hit"}
+    assert {row["state"] for row in after.trace.compiler.caches} == {"hit"}
 
 
 @pytest.mark.compile
@@ -167,7 +167,7 @@ def test_a_bypass_says_why(folder: Path) -> None:
     """A graph that torch will not cache is a row with torch's own reason."""
     with torch._inductor.config.patch(post_grad_custom_post_pass=lambda graph: None), explorer.record() as recorded:
         call()
-    rows = recorded.trace.caches.where(state="bypass")
+    rows = recorded.trace.compiler.caches.where(state="bypass")
     assert {row["cache"] for row in rows} == {"AOTAutograd", "FX graph"}
     assert all("custom pass" in row["reason"] for row in rows)
 
@@ -178,7 +178,7 @@ def test_a_trace_neither_reads_nor_writes_the_caches_of_graphs(folder: Path) -> 
     call()
     before = sorted(path for name in ("fxgraph", "aotautograd") for path in (folder / name).rglob("*"))
     trace = explorer.trace(product, torch.ones(4, 4))
-    assert trace.find("ir_post_fusion") and trace.caches == ()
+    assert trace.find("ir_post_fusion") and trace.compiler.caches == ()
     explorer.trace(product, torch.ones(5, 5))
     assert before == sorted(path for name in ("fxgraph", "aotautograd") for path in (folder / name).rglob("*"))
 

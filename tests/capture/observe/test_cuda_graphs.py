@@ -30,8 +30,11 @@ def test_a_graph_that_is_captured_says_so() -> None:
     pytest.importorskip("triton")
     net = torch.nn.Linear(8, 8)
     trace = explorer.trace(net, R(4, 8), target="h100", mode="reduce-overhead", train=True)
-    assert [(row["graph"], row["decision"]) for row in trace.cuda_graphs] == [("forward", "captured"), ("backward", "captured")]
-    assert not trace.failures and explorer.trace(net, R(4, 8), target="h100").cuda_graphs == ()
+    assert [(row["graph"], row["decision"]) for row in trace.inductor.cuda_graphs] == [
+        ("forward", "captured"),
+        ("backward", "captured"),
+    ]
+    assert not trace.failures and explorer.trace(net, R(4, 8), target="h100").inductor.cuda_graphs == ()
 
 
 def test_a_changed_input_is_named_with_its_line() -> None:
@@ -44,11 +47,11 @@ def test_a_changed_input_is_named_with_its_line() -> None:
         return x * 2
 
     trace = explorer.trace(changing, R(8), R(8), target="h100", mode="reduce-overhead")
-    (row,) = trace.cuda_graphs
+    (row,) = trace.inductor.cuda_graphs
     assert row["decision"] == "skipped when called" and row["what"] == "x (arg1_1)"
     assert not untold(row["reason"], "x (arg1_1)", "captured")
     assert row["code"] == "x.add_(z)" and lines_of(trace, "cuda_graph") == ["x.add_(z)"]
-    assert "skipped when called" in trace.text("cuda_graph") and trace.summary() is not None
+    assert "skipped when called" in trace.text("cuda_graph") and trace.stages is not None
 
 
 def test_a_tensor_on_the_cpu_is_named_with_its_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +63,7 @@ def test_a_tensor_on_the_cpu_is_named_with_its_line(capfd: pytest.CaptureFixture
         return x.sin(), z.cos()
 
     trace = explorer.trace(mixed, R(8), target="h100", options=WHOLE)
-    (row,) = trace.cuda_graphs
+    (row,) = trace.inductor.cuda_graphs
     assert row["decision"] == "skipped" and row["reason"].startswith("cpu device") and row["code"] == "return x.sin(), z.cos()"
     assert "explorer/observe" not in capfd.readouterr().err
 
@@ -75,7 +78,7 @@ def test_a_part_on_the_cpu_is_left_out_at_its_line() -> None:
 
     trace = explorer.trace(mixed, R(8), target="h100", mode="reduce-overhead")
     assert not trace.failures
-    rows = trace.cuda_graphs.where(decision="not captured")
+    rows = trace.inductor.cuda_graphs.where(decision="not captured")
     assert rows and {row["code"] for row in rows} == {"return y, y.cpu().cos() * 2"}
     assert any("aten.cos" in row["what"] and row["reason"] == "cpu ops" for row in rows)
 
@@ -83,7 +86,7 @@ def test_a_part_on_the_cpu_is_left_out_at_its_line() -> None:
 def test_on_the_cpu_there_is_nothing_to_capture() -> None:
     """The reason is the device, not a list of devices that is empty."""
     trace = explorer.trace(torch.sin, R(8), target="cpu", mode="reduce-overhead")
-    assert [(row["decision"], untold(row["reason"], "cpu", "CUDA")) for row in trace.cuda_graphs] == [("skipped", [])]
+    assert [(row["decision"], untold(row["reason"], "cpu", "CUDA")) for row in trace.inductor.cuda_graphs] == [("skipped", [])]
 
 
 # The backend "cudagraphs" ------------------------------------------------------------------------------------------------
@@ -105,7 +108,7 @@ def test_the_backend_captures_nothing_on_the_cpu_and_the_trace_says_so() -> None
     before = skips()
     trace = explorer.trace(shifting, R(8), R(8), backend="cudagraphs")
     assert skips() == before + 1 and not trace.failures
-    (row,) = trace.cuda_graphs
+    (row,) = trace.inductor.cuda_graphs
     assert (row["graph"], row["decision"], row["code"]) == ("inference", "skipped", "z = y.cos()")
     assert row["reason"].startswith("cpu device (arg0_1: y)") and not untold(row["reason"], "PyTorch", "operator")
     assert lines_of(trace, "cuda_graph") == ["z = y.cos()"]
@@ -117,7 +120,7 @@ def test_the_backends_backward_is_not_captured_without_its_forward() -> None:
     before = skips()
     trace = explorer.trace(torch.nn.Linear(4, 4), R(2, 4), backend="cudagraphs", train=True)
     assert skips() == before + 1
-    rows = {row["graph"]: (row["decision"], row["reason"]) for row in trace.cuda_graphs}
+    rows = {row["graph"]: (row["decision"], row["reason"]) for row in trace.inductor.cuda_graphs}
     assert rows["forward"][0] == rows["backward"][0] == "skipped"
     assert rows["forward"][1].startswith("cpu device (primals_1: weight)")
     assert not untold(rows["backward"][1], "forward", "not captured") and "cpu" not in rows["backward"][1]
@@ -131,7 +134,7 @@ def test_what_the_backend_would_capture_on_a_gpu_you_dont_have(keep: bool, suppo
     with torch._dynamo.config.patch(settings):
         trace = explorer.trace(shifting, R(8), R(8), target="h100", backend="cudagraphs")
     assert not trace.failures and skips() - before == (keep and not support)
-    (row,) = trace.cuda_graphs
+    (row,) = trace.inductor.cuda_graphs
     refused = ("skipped when called", "x.add_(z)") if support else ("skipped", "x.add_(z)")
     assert (row["decision"], row["code"]) == (refused if keep else ("captured", ""))
     assert "x (arg1_1)" in row["reason"] or not keep
@@ -150,7 +153,7 @@ def test_perf_hints_are_rows_at_their_lines() -> None:
     log = logging.getLogger("torch._inductor.graph.__perf_hints")
     before = (list(log.filters), list(log.handlers), log.level, "info" in vars(log))
     trace = explorer.trace(falling_back, R(64), target="h100")
-    (row,) = trace.perf_hints
+    (row,) = trace.inductor.perf_hints
     assert row["hint"].startswith("Using FallbackKernel") and row["nodes"] == ("histc",)
     assert row["code"] == "return torch.histc(y, 10)" and lines_of(trace, "perf_hint") == ["return torch.histc(y, 10)"]
     assert (list(log.filters), list(log.handlers), log.level, "info" in vars(log)) == before
@@ -167,6 +170,6 @@ def test_a_hint_of_the_scheduler_is_at_the_line_of_what_it_tiles() -> None:
     options = {"triton.coalesce_tiling_analysis": False}
     trace = explorer.trace(strided, R(32, 16, 32), target="h100", options=options)
     assert not trace.failures
-    (row,) = trace.perf_hints
+    (row,) = trace.inductor.perf_hints
     assert row["hint"].startswith("Reduction over non-contiguous dims") and "sum_1" in row["nodes"]
     assert row["code"] == "return y.sum((0, 2))" and "return y.sum((0, 2))" in lines_of(trace, "perf_hint")

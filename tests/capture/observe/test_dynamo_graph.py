@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.model.trace_data import artifact_of
 from explorer.tracing.traced import Trace
 
 pytestmark = pytest.mark.compile
@@ -22,8 +23,8 @@ def test_a_module_of_torchs_own_is_linked_to_its_lines(not_covered: Callable[[Tr
     assert {"Sequential.forward", "Linear.forward", "GELU.forward"} <= set(titles) and len(titles) == len(set(titles))
     line = next(n for n, text in enumerate(made.kernels[0].source.splitlines(), 1) if "libdevice.erf" in text)
     reached = {row["artifact"] for row in made.follow(made.kernels[0].artifact.id, line).where(stage="source")}
-    assert "GELU.forward" in {made.artifact(id).title.partition(" ")[0] for id in reached}
-    assert len(made.follow_module("0")) and len(made.follow_module("1"))
+    assert "GELU.forward" in {artifact_of(made, id).title.partition(" ")[0] for id in reached}
+    assert len(made.follow("0")) and len(made.follow("1"))
 
 
 def test_what_dynamo_switches_is_linked_to_the_line_that_asks_for_it() -> None:

@@ -75,7 +75,7 @@ def test_the_place_in_torch_is_that_of_torchs_own_stack() -> None:
     """Each guard with a user line has the function of torch that made it; nearly all guards with a source have one."""
     module, args = Scaled(), (torch.randn(8, 4), 2, torch.ones(4))
     by_torch = places_by_torch(module, *args)
-    rows = [row for row in explorer.trace(module, *args, backend="eager").guards if row["code"]]
+    rows = [row for row in explorer.trace(module, *args, backend="eager").dynamo.guards if row["code"]]
     placed = [row for row in rows if row["framework"]]
     assert all(row["framework"] in by_torch[without_numbers(row["source"])] for row in placed)
     assert len(placed) > 0.9 * len(rows) > 10

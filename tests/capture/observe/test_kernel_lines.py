@@ -13,6 +13,7 @@ from torch.nn import functional
 
 import explorer
 from explorer.capture.observe import kernel_lines
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact
 from explorer.stages.inductor.kernel import owners
 from explorer.tracing.traced import Trace
@@ -105,7 +106,7 @@ def user_line(made: Trace, artifact: Artifact, line: int) -> set[str]:
     """The lines of the model: a line of torch's own modules stands for the line that calls it."""
     source = inspect.getsource(Operators.forward)
     rows = made.follow(artifact.id, line).where(stage="source")
-    texts = {made.artifact(r["artifact"]).lines[n - 1].strip() for r in rows for n in r["lines"]}
+    texts = {artifact_of(made, r["artifact"]).lines[n - 1].strip() for r in rows for n in r["lines"]}
     return {text for text in texts if text in source}
 
 
@@ -151,7 +152,7 @@ def test_the_code_is_what_it_is_without_the_hook(made: Trace) -> None:
     """Every kernel and wrapper is the same, to the character, as when nothing is recorded of its lines."""
     torch.manual_seed(0)
     inputs = torch.randn(32, 64), torch.randint(0, 32, (32,)), torch.rand(32, 64) > 0.5
-    stages = tuple(stage for stage in explorer.STAGES if not stage.per_kernel)
+    stages = tuple(stage for stage in explorer.types.STAGES if not stage.per_kernel)
     plain = explorer.trace(Operators(), *inputs, target="h100", train=True, stages=stages)
     assert without_number(plain) == without_number(made)
 
@@ -253,7 +254,7 @@ def drawn(request: pytest.FixtureRequest) -> Trace:
 
 def lines_of(trace: Trace, artifact: Artifact, line: int) -> list[str]:
     rows = trace.follow(artifact.id, line).where(stage="source")
-    return [trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]]
+    return [artifact_of(trace, row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]]
 
 
 @pytest.mark.compile
@@ -303,7 +304,7 @@ def test_no_line_of_a_dropout_is_left_out(drawn: Trace, graph: str, not_covered:
     """Every graph, pass, kernel and wrapper is linked, and all that a kernel becomes; the backward's mask is dropout's too."""
     assert [row for row in not_covered(drawn) if row[0] != "ptx"] == []
     for row in drawn.coverage("ptx") if drawn.find("ptx") else ():
-        left_out = {number for number, _ in row["missing"]} - left_open(drawn, drawn.artifact(row["artifact"]))
+        left_out = {number for number, _ in row["missing"]} - left_open(drawn, artifact_of(drawn, row["artifact"]))
         assert len(left_out) <= 0.15 * row["counted"], f"{row['artifact']} has {row['missing']}"
     wanted = {line for line in inspect.getsource(random).splitlines() if "functional.dropout" in line}
     led = {line for artifact, number, _ in computing(drawn, graph) for line in lines_of(drawn, artifact, number)}
@@ -371,7 +372,7 @@ def test_a_template_and_its_prologues() -> None:
     assert row["share"] == 1.0
     number = next(n for n, text in enumerate(kernel.artifact.lines, 1) if "tl_math.sin(" in text)
     rows = made.follow(kernel.artifact.id, number).where(stage="source")
-    assert [made.artifact(r["artifact"]).lines[n - 1].strip() for r in rows for n in r["lines"]] == ["sine = torch.sin(b)"]
+    assert [artifact_of(made, r["artifact"]).lines[n - 1].strip() for r in rows for n in r["lines"]] == ["sine = torch.sin(b)"]
 
 
 @pytest.mark.compile
@@ -388,9 +389,9 @@ def test_a_template_in_cpp_and_its_epilogue() -> None:
     with torch.no_grad():
         made = explorer.trace(f, torch.randn(4, 64, 64), torch.randn(4, 64, 64), target="cpu", options=options)
     assert made.failures == ()
-    (row,) = made.fusion.groups()
+    (row,) = made.fusion.groups
     assert row["kind"] == "template" and row["epilogue"] == ("op1",) and set(row["fx_nodes"]) == {"bmm", "relu", "mul"}
-    assert not untold(made.fusion.why("bmm", "mul").sentence, "bmm", "mul", "template", "epilogue")
+    assert not untold(made.why("bmm", "mul").sentence, "bmm", "mul", "template", "epilogue")
     (kernel,) = made.kernels
     known = owners(kernel.artifact)
     found = [(known.get(n), text.strip()) for n, text in enumerate(kernel.artifact.lines, 1)]
@@ -459,7 +460,7 @@ def test_the_branches_of_a_cond() -> None:
     assert owners(sine.artifact)[number] == (("true_graph_0.sin",), "codegen")
     rows = made.follow(sine.artifact.id, number).where(stage="source")
     texts = {  # in the branch's own text, and in the function's around it
-        made.artifact(r["artifact"]).lines[n - 1].strip() for r in rows if "called from" not in r["route"] for n in r["lines"]
+        artifact_of(made, r["artifact"]).lines[n - 1].strip() for r in rows if "called from" not in r["route"] for n in r["lines"]
     }
     assert texts == {"return torch.sin(v) + 1"}
 

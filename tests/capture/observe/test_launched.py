@@ -21,7 +21,7 @@ from explorer.reference.gpus.figures import Target
 from explorer.sources.files.trace_file import load_events
 from explorer.stages import STAGES
 from explorer.stages.inductor.definitions import kernel_events
-from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 from tests.facts import untold
 
 #: The stages that a kernel's ladder is made of, and its source.
@@ -134,18 +134,18 @@ def kernel(launch: tuple[str, Launched]) -> Any:
     made = ladder_events(events, H200, find=lambda file, name: launch[1] if name == launch[0] else None)
     return next(
         k
-        for k in Trace.of_events([*events, *made.events], made.failures, live=LiveFunction(None, ladders=made.ladders)).kernels
+        for k in trace_of_events([*events, *made.events], made.failures, live=LiveFunction(None, ladders=made.ladders)).kernels
         if k.name == launch[0]
     )
 
 
 def test_a_launched_kernels_ladder_is_not_compiled_again(kernel: Any, launch: tuple[str, Launched]) -> None:
     """Its texts, binary and registers are the launch's; the others of the trace are compiled by explorer."""
-    own = next(a for a in kernel.trace.find("ptx") if a.kernel == kernel.name)
+    own = next(a for a in kernel._trace.find("ptx") if a.kernel == kernel.name)
     assert own.data["launched"] and kernel.text("ttgir") == launch[1].texts["ttgir"]
-    assert kernel.binary == b"\x7fELF own" and kernel.resources["registers"] == 77 and kernel.resources["spill_stores"] == 0
-    assert any(not a.data["launched"] for a in kernel.trace.find("ptx"))
-    assert any(link.source == own.id for link in kernel.trace.links)
+    assert kernel.binary() == b"\x7fELF own" and kernel.resources["registers"] == 77 and kernel.resources["spill_stores"] == 0
+    assert any(not a.data["launched"] for a in kernel._trace.find("ptx"))
+    assert any(link.source == own.id for link in kernel._trace.links)
 
 
 def test_a_launched_kernel_costs_neither_tritons_front_end_nor_a_process(
@@ -168,10 +168,10 @@ def test_a_launched_kernel_costs_neither_tritons_front_end_nor_a_process(
 
 def test_each_candidate_has_its_time_and_the_taken_one_is_the_fastest(kernel: Any) -> None:
     """A config that only the measuring tried is there too; the trace says that the taken one was measured."""
-    rows = kernel.candidates
+    rows = kernel.candidates.table
     assert [row["ms"] for row in rows] == [0.9, 0.1, None] and [row["taken"] for row in rows] == [False, True, False]
     assert rows[2]["XBLOCK"] == 32
-    assert not untold(kernel.trace.find("ttgir")[0].data["chosen"], "measured", "fastest", "3")
+    assert not untold(kernel._trace.find("ttgir")[0].data["chosen"], "measured", "fastest", "3")
 
 
 def test_a_kernel_of_inductors_autotune_cache_says_that_it_was_measured_earlier(launch: tuple[str, Launched]) -> None:
@@ -179,9 +179,9 @@ def test_a_kernel_of_inductors_autotune_cache_says_that_it_was_measured_earlier(
     events = recorded()
     earlier = replace(launch[1], measured=(), from_cache=True, config={**launch[1].config, "XBLOCK": 512})
     made = ladder_events(events, H200, find=lambda file, name: earlier if name == launch[0] else None)
-    kernel = next(k for k in Trace.of_events([*events, *made.events]).kernels if k.name == launch[0])
-    assert not untold(kernel.trace.find("ptx")[0].data["chosen"], "measured", "earlier", "autotune cache")
-    assert [row["taken"] for row in kernel.candidates] == [False, False, True] and "ms" not in kernel.candidates[0]
+    kernel = next(k for k in trace_of_events([*events, *made.events]).kernels if k.name == launch[0])
+    assert not untold(kernel._trace.find("ptx")[0].data["chosen"], "measured", "earlier", "autotune cache")
+    assert [row["taken"] for row in kernel.candidates.table] == [False, False, True] and "ms" not in kernel.candidates.table[0]
 
 
 def test_a_config_is_described_with_what_is_set() -> None:

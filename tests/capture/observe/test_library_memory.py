@@ -13,6 +13,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import explorer
+from explorer.analysis.questions.memory import memory_figures
 from explorer.capture.observe import library_memory
 from explorer.capture.observe.library_memory import LibraryCalls
 from explorer.model.records import typed
@@ -174,7 +175,7 @@ def test_a_trace_counts_what_a_call_took_in_the_program(monkeypatch: pytest.Monk
     trace = explorer.trace(lambda x: torch.linalg.qr(x)[0] @ x, x, target="cpu")
     assert threads == []
     calls = typed(OutputCode, trace.find("output_code")[0].data).calls
-    assert calls and threads and not any(threads) and trace.memory.uncounted() == ()
-    (scratch,) = [row for row in trace.memory.table() if row["kind"] == "scratch"]
-    assert trace.memory.figures().peak == x.nbytes + max(call.peak for call in calls)
-    assert "linalg_qr" in scratch["made_by"] and scratch["lines"] and scratch in trace.memory.table(graph="inference")
+    assert calls and threads and not any(threads) and trace.memory.uncounted == ()
+    (scratch,) = [row for row in trace.memory.table if row["kind"] == "scratch"]
+    assert memory_figures(trace.memory).peak == x.nbytes + max(call.peak for call in calls)
+    assert "linalg_qr" in scratch["made_by"] and scratch["lines"] and scratch in trace.memory.table.where(graph="inference")

@@ -81,7 +81,7 @@ def operators_in_code(trace: Trace) -> set[str]:
 
 def fallbacks(trace: Trace) -> set[str]:
     """The operators that explorer calls fallbacks."""
-    calls = {call for row in trace.lowerings if row["kind"] == "fallback" for call in row["calls"]}
+    calls = {call for row in trace.inductor.lowerings if row["kind"] == "fallback" for call in row["calls"]}
     return {call.removeprefix("torch.ops.") for call in calls}
 
 
@@ -117,7 +117,7 @@ def test_a_kernels_name_says_the_kind_of_its_nodes(target: str, traces: Any) -> 
     """In a kernel that Inductor names pointwise no node reduces, in every other one a node does; the CPU's kernels are C++."""
     trace, _ = traces[target]
     kinds: dict[str, set[str]] = {}
-    for row in trace.lowerings:
+    for row in trace.inductor.lowerings:
         for kernel in row["kernels"]:
             kinds.setdefault(kernel, set()).update(row["kinds"] if row["operations"] else ())
     assert len(kinds) >= 3
@@ -135,13 +135,13 @@ def test_cumsum_is_a_library_call_on_the_cpu_and_fused_on_an_h100(traces: Any) -
     """The C++ backend has no scans and Triton's has: the reason is the condition that torch tested."""
     from torch._inductor.codegen.common import BackendFeature, has_backend_feature
 
-    (row,) = [row for row in traces["cpu"][0].lowerings if row["node"] == "cumsum"]
+    (row,) = [row for row in traces["cpu"][0].inductor.lowerings if row["node"] == "cumsum"]
     assert not has_backend_feature("cpu", BackendFeature.SCAN)
     assert (row["kind"], row["calls"], row["kernels"]) == ("fallback", ("torch.ops.aten.cumsum.default",), ())
     assert not untold(row["why"], "Scan.create", "has_feature(cpu, SCAN) = False", "`result is None`", "result = None", "cumsum")
-    (row,) = [row for row in traces["h100"][0].lowerings if row["node"] == "cumsum"]
+    (row,) = [row for row in traces["h100"][0].inductor.lowerings if row["node"] == "cumsum"]
     assert row["kind"] == "scan" and row["calls"] == () and "relu" in row["with"] and len(row["kernels"]) == 1
-    said = str(traces["h100"][0].lowering("cumsum"))
+    said = str(traces["h100"][0].why("cumsum"))
     assert not untold(said, "scan", row["kernels"][0]) and "reduction_split_factor(" in said
     # torch 2.11 splits a scan without asking what the backend can do
     source = inspect.getsource(torch._inductor.ir.Reduction.num_splits)
@@ -152,7 +152,7 @@ def test_cumsum_is_a_library_call_on_the_cpu_and_fused_on_an_h100(traces: Any) -
 def test_each_reason_is_the_condition_that_inductor_tested(traces: Any) -> None:
     """An operator in its list, a dtype that it does not take, a condition in the lowering: each with its place in torch."""
     trace, _ = traces["h100"]
-    why = {row["node"]: row["why"] for row in trace.lowerings if row["kind"] == "fallback"}
+    why = {row["node"]: row["why"] for row in trace.inductor.lowerings if row["kind"] == "fallback"}
     listed = re.search(r"make_fallback\b.* (torch/_inductor/\S+):(\d+)", why["histc"])
     assert listed and "aten.histc" in lines_of(listed[1])[int(listed[2]) - 1]
     assert not untold(why["_fft_r2c"], "complex64", "cuda", "is_complex") and not untold(why["view_as_real"], "is_complex")
@@ -183,7 +183,7 @@ def test_an_operator_that_inductor_does_not_know_is_called() -> None:
     said = []
     for shape in ((8, 8), (4, 4)):
         torch._dynamo.reset()
-        (row,) = explorer.trace(lambda x: twice(x), torch.ones(shape), target="h100").lowerings
+        (row,) = explorer.trace(lambda x: twice(x), torch.ones(shape), target="h100").inductor.lowerings
         assert (row["kind"], row["calls"]) == ("fallback", ("torch.ops.explorer_tests.twice.default",))
         said.append(row["why"])
     assert not untold(said[0], "no lowering") and not untold(said[1], "registered", "recording")
@@ -204,7 +204,7 @@ def test_the_function_of_each_node_is_called_while_it_is_lowered() -> None:
         trace = explorer.trace(lambda x: (torch.relu(x).sum(0), torch.histc(x), x.t() @ x), X, target="h100")
     finally:
         sys.setprofile(None)
-    places = {row["lowered_at"] for row in trace.lowerings if row["function"]}
+    places = {row["lowered_at"] for row in trace.inductor.lowerings if row["function"]}
     assert len(places) >= 5
     assert {place for place in places if not any(f"{file}:{line}".endswith(place) for file, line in called)} == set()
 
@@ -219,7 +219,7 @@ def test_a_profiler_of_explorers_that_fails_does_not_fail_the_function_that_it_w
     monkeypatch.setattr(lowering._Return, "_returned", fails)
     trace = explorer.trace(lambda x: torch.cumsum(x, 0), X, target="h100")
     assert [(f.stage, f.message) for f in trace.failures] == [("lowering", "RuntimeError: ours")]
-    torch.testing.assert_close(trace.result, torch.cumsum(X, 0))
+    torch.testing.assert_close(trace.live.result, torch.cumsum(X, 0))
 
 
 @pytest.mark.compile

@@ -10,6 +10,7 @@ from torch import nn
 
 import explorer
 from explorer.capture.observe.nested import inner_graphs
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact
 from explorer.stages.fx_graph import node_lines
 from explorer.tracing.traced import Trace
@@ -41,7 +42,7 @@ def trace() -> Trace:
 def source_lines(trace: Trace, artifact: Artifact, line: int) -> set[str]:
     """The user's lines that a line comes from, without the calls that led there."""
     rows = [row for row in trace.follow(artifact.id, line).where(stage="source") if "called from" not in row["route"]]
-    return {trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
+    return {artifact_of(trace, row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
 
 
 @pytest.mark.compile

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def rows(recording: explorer.Recording, cache: str) -> list[tuple[str, str]]:
     assert recording.trace.failures == ()
-    return [(row["state"], row["key"]) for row in recording.trace.caches if row["cache"] == cache]
+    return [(row["state"], row["key"]) for row in recording.trace.compiler.caches if row["cache"] == cache]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def test_an_artifact_of_standalone_compile_is_saved_and_loaded(folder: Path, for
     assert [state for state, _ in rows(first, "FX graph")] == ["miss"] and [s for s, _ in rows(second, "FX graph")] == ["hit"]
     assert second.trace.text("output_code") == first.trace.text("output_code")
     assert {a.stage for a in first.trace.artifacts} - {a.stage for a in second.trace.artifacts} <= {
-        *(stage for row in second.trace.caches for stage in row["not_seen"]),
+        *(stage for row in second.trace.compiler.caches for stage in row["not_seen"]),
         "written_file",
     }
     # a fresh recording loads it too, and the notice does not promise otherwise
@@ -206,12 +206,14 @@ def test_what_a_package_brings_is_said_and_a_fresh_recording_loads_none(folder: 
         return recording.trace
 
     first, fresh, loaded = recorded(), recorded(fresh=True), recorded()
-    assert [row["state"] for row in loaded.caches if row["cache"] == "Dynamo package"] == ["hit"]
+    assert [row["state"] for row in loaded.compiler.caches if row["cache"] == "Dynamo package"] == ["hit"]
     assert not loaded.find("dynamo") and not untold(repr(loaded), "0/0", "dynamo,", "bytecode,", "source,")
     lost = {a.stage for a in first.artifacts} - {a.stage for a in loaded.artifacts}
-    assert lost - {"written_file", "compilation_metrics"} <= {stage for row in loaded.caches for stage in row["not_seen"]}
+    assert lost - {"written_file", "compilation_metrics"} <= {
+        stage for row in loaded.compiler.caches for stage in row["not_seen"]
+    }
     assert {a.stage for a in first.artifacts} <= {a.stage for a in fresh.artifacts}
-    (row,) = (row for row in fresh.caches if row["cache"] == "Dynamo package")
+    (row,) = (row for row in fresh.compiler.caches if row["cache"] == "Dynamo package")
     assert row["state"] == "miss" and not untold(row["reason"], "fresh")
 
 

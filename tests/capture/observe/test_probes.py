@@ -14,12 +14,12 @@ import pytest
 import torch
 
 import explorer
-from explorer import STAGES
 from explorer.capture.compilers.compilers import COMPILERS
 from explorer.capture.observe import patch, probes
 from explorer.capture.observe.probes import PROBES
 from explorer.model.stage import watch_nothing
 from explorer.tracing.recording.recorder import Recorder, recording
+from explorer.types import STAGES
 
 OWN = str(Path(explorer.__file__).parent)
 
@@ -144,7 +144,7 @@ def test_a_probe_that_cannot_be_put_on_is_a_failure(number: int, monkeypatch: py
     monkeypatch.setattr("explorer.tracing.recording.recorder.PROBES", (*PROBES[:number], lacking, *PROBES[number + 1 :]))
     x, w = torch.randn(4, 4), torch.randn(4, 4)
     trace = explorer.trace(program, x, w, backend="aot_eager")
-    assert torch.allclose(trace.result, program(x, w), atol=1e-5)
+    assert torch.allclose(trace.live.result, program(x, w), atol=1e-5)
     assert [(f.stage, f.step) for f in trace.failures] == [(probes.PROBES[number].name, "watch")]
 
 

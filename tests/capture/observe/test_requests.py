@@ -34,27 +34,27 @@ def sources(trace: Trace) -> list[str]:
 def test_a_veto_adds_a_kernel_and_lifting_it_restores_the_trace(plain: Trace) -> None:
     """Kept apart, two nodes are two kernels and read their input twice; without the wish everything is as it was."""
     what = plain.what_if(fusion=Veto("sin", "cos"))
-    assert plain.fusion.why("sin", "cos").fused
+    assert plain.why("sin", "cos").fused
     assert what.figure("kernels")["change"] == what.figure("launches")["change"] == 1
     assert what.figure("bytes_read")["change"] == 64 * 4 and what.figure("bytes_written")["change"] == 0
     assert what.figure("estimated_seconds")["change"] == pytest.approx(LAUNCHES["generated"], rel=0.01)
-    why = what.trace.fusion.why("sin", "cos")
+    why = what.after.why("sin", "cos")
     assert not why.fused and why.rule == "vetoed" and "Veto" in why.sentence
     assert what.equal is True and not untold(what.note, "interpreter", "eager") and what.note in repr(what)
     assert len(what.check) == 3 and all(row["interpreted"] for row in what.check)
-    assert what.trace.meta["fusion"] == ("Veto('sin', 'cos')",)
-    assert any("Veto" in row["why"] for row in explorer.compare(plain, what.trace).fusion())
-    lifted = what.trace.what_if(fusion=())
-    assert sources(lifted.trace) == sources(plain)
-    assert lifted.trace.fusion.groups() == plain.fusion.groups() and lifted.trace.fusion.table() == plain.fusion.table()
+    assert what.after.meta["fusion"] == ("Veto('sin', 'cos')",)
+    assert any("Veto" in row["why"] for row in explorer.compare(plain, what.after).fusion)
+    lifted = what.after.what_if(fusion=())
+    assert sources(lifted.after) == sources(plain)
+    assert lifted.after.fusion.groups == plain.fusion.groups and lifted.after.fusion.table == plain.fusion.table
 
 
 def test_a_force_fuses_what_the_scheduler_expects_no_gain_of(plain: Trace) -> None:
     """Nodes that share nothing, and that it never asked about, become one kernel."""
-    assert not plain.fusion.why("sin", "tan").considered
+    assert not plain.why("sin", "tan").considered
     what = plain.what_if(fusion=Force("buf0", "buf2"))
-    assert what.trace.fusion.why("sin", "tan").fused and what.figure("kernels")["change"] == -1
-    assert what.trace.failures == plain.failures and what.equal is True
+    assert what.after.why("sin", "tan").fused and what.figure("kernels")["change"] == -1
+    assert what.after.failures == plain.failures and what.equal is True
     unchecked = plain.what_if(fusion=Force("buf0", "buf2"), limit=0)
     assert unchecked.equal is None and not untold(unchecked.note, "not checked", "limit=", "0 s")
 
@@ -75,16 +75,16 @@ def test_a_force_that_the_backend_refuses_names_the_backends_rule() -> None:
     trace = explorer.trace(two, R(64, 64), R(100), target="cpu", fusion=Force("op0", "op1"))
     (failure,) = [f for f in trace.failures if f.stage == "fusion"]
     assert not untold(failure.message, "op0", "op1", "C++", "loop") and "score_fusion_memory_threshold" not in failure.message
-    assert not [row for row in trace.fusion.table() if row["rule"] in ("overridden by a Force", "score_fusion_memory_threshold")]
+    assert not [row for row in trace.fusion.table if row["rule"] in ("overridden by a Force", "score_fusion_memory_threshold")]
 
 
 def test_a_wildcard_leaves_out_all_that_are_named_so(plain: Trace) -> None:
     """Also names that this trace does not list, since another round may have them; a name that nothing ever had is refused."""
     what = plain.what_if(without_pattern="_sfdp_*", without_pass="decompose_*")
-    assert what.trace.meta["without_pattern"] == ("_sfdp_*",) and sources(what.trace) == sources(plain)
-    with pytest.raises(explorer.InputError, match=says("pattern", "'sfdpp*'")):
+    assert what.after.meta["without_pattern"] == ("_sfdp_*",) and sources(what.after) == sources(plain)
+    with pytest.raises(explorer.errors.InputError, match=says("pattern", "'sfdpp*'")):
         plain.what_if(without_pattern="sfdpp*")
-    with pytest.raises(explorer.InputError, match=says("pass", "'remove_noop_op'", "'remove_noop_ops'")):
+    with pytest.raises(explorer.errors.InputError, match=says("pass", "'remove_noop_op'", "'remove_noop_ops'")):
         plain.what_if(without_pass="remove_noop_op")
 
 
@@ -112,13 +112,13 @@ def test_a_force_across_a_call_names_what_has_to_run_in_between() -> None:
 )
 def test_a_wish_by_a_wrong_name_is_an_error_that_lists_the_nearest(wish: Any, facts: tuple[str, ...]) -> None:
     """Names are checked against the scheduler's own, after the compile at the latest."""
-    with pytest.raises(explorer.InputError, match=says(*facts)):
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         explorer.trace(siblings, R(64), R(64), target="h100", fusion=wish)
 
 
 def test_what_is_one_node_cannot_be_kept_apart() -> None:
     """Nodes that lowering computes in one place are no fusion of the scheduler's; the error says so."""
-    with pytest.raises(explorer.InputError, match=says("sin", "cos", "scheduler node", "Veto")):
+    with pytest.raises(explorer.errors.InputError, match=says("sin", "cos", "scheduler node", "Veto")):
         explorer.trace(lambda x: x.sin().cos(), R(64), target="h100", fusion=Veto("sin", "cos"))
 
 
@@ -129,10 +129,10 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 def test_what_if_without_a_pattern_a_pass_or_with_an_option(plain: Trace) -> None:
     """What is left out is not there any more; an option changes what it says; wrong names offer the nearest."""
     trace = explorer.trace(softmax, R(32, 64), target="h100")
-    (pattern,) = {row["pattern"] for row in trace.matches}
-    assert not trace.what_if(without_pattern=pattern).trace.matches
-    passes = [row["name"] for row in trace.passes]
-    left = [row["name"] for row in trace.what_if(without_pass=passes[0]).trace.passes]
+    (pattern,) = {row["pattern"] for row in trace.inductor.matches}
+    assert not trace.what_if(without_pattern=pattern).after.inductor.matches
+    passes = [row["name"] for row in trace.inductor.passes.where(changed=True)]
+    left = [row["name"] for row in trace.what_if(without_pass=passes[0]).after.inductor.passes.where(changed=True)]
     assert passes[0] not in left
     assert plain.what_if(options={"max_fusion_size": 1}).figure("groups")["change"] == 1
     for wrong, facts in (
@@ -142,7 +142,7 @@ def test_what_if_without_a_pattern_a_pass_or_with_an_option(plain: Trace) -> Non
         ({"fusion": Veto("sinn", "cos")}, ("'sinn'", "'sin'")),
         ({}, ("what_if", "fusion=", "without_pass=", "without_pattern=", "options=", "settings=")),
     ):
-        with pytest.raises(explorer.InputError, match=says(*facts)):
+        with pytest.raises(explorer.errors.InputError, match=says(*facts)):
             (plain if "fusion" in wrong else trace).what_if(**wrong)  # type: ignore[arg-type]
 
 
@@ -163,7 +163,7 @@ def test_a_change_that_alters_no_code_is_not_timed() -> None:
     trace = explorer.trace(lambda x: (x.sin(), x.cos()), R(64), target="cpu")
     same = trace.what_if(fusion=())
     assert same.same_code and same.equal is True and "alters none" in repr(same)
-    with pytest.raises(explorer.InputError):
+    with pytest.raises(explorer.errors.InputError):
         same.figure("measured_seconds")
     option = trace.what_if(options={"max_fusion_size": 63})
     assert option.same_code and option.figure("measured_seconds")["after"] > 0

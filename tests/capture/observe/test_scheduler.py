@@ -178,7 +178,7 @@ def test_each_refusal_is_told_in_the_schedulers_words_and_in_plain_ones(
 
     Where versions of torch ask in another order there are two rules; the sentence is that of the first.
     """
-    why = traced(program).fusion.why(first, second)
+    why = traced(program).why(first, second)
     assert not why.fused and why.considered
     assert why.rule in rule.split("|") and (why.rule != rule.split("|")[0] or not facts or not untold(why.sentence, *facts))
     refused = [row for row in why.verdicts if row["rule"] == why.rule and row["verdict"] == "refused"]
@@ -267,7 +267,7 @@ def assert_groups_are_kernels(trace: Trace) -> None:
     assert trace.fusion.graphs and not any(f.fatal or f.stage == "fusion" for f in trace.failures), trace.failures
     for code in trace.find("output_code"):
         assert reported(trace, code.graph) == launched(code.text)
-        rows = trace.fusion.groups(graph=code.graph)
+        rows = trace.fusion.groups.where(graph=code.graph)
         kernels = {k.name for k in trace.kernels if k.artifact.graph == code.graph}
         assert {name for row in rows for name in row["kernels"]} == kernels
         assert all(row["kernels"] for row in rows if row["kind"] in ("fused", "alone", "foreach", "template"))
@@ -294,9 +294,9 @@ def test_in_cpp_a_kernel_may_hold_several_groups() -> None:
     """The C++ backend writes loops that it did not fuse into one function; the groups say so."""
     trace = explorer.trace(lambda x: (x.sin(), x[:4].cos().sum()), R(8, 8), target="cpu")
     assert_groups_are_kernels(trace)
-    (kernel,) = {row["kernels"] for row in trace.fusion.groups()}
-    assert len(kernel) == 1 and len(trace.fusion.groups()) == 2
-    why = trace.fusion.why("sin", "cos")
+    (kernel,) = {row["kernels"] for row in trace.fusion.groups}
+    assert len(kernel) == 1 and len(trace.fusion.groups) == 2
+    why = trace.why("sin", "cos")
     assert not why.fused and not untold(why.sentence, "loops", *kernel)
 
 
@@ -306,7 +306,7 @@ def test_a_silent_refusal_names_the_function_that_said_no() -> None:
     trace = explorer.trace(
         lambda x, y: (x.sin() * y[0], x.cos()), R(6, 16), R(6, 16), target="cpu", options={"cpp.max_horizontal_fusion_size": 1}
     )
-    why = trace.fusion.why("sin", "cos")
+    why = trace.why("sin", "cos")
     assert why.rule.startswith("CppScheduling.can_fuse_horizontal (torch/_inductor/codegen/cpp.py:")
     assert not untold(why.sentence, "1", "cpp.max_horizontal_fusion_size")
 
@@ -314,10 +314,10 @@ def test_a_silent_refusal_names_the_function_that_said_no() -> None:
 @pytest.mark.compile
 def test_templates_say_what_is_before_and_after_them(traced: Callable[[str], Trace]) -> None:
     """A Triton template's epilogue is named in its group, and a library call ends what is fused."""
-    rows = traced("templates").fusion.groups()
+    rows = traced("templates").fusion.groups
     with_epilogue = [row for row in rows if row["kind"] == "template" and row["epilogue"]]
     assert with_epilogue and all(row["kernels"][0].startswith("triton_tem") for row in with_epilogue)
-    (sub,) = [row for row in traced("many").fusion.groups() if "sub" in row["fx_nodes"]]
+    (sub,) = [row for row in traced("many").fusion.groups if "sub" in row["fx_nodes"]]
     assert len(sub["before"]) == 1 and sub["kind"] == "alone"
 
 
@@ -342,18 +342,18 @@ def prologue() -> Trace:
 def test_a_prologue_is_named_in_its_group_and_in_the_reason(prologue: Trace) -> None:
     """Nodes that a template computes while it loads: one kernel, told as prologue, with what the pair shares."""
     assert prologue.failures == ()
-    (row,) = prologue.fusion.groups()
+    (row,) = prologue.fusion.groups
     assert row["kind"] == "template" and row["prologue"] == ("op0", "op1") and row["epilogue"] == ("op3",)
     assert row["kernels"] == tuple(k.name for k in prologue.kernels) and row["nodes"] == ("op0", "op1", "op2", "op3")
     assert set(row["fx_nodes"]) == {"exp", "add", "sin", "mm", "relu", "add_1"}
-    why = prologue.fusion.why("exp", "mm")
+    why = prologue.why("exp", "mm")
     assert why.fused and why.considered
     assert not untold(why.sentence, "exp", "template", "prologue")
-    assert not {"prologue", "epilogue"} & {*re.findall(r"\w+", prologue.fusion.why("mm", "op2").sentence)}
-    assert not untold(prologue.fusion.why("sin", "relu").sentence, "sin", "prologue", "relu", "epilogue")
-    fused = [r for r in prologue.fusion.table() if r["verdict"] == "fused"]
+    assert not {"prologue", "epilogue"} & {*re.findall(r"\w+", prologue.why("mm", "op2").sentence)}
+    assert not untold(prologue.why("sin", "relu").sentence, "sin", "prologue", "relu", "epilogue")
+    fused = [r for r in prologue.fusion.table if r["verdict"] == "fused"]
     assert len(fused) == 3 and {r["direction"] for r in fused} == {"template"} and all(r["shared_bytes"] for r in fused)
-    (taken,) = [c for c in prologue.choices if c["taken"]]
+    (taken,) = [c for c in prologue.inductor.choices.table if c["taken"]]
     assert taken["kind"] == "TritonTemplateCaller" and not untold(taken["why"], "template", "forced")
     assert [r["equal"] for r in prologue.check()] == [True]
 
@@ -362,10 +362,10 @@ def test_a_prologue_is_named_in_its_group_and_in_the_reason(prologue: Trace) -> 
 def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> None:
     """A node that made a template's input is no name of the template: the two are different nodes where they were not fused."""
     for name in ("timed", "templates"):
-        rows = traced(name).fusion.groups()
+        rows = traced(name).fusion.groups
         homes = Counter(node for row in rows for node in row["fx_nodes"])
         assert set(homes.values()) == {1}, homes
-    why = traced("timed").fusion.why("exp", "mm")
+    why = traced("timed").why("exp", "mm")
     assert not why.fused and why.rule == "speedup_by_fusion"
 
 
@@ -393,19 +393,19 @@ def test_a_prologue_that_cannot_be_forced_says_why(function: Any, args: Any, wis
     trace = explorer.trace(function, *args, target="h100", options={"max_autotune": True}, fusion=wish)
     (failure,) = [f for f in trace.failures if f.stage == "fusion"]
     assert failure.step == "force" and not untold(failure.message, *facts)
-    assert all(len(row["nodes"]) == 1 for row in trace.fusion.groups())
+    assert all(len(row["nodes"]) == 1 for row in trace.fusion.groups)
 
 
 @pytest.mark.compile
 def test_foreach_and_combo_kernels_are_groups(traced: Callable[[str], Trace]) -> None:
     """A list operation is one foreach group; independent kernels that are launched together a combo group."""
-    (row,) = [r for r in traced("foreach").fusion.groups() if r["kind"] == "foreach"]
+    (row,) = [r for r in traced("foreach").fusion.groups if r["kind"] == "foreach"]
     assert len(row["nodes"]) == 2 and "_foreach_add" in row["fx_nodes"]
-    assert not untold(traced("foreach").fusion.why(*row["nodes"]).sentence, "foreach", *row["nodes"])
+    assert not untold(traced("foreach").why(*row["nodes"]).sentence, "foreach", *row["nodes"])
     trace = explorer.trace(lambda x, y: (x.sin(), y.cos()), R(256), R(300), target="h100", options={"combo_kernels": True})
-    (row,) = trace.fusion.groups()
+    (row,) = trace.fusion.groups
     assert row["kind"] == "combo" and {k.name for k in trace.kernels} == set(row["kernels"])
-    assert "combo" in trace.fusion.why("sin", "cos").sentence
+    assert "combo" in trace.why("sin", "cos").sentence
 
 
 # Lowering ------------------------------------------------------------------------------------------------------------
@@ -420,12 +420,12 @@ def test_buffers_say_why_they_were_made(traced: Callable[[str], Trace]) -> None:
         return (read * 2) @ w, read.sum(1), read.cos()
 
     trace = explorer.trace(lowering, *(R(16, 16) for _ in range(5)), target="h100")
-    made = {row["buffer"]: row for row in trace.fusion.made()}
+    made = {row["buffer"]: row for row in trace.fusion.buffers}
     whys = " | ".join(str(row["why"]) for row in made.values())
     assert any(not untold(str(row["why"]), "mm", "memory") for row in made.values())
     assert not untold(whys, "3 times", "reduction", "output")
     assert all(row["where"].startswith("torch/") and row["node"] for row in made.values())
-    halves = [r for r in traced("many").fusion.made() if not untold(str(r["why"]), "reduction", "split")]
+    halves = [r for r in traced("many").fusion.buffers if not untold(str(r["why"]), "reduction", "split")]
     assert {r["lowering"] for r in halves} == {"amax"}
 
 
@@ -440,7 +440,7 @@ def test_a_buffer_made_for_its_operations_says_how_many() -> None:
         return y.sum(), y * 2
 
     trace = explorer.trace(long, R(64), target="h100")
-    whys = [str(row["why"]) for row in trace.fusion.made()]
+    whys = [str(row["why"]) for row in trace.fusion.buffers]
     assert any(re.search(r"\d+ operations", why) and not untold(why, "30", "realize_opcount_threshold") for why in whys), whys
 
 
@@ -448,8 +448,8 @@ def test_a_buffer_made_for_its_operations_says_how_many() -> None:
 def test_what_was_inlined_is_shown_as_the_fusion_it_is() -> None:
     """A chain of pointwise operators is one scheduler node: its inner ones never had a buffer."""
     trace = explorer.trace(lambda x: torch.tanh(x.sin() * 2) + 1, R(64), target="h100")
-    assert {row["fx_node"]: row["into"] for row in trace.fusion.inlined()} == dict.fromkeys(("sin", "mul", "tanh"), ("op0",))
-    why = trace.fusion.why("sin", "tanh")
+    assert {row["fx_node"]: row["into"] for row in trace.fusion.inlined} == dict.fromkeys(("sin", "mul", "tanh"), ("op0",))
+    why = trace.why("sin", "tanh")
     assert why.fused and not untold(why.sentence, "sin", "tanh", "scheduler node", "op0")
 
 
@@ -485,7 +485,7 @@ def test_nothing_stays_replaced() -> None:
     """After a trace with every kind of change the scheduler, the choices and the patterns are the originals."""
     before = touched()
     kept: dict[str, Any] = {"fusion": (Veto("sin", "cos"),), "without_pattern": "no_such", "without_pass": "no_such"}
-    with pytest.raises(explorer.InputError):
+    with pytest.raises(explorer.errors.InputError):
         explorer.trace(lambda x: (x.sin(), x.cos()), R(8), target="h100", **kept)
     after = touched()
     assert {name for name in before if after.get(name) != before[name]} == set()
@@ -511,7 +511,7 @@ def test_where_explorer_cannot_note_a_choice_inductors_own_decides(monkeypatch: 
     trace = explorer.trace(program, x, target="h100")
     assert "RuntimeError: ours" in {failure.message for failure in trace.failures}
     assert len(trace.kernels) == kernels
-    torch.testing.assert_close(trace.result, program(x))
+    torch.testing.assert_close(trace.live.result, program(x))
 
 
 @pytest.mark.compile
@@ -532,6 +532,6 @@ def test_choices_that_the_user_set_stay_in_force() -> None:
     with V.set_choices_handler(mine):
         trace = explorer.trace(lambda x: (x.sum(0), x.sum(0).cos(), x.amax(0)), R(8, 8), target="h100")
         assert V.choices is mine and mine.asked > 0
-    refused = [row for row in trace.fusion.table() if row["verdict"] == "refused"]
+    refused = [row for row in trace.fusion.table if row["verdict"] == "refused"]
     assert refused and all(re.match(r"Scheduler\._?can_fuse", row["rule"]) for row in refused), "no reason was given"
     assert len(trace.kernels) == 3

@@ -14,6 +14,7 @@ import torch
 
 import explorer
 from explorer.capture.observe.sources import source_of
+from explorer.model.trace_data import artifact_of
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 
@@ -127,7 +128,7 @@ def lines_reached(trace: Trace) -> set[tuple[str, int]]:
     for number in range(1, len(graph.lines) + 1):
         for row in trace.follow(graph.id, number).where(stage="source"):
             if "called from" not in row["route"]:
-                source = trace.artifact(row["artifact"])
+                source = artifact_of(trace, row["artifact"])
                 found |= {(str(source.data["function"]), n + source.data["first_line"] - 1) for n in row["lines"]}
     return found
 

@@ -44,7 +44,7 @@ def test_a_probe_spills_no_warning_that_plain_torch_prints(terminal: io.StringIO
             compiled(torch.randn(length))
         assert "recompile_limit" in terminal.getvalue()
         terminal.truncate(0)
-        explorer.probe(double, torch.randn(3), backend="eager", variations=[]).to_limit("x", 0)
+        explorer.vary(double, torch.randn(3), backend="eager", variations=[]).to_limit("x", 0)
     assert terminal.getvalue() == ""
     torch._dynamo.reset()
 

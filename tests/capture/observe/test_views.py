@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.model.trace_data import artifact_of
 
 pytestmark = pytest.mark.compile
 
@@ -44,10 +45,10 @@ def test_a_view_leads_to_the_loads_that_it_shapes(target: str) -> None:
         number = next(n for n, text in enumerate(source.lines, 1) if line in text)
         rows = [row for row in made.follow(source.id, number).where(stage="kernel") if "codegen" in row["route"]]
         loads = {
-            (row["artifact"], re.findall(r"in_ptr\d", made.artifact(row["artifact"]).lines[n - 1])[0])
+            (row["artifact"], re.findall(r"in_ptr\d", artifact_of(made, row["artifact"]).lines[n - 1])[0])
             for row in rows
             for n in row["lines"]
-            if "tl.load" in made.artifact(row["artifact"]).lines[n - 1]
+            if "tl.load" in artifact_of(made, row["artifact"]).lines[n - 1]
         }
         assert {name for _, name in loads} == {pointer}, (line, loads)
-        assert all(f"tl_math.{function}" in made.artifact(id).text for id, _ in loads)
+        assert all(f"tl_math.{function}" in artifact_of(made, id).text for id, _ in loads)

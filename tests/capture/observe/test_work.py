@@ -18,7 +18,7 @@ from explorer.stages.triton.instructions import SASS_INSTRUCTION
 pytestmark = pytest.mark.compile
 
 #: Enough to count by; kernels need not be compiled further.
-STAGES = tuple(s for s in explorer.STAGES if s.name in ("dynamo", "fusion", "post_grad", "ir_pre_fusion", "ir_post_fusion"))
+STAGES = tuple(s for s in explorer.types.STAGES if s.name in ("dynamo", "fusion", "post_grad", "ir_pre_fusion", "ir_post_fusion"))
 BF16 = torch.bfloat16
 
 
@@ -30,7 +30,7 @@ def groups(function: Callable[..., Any], *arguments: Any, **how: Any) -> list[An
     """The groups of a trace for an H100 that run something."""
     trace = explorer.trace(function, *arguments, target="h100", stages=STAGES, **how)
     assert not trace.failures
-    return [row for row in trace.fusion.groups() if row["kind"] not in ("nop", "output of a call")]
+    return [row for row in trace.fusion.groups if row["kind"] not in ("nop", "output of a call")]
 
 
 def moved(function: Callable[..., Any], *arguments: Any, **how: Any) -> list[tuple[int, int]]:
@@ -79,10 +79,10 @@ def test_a_size_that_only_the_run_knows_is_named() -> None:
     """Neither bytes nor seconds are given for what depends on it; the table and the sum say why."""
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         trace = explorer.trace(lambda x: (x[x > 0] * 2).sin(), rand(8, 8), target="h100")
-    assert [row["unsized"] for row in trace.fusion.groups() if row["kind"] == "alone"] == [(), ("u0",)]
-    first, last = trace.kernels.table()
+    assert [row["unsized"] for row in trace.fusion.groups if row["kind"] == "alone"] == [(), ("u0",)]
+    first, last = trace.kernels.table
     assert first["seconds"] > 0 and last["seconds"] is last["read"] is None and "u0" in last["seconds_known"]
-    assert [row["seconds"] for row in trace.library_calls if row["call"].endswith("index.Tensor")] == [None]
+    assert [row["seconds"] for row in trace.inductor.extern_calls if row["call"].endswith("index.Tensor")] == [None]
     assert "u0" in estimated(trace)
 
 
@@ -218,9 +218,9 @@ def test_a_reduction_with_several_results_is_counted_once(width: int, each: floa
 def test_operations_are_those_that_the_assembler_writes(function: Callable[..., Any]) -> None:
     """SASS without a loop, an instruction each: what is counted is within a half of it, by the text of ptxas and not our own."""
     trace = explorer.trace(function, torch.empty(8192, 1024, dtype=BF16, device="meta"), target="h100")
-    (kernel,), (group,) = trace.kernels, [group for group in trace.fusion.groups() if group["kernels"]]
+    (kernel,), (group,) = trace.kernels, [group for group in trace.fusion.groups if group["kernels"]]
     lines = [line for line in kernel.text("sass").splitlines() if SASS_INSTRUCTION.match(line) and "NOP" not in line]
-    warps = next(row["num_warps"] for row in kernel.candidates if row["taken"])
+    warps = next(row["num_warps"] for row in kernel.candidates.table if row["taken"])
     (blocks, *_) = kernel.launches[0]["grid"]
     an_element = len(lines) * blocks * warps * 32 / (8192 * 1024)
     assert sum(loop_operations(group).values()) / (8192 * 1024) == pytest.approx(an_element, rel=0.5)

@@ -82,7 +82,7 @@ def test_files_that_a_worker_wrote_are_listed(caches: Path) -> None:
         worker.start()
         worker.join()
         precompiled_here(made[0])
-    rows = [row for row in recording.trace.written_files if row["by"] == "triton"]
+    rows = [row for row in recording.trace.compiler.files if row["by"] == "triton"]
     there = {str(path): path.stat().st_size for path in caches.rglob("double.*")}
     assert {row["path"]: row["bytes"] for row in rows}.items() >= there.items() and len(rows) == len({r["path"] for r in rows})
     assert {"cubin", "ptx", "ttir", "ttgir", "llir", "json"} <= {row["kind"] for row in rows}
@@ -95,4 +95,4 @@ def test_files_of_a_kernel_that_the_cache_had_are_not_listed(caches: Path) -> No
         os.utime(path, (0, 0))
     with explorer.record() as recording:
         precompiled_here(kernel)
-    assert not [row for row in recording.trace.written_files if row["by"] == "triton"]
+    assert not [row for row in recording.trace.compiler.files if row["by"] == "triton"]

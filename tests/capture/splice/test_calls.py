@@ -15,6 +15,7 @@ import torch
 import explorer
 from explorer.capture.splice.calls import CALL, replace_call
 from explorer.capture.splice.wrappers import LoadedWrapper
+from explorer.lab.live.protocol import needs_live
 
 
 def program(x: torch.Tensor) -> torch.Tensor:
@@ -28,7 +29,7 @@ def test_a_call_has_its_arguments_of_before_and_after_and_what_it_returned(targe
     """The code is given the input as it was, leaves it changed, and returns what eager does."""
     x = torch.randn(8, 16)
     trace = explorer.trace(program, x.clone(), target=target)
-    live = trace.needs_live("")
+    live = needs_live(trace, "")
     (call,) = live.calls()
     assert call.file == live.wrappers[0].file
     assert torch.equal(call.before[0], x) and torch.allclose(call.after[0], x + 1)
@@ -42,7 +43,7 @@ def test_forward_and_backward_are_recorded_in_their_order() -> None:
     x = torch.randn(8, 16, requires_grad=True)
     trace = explorer.trace(lambda x: (x.sin() * 2).cos(), x, target="h100", train=True)
     files = [artifact.data["file"] for graph in ("forward", "backward") for artifact in trace.find("output_code", graph=graph)]
-    assert [call.file for call in trace.needs_live("").calls()] == files
+    assert [call.file for call in needs_live(trace, "").calls()] == files
 
 
 MODULE = """

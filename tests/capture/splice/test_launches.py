@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.lab.live.protocol import needs_live
 
 pytestmark = pytest.mark.compile
 
@@ -20,7 +21,7 @@ def test_a_launch_has_its_arguments_of_before_and_after(target: str) -> None:
     """The first kernel reads the input and writes what eager computes; what it reads is unchanged."""
     x, w = torch.randn(16, 32), torch.randn(32, 48)
     trace = explorer.trace(program, x, w, target=target)
-    live = trace.needs_live("")
+    live = needs_live(trace, "")
     launches = live.launches([(live.wrappers[0].file, kernel.name) for kernel in trace.kernels])
     assert [launch.kernel for launch in launches] == [kernel.name for kernel in trace.kernels]
     first = launches[0]
@@ -34,7 +35,7 @@ def test_a_backward_is_recorded_too() -> None:
     """The launches of a training trace are those of forward and backward."""
     x, w = torch.randn(16, 32, requires_grad=True), torch.randn(32, 48, requires_grad=True)
     trace = explorer.trace(program, x, w, train=True)
-    live = trace.needs_live("")
+    live = needs_live(trace, "")
     names = [(wrapper.file, kernel.name) for wrapper in live.wrappers for kernel in trace.kernels if kernel.name in wrapper.text]
     assert {launch.file for launch in live.launches(names)} == {wrapper.file for wrapper in live.wrappers}
     assert len(live.wrappers) == 2
@@ -47,7 +48,7 @@ def test_no_more_launches_are_kept_than_asked_for() -> None:
         return (((x.sin() @ w).sin() @ w).sin() @ w).sin() @ w
 
     trace = explorer.trace(twice, torch.randn(16, 16), torch.randn(16, 16))
-    live = trace.needs_live("")
+    live = needs_live(trace, "")
     names = [(live.wrappers[0].file, kernel.name) for kernel in trace.kernels]
     every = [launch.kernel for launch in live.launches(names)]
     assert len(every) > len(set(every))

@@ -13,6 +13,7 @@ import explorer
 from explorer.capture.splice.kernels import compiled, kernel_text
 from explorer.capture.splice.wrappers import replaced_kernels
 from explorer.errors import InputError
+from explorer.lab.live.protocol import needs_live
 from tests.facts import says
 
 pytestmark = pytest.mark.compile
@@ -31,7 +32,7 @@ def edited(trace: explorer.Trace, target: str) -> tuple[str, Callable[[Any], Any
     kernel = trace.kernels[0]
     before, after = EDITS[target]
     assert before in kernel.source
-    wrapper = trace.needs_live("").wrappers[0]
+    wrapper = needs_live(trace, "").wrappers[0]
     made = compiled(kernel_text(wrapper, kernel.name, kernel.source.replace(before, after), kernel.language))
     return kernel.name, (lambda old: made) if target == "cpu" else lambda old: replace(made, wrappers=old.wrappers)
 
@@ -41,7 +42,7 @@ def test_a_replaced_kernel_runs_until_it_is_put_back(target: str) -> None:
     """The check finds the other result, to the number, and nothing of it after the block."""
     trace = explorer.trace(program, torch.randn(16, 48), target=target)
     name, replacement = edited(trace, target)
-    with replaced_kernels([(trace.needs_live("").wrappers[0], name, replacement)]):
+    with replaced_kernels([(needs_live(trace, "").wrappers[0], name, replacement)]):
         (row,) = trace.check()
         assert row["equal"] is False and row["max_abs"] == pytest.approx(1, rel=1e-5)
     assert [row["equal"] for row in trace.check()] == [True]
@@ -52,14 +53,14 @@ def test_the_same_program_compiled_by_the_user_is_left_alone() -> None:
     x = torch.randn(16, 48)
     trace = explorer.trace(program, x)
     name, replacement = edited(trace, "cpu")
-    with replaced_kernels([(trace.needs_live("").wrappers[0], name, replacement)]):
+    with replaced_kernels([(needs_live(trace, "").wrappers[0], name, replacement)]):
         assert torch.allclose(torch.compile(program)(x), program(x))
-        assert torch.allclose(trace.run(), program(x) + 1)
+        assert torch.allclose(trace.live.run(), program(x) + 1)
 
 
 @pytest.mark.parametrize("target", ["cpu", "h100"])
 def test_a_name_that_a_wrapper_lacks_is_refused(target: str) -> None:
     """Nothing is put there."""
-    wrapper = explorer.trace(program, torch.randn(16, 48), target=target).needs_live("").wrappers[0]
+    wrapper = needs_live(explorer.trace(program, torch.randn(16, 48), target=target), "").wrappers[0]
     with pytest.raises(InputError, match=says(wrapper.file, "'nothing'")):
         wrapper.replace("nothing", lambda old: old)

@@ -27,5 +27,5 @@ def test_the_server_answers_on_whatever_path_it_is_given() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.split("\n") if line.startswith("|")][2:]
     assert {name for name, *_ in rows} == {*SAMPLE, "all"}
-    assert {(name, tool) for name, tool, *_, said in rows if said == "answered"} == {("sparse gzip of a log", "open_trace")}
+    assert {(name, tool) for name, tool, *_, said in rows if said == "answered"} == {("sparse gzip of a log", "load")}
     assert all(int(peak) < 2500 for *_, peak, _ in rows)

@@ -117,8 +117,8 @@ def ask(saved: str, warm: str) -> Iterator[Ask]:
 
 
 def test_a_client_asks_why_two_operators_are_not_fused(trace: Trace, ask: Ask) -> None:
-    """The answer is that of t.fusion.why, with the scheduler's rule and its verdicts."""
-    why = trace.fusion.why("_softmax", "relu")
+    """The answer is that of t.why, with the scheduler's rule and its verdicts."""
+    why = trace.why("_softmax", "relu")
     assert not why.fused
 
     async def questions(server: Asking) -> None:
@@ -140,20 +140,20 @@ def test_a_file_answers_every_question_of_its_data(trace: Trace, ask: Ask) -> No
         (line,) = [int(row.split()[0]) for row in text["answer"].splitlines()[1:]]
         (post_grad,) = trace.find("post_grad")
         assert "aten.relu" in post_grad.lines[line - 1]
-        followed = await server("follow", trace="t1", artifact="post_grad", line=line, stage="source")
+        followed = await server("follow", trace="t1", where="post_grad", line=line, into="source")
         assert [row["lines"] for row in followed["evidence"]] == [[3]] and "x.relu()" in followed["evidence"][0]["text"][0]
         kernels = await server("table", trace="t1", name="kernels")
         assert [row["kernel"] for row in kernels["evidence"]] == [kernel.name for kernel in trace.kernels]
         ptx = await server("text", trace="t1", stage="ptx", kernel=trace.kernels[0].name, find=".entry")
         assert trace.kernels[0].name in ptx["answer"]
         assert (await server("advise", trace="t1"))["answer"] == repr(trace.advise())
-        assert (await server("lowering", trace="t1", name="relu"))["answer"] == str(trace.lowering("relu"))
-        assert "trace_program" in await server.error("check", trace="t1")
+        assert (await server("why", trace="t1", first="relu"))["answer"] == str(trace.why("relu"))
+        assert "trace" in await server.error("check", trace="t1")
         assert "graph_breaks" in await server.error("table", trace="t1", name="graph_break_reasons")
-        assert not untold(await server.error("follow", trace="t1", artifact="post_grad", line=999), "lines", "1", "999")
+        assert not untold(await server.error("follow", trace="t1", where="post_grad", line=999), "lines", "1", "999")
         assert "'t1'" in await server.error("stages", trace="t99")
         nowhere = f"{tempfile.gettempdir()}/nowhere/at/all"
-        assert "no such" in (await server.error("open_trace", path=nowhere)).lower()
+        assert "no such" in (await server.error("load", path=nowhere)).lower()
 
     ask(questions)
 
@@ -163,7 +163,7 @@ def test_a_program_is_traced_changed_checked_and_edited(ask: Ask, tmp_path: Path
     (tmp_path / "program.py").write_text(PROGRAM)
 
     async def questions(server: Asking) -> None:
-        made = await server("trace_program", path=str(tmp_path / "program.py"), call="fn(x, y=y)", target="h100")
+        made = await server("trace", path=str(tmp_path / "program.py"), call="fn(x, y=y)", target="h100")
         first = made["trace"]
         assert "3 kernels" in made["answer"]
         changed = await server("what_if", trace=first, keep_apart=[["op1", "op2"]])
@@ -183,9 +183,9 @@ def test_a_program_is_traced_changed_checked_and_edited(ask: Ask, tmp_path: Path
         wrong = await server("edit", trace=first, kernel=name, source=source.replace("1.0", "2.0"))
         assert not untold(wrong["answer"], "wrong", "original")
         assert [row["equal"] for row in (await server("check", trace=first))["evidence"]] == [True, True]
-        kinds = {row["trace"]: row["kind"] for row in (await server("list_traces"))["evidence"]}
+        kinds = {row["trace"]: row["kind"] for row in (await server("traces"))["evidence"]}
         assert kinds[first] == kinds[second] == "live" and kinds["t1"] == "file"
-        await server("close_trace", trace=first)
+        await server("close", trace=first)
         assert f"'{second}'" in await server.error("stages", trace=first)
         assert "4 kernels" in (await server("stages", trace=second))["answer"]
 
@@ -198,12 +198,12 @@ def test_a_program_that_fails_crashes_or_hangs_is_named_and_the_others_live(ask:
     program.write_text("def f(): return 1\n")
 
     async def questions(server: Asking) -> None:
-        assert "division by zero" in await server.error("trace_program", code="def f(): return 1 / 0", call="f()")
-        assert "was never closed" in await server.error("trace_program", code="", path=str(program), call="f(")
-        assert "by signal 6" in await server.error("trace_program", code="import os; os.abort()", call="f()")
-        hangs = await server.error("trace_program", code="import time; time.sleep(600)", call="f()", seconds=0.5)
+        assert "division by zero" in await server.error("trace", code="def f(): return 1 / 0", call="f()")
+        assert "was never closed" in await server.error("trace", code="", path=str(program), call="f(")
+        assert "by signal 6" in await server.error("trace", code="import os; os.abort()", call="f()")
+        hangs = await server.error("trace", code="import time; time.sleep(600)", call="f()", seconds=0.5)
         assert not untold(hangs, "answer", "0.5 s")
-        assert not untold(await server.error("trace_program", call="f()"), "code", "path")
+        assert not untold(await server.error("trace", call="f()"), "code", "path")
         assert (await server("stages", trace="t1"))["evidence"]
 
     ask(questions)
@@ -222,7 +222,7 @@ time.sleep(600)
 """
 
     async def questions(server: Asking) -> None:
-        asked = asyncio.ensure_future(server("trace_program", code=code, call="f()"))
+        asked = asyncio.ensure_future(server("trace", code=code, call="f()"))
         while not (tmp_path / "numbers").exists():
             assert not asked.done()
             await asyncio.sleep(0.01)
@@ -232,7 +232,7 @@ time.sleep(600)
         async with asyncio.timeout(60):
             while any(map(is_running, numbers)):
                 await asyncio.sleep(0.01)
-        assert "f()" not in str((await server("list_traces"))["evidence"])
+        assert "f()" not in str((await server("traces"))["evidence"])
 
     ask(questions)
 
@@ -243,10 +243,10 @@ def test_what_is_outside_of_the_root_is_not_read(saved: str, tmp_path: Path) -> 
     program.write_text("secret = hunter2 hunter2\n")
 
     async def questions(server: Asking) -> None:
-        for tool, arguments in (("open_trace", {}), ("trace_program", {"call": "f()"})):
+        for tool, arguments in (("load", {}), ("trace", {"call": "f()"})):
             told = await server.error(tool, path=str(program), **arguments)
             assert not untold(told, str(program), "--root") and "hunter" not in told
-        assert (await server("open_trace", path=saved))["evidence"]
+        assert (await server("load", path=saved))["evidence"]
 
     with serving(saved, "--root", str(Path(__file__).parent)) as ask:
         ask(questions)
@@ -260,7 +260,7 @@ def test_a_file_that_is_no_program_is_not_quoted(ask: Ask, tmp_path: Path) -> No
 
     async def questions(server: Asking) -> None:
         for name, fact in (("text", "2"), ("bytes", "bytes"), ("zero", "zero"), ("pipe", "pipe")):
-            told = await server.error("trace_program", path=str(tmp_path / name), call="f()")
+            told = await server.error("trace", path=str(tmp_path / name), call="f()")
             assert not untold(told, fact) and "hunter" not in told
 
     ask(questions)
@@ -271,7 +271,7 @@ def test_a_server_that_only_reads_runs_nothing(saved: str) -> None:
 
     async def questions(server: Asking) -> None:
         tools = await server.tools()
-        assert {"open_trace", "why", "follow"} <= set(tools) and not {"trace_program", "edit", "what_if", "check"} & set(tools)
+        assert {"load", "why", "follow"} <= set(tools) and not {"trace", "edit", "what_if", "check"} & set(tools)
         assert all(tool.annotations.read_only_hint for tool in tools.values())
         assert all(len(tool.description) > 30 for tool in tools.values())
 

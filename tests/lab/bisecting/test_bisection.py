@@ -43,7 +43,7 @@ def test_a_wrong_lowering_is_found_with_its_kernel_and_lines(script: ModuleType)
     assert kind == "found", result
     assert result.first.suspects == ("sin",) and any("1.001" in text for _, text in result.first.kernel_lines)
     assert any(".sin()" in code for _, _, code in result.first.user_lines)
-    assert [row["node"] for row in result.rows if row["equal"] is False] == [row["node"] for row in result.first.outputs]
+    assert [row["node"] for row in result.table if row["equal"] is False] == [row["node"] for row in result.first.outputs]
     assert "#f6b3ae" in result.diagram().source and "#c9e7c9" in result.diagram().source
     assert result.cause.kind == "lowerings" and in_a_line(repr(result), "lowering", "sin")
 
@@ -53,8 +53,8 @@ def test_a_wrong_lowering_in_place_is_found(script: ModuleType) -> None:
     """Each launch that writes the same memory is judged by its own node, and the operator that is lowered wrong is named."""
     kind, result = script.found_at("lowering in place", "h100", script.of(script.in_place, (8, 4)))
     assert kind == "found", result
-    assert [row["node"] for row in result.rows if row["equal"] is False] == ["index_put", "index_put_1"]
-    assert {"sin", "cos"} <= {row["node"] for row in result.rows if row["equal"]}
+    assert [row["node"] for row in result.table if row["equal"] is False] == ["index_put", "index_put_1"]
+    assert {"sin", "cos"} <= {row["node"] for row in result.table if row["equal"]}
 
 
 @pytest.mark.compile
@@ -93,7 +93,7 @@ def test_a_program_without_a_fault_is_left_in_peace(name: str, train: bool, scri
     """Rounding is no fault: not of a backward, of a reduction in two kernels, nor of 16 bits."""
     kind, result = script.silent(script.RIGHT[name], "h100", train)
     assert kind == "right", result
-    assert not result.off and not untold(repr(result), "nothing", "off", str(len(result.rows)))
+    assert not result.off and not untold(repr(result), "nothing", "off", str(len(result.table)))
 
 
 @pytest.mark.compile
@@ -103,8 +103,8 @@ def test_an_earlier_fault_is_not_held_against_later_kernels(script: ModuleType) 
     with script.in_lowering():
         trace = explorer.trace(function, *(a.detach() for a in arguments), target="h100")
         result = trace.bisect(cause=False)
-    launches = {row["launch"] for row in result.rows if row["equal"] is False}
-    assert len(launches) == 1 and len({row["launch"] for row in result.rows}) > 1
+    launches = {row["launch"] for row in result.table if row["equal"] is False}
+    assert len(launches) == 1 and len({row["launch"] for row in result.table}) > 1
     assert result.cause is None
 
 

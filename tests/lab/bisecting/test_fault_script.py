@@ -22,6 +22,7 @@ from explorer.errors import InputError
 from explorer.lab.bisecting.bisection import Bisection
 from explorer.lab.bisecting.case import case_of, eager_of, launching
 from explorer.lab.bisecting.shrink import shrunk
+from explorer.lab.live.protocol import needs_live
 from explorer.reference.gpus.figures import Target
 from tests.facts import says, untold
 
@@ -127,11 +128,11 @@ def test_a_script_for_a_gpu_says_in_one_line_what_is_missing(
 def test_only_what_the_fault_needs_is_left(script: ModuleType) -> None:
     """Of the nodes those that lead to what is off; of the numbers, here, two: the launch is off where both are not zero."""
     result = bisected(script, "h100", build=script.of(lambda x, y: (x.sin() + y.t(), x.cos() * y.t()), (8, 4), (4, 8)))
-    assert result.first is not None and result.trace is not None
+    assert result.first is not None and result._trace is not None
     nodes = [str(row["node"]) for row in result.first.outputs]
-    case = case_of(result.trace, result.first.subgraph, result.first.launches, nodes)
+    case = case_of(result._trace, result.first.subgraph, result.first.launches, nodes)
     assert nodes == ["add"] and set(case.part.nodes) == {"sin", "permute", "add"}
-    live = result.trace.live  # type: ignore[attr-defined]
+    live = needs_live(result._trace, "a test")
 
     def wrong(launch: Any) -> Any:
         def run(name: str, args: Sequence[Any], keywords: Any) -> None:
@@ -143,7 +144,7 @@ def test_only_what_the_fault_needs_is_left(script: ModuleType) -> None:
 
         return run
 
-    with launching(result.trace, live, case.part) as launch:
+    with launching(result._trace, live, case.part) as launch:
         small = shrunk(case, wrong(launch), eager_of(case, live))
         whole = shrunk(case, wrong(launch), eager_of(case, live), fewer=False)
         fine = shrunk(case, lambda name, args, keywords: args[case.outputs[0].value].copy_(

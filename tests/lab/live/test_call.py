@@ -60,7 +60,7 @@ def test_a_jagged_argument_is_checked() -> None:
 def test_a_jagged_argument_is_differentiated() -> None:
     """With train=True the gradient of a jagged tensor is compared, values and offsets."""
     made = explorer.trace(lambda x, w: torch.sin(x) @ w, jagged(grad=True), torch.randn(8, 4), target="h100", train=True)
-    assert not made.failures and set(made.gradients) == {"args[0]"}
+    assert not made.failures and set(made.live.gradients) == {"args[0]"}
     assert equal(made) == {
         "output.values()": True,
         "output.offsets()": True,
@@ -141,7 +141,7 @@ def test_a_number_that_is_another_to_the_last_bit_says_so() -> None:
     assert equal(explorer.trace(scaled, torch.ones(8), target="h100")) == {"output": True}
     order_matters = torch.tensor([1.0, 1e8, 1.0, -1e8, 3.0, 1e7, -1e7, 0.1])
     made = explorer.trace(scaled, order_matters, target="h100")
-    assert len(made.graph_breaks) == 1
+    assert len(made.dynamo.graph_breaks) == 1
     with pytest.raises(InputError, match=says("compiled", ".item()", "last bit", "graph break")):
         made.check()
 
@@ -151,4 +151,4 @@ def test_a_complex_output_of_16_bits_is_differentiated() -> None:
     """A CPU makes such numbers and cannot sum them: the sum is taken in 32 bits."""
     x = torch.randn(4, requires_grad=True)
     made = explorer.trace(lambda x: x.to(torch.complex32), x, backend="aot_eager", train=True)
-    assert made.gradients["args[0]"].shape == x.shape and equal(made).keys() >= {"output"}
+    assert made.live.gradients["args[0]"].shape == x.shape and equal(made).keys() >= {"output"}

@@ -17,6 +17,7 @@ from explorer.lab.live.float64_reference import Float64Reference, wide_call
 from explorer.lab.live.interpreted import interpreting_calls
 from explorer.lab.live.judge import Evidence, Varied, beside, exactly, judged, near
 from explorer.lab.live.outcome import Outcome, outcome_of
+from explorer.lab.live.protocol import live_of
 from tests.facts import untold
 from tests.programs import Block
 
@@ -37,7 +38,7 @@ class Deep:
 
     def __init__(self, trace: explorer.Trace) -> None:
         self.trace = trace
-        self.live: Any = trace.live
+        self.live: Any = live_of(trace)
         self.eager = outcome_of(self.live.call.function, self.live.call)
         self.truth = Float64Reference(self.live.call)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.capture.splice.variant import Variant
+from explorer.capture.splice.edit import Edit
 from explorer.errors import InputError, LiveError
 from tests.facts import says, untold
 from tests.trials import limit_the_launch_only, try_in_this_process
@@ -22,7 +22,7 @@ def program(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x.sin(), -1).relu() + 1
 
 
-def edited(kernel: explorer.Kernel, before: str, after: str, **how: object) -> Variant:
+def edited(kernel: explorer.Kernel, before: str, after: str, **how: object) -> Edit:
     """Edit a kernel's source by replacing a text that it has."""
     assert before in kernel.source
     return kernel.edit(kernel.source.replace(before, after), **how)  # type: ignore[arg-type]
@@ -48,14 +48,14 @@ def traced_triton() -> explorer.Kernel:
 def cpp(traced_cpp: explorer.Kernel) -> Iterator[explorer.Kernel]:
     """The C++ kernel, whose original stands before and after the test."""
     yield traced_cpp
-    traced_cpp.reset()
+    traced_cpp.edits.reset()
 
 
 @pytest.fixture
 def triton(traced_triton: explorer.Kernel) -> Iterator[explorer.Kernel]:
     """The Triton kernel, whose original stands before and after the test."""
     yield traced_triton
-    traced_triton.reset()
+    traced_triton.edits.reset()
 
 
 ONE = "static_cast<float>(1.0)"
@@ -68,13 +68,13 @@ def test_a_right_edit_stays_in_place_until_it_is_put_back(cpp: explorer.Kernel) 
 
     The edit has a row in the table of variants, with its number and status.
     """
-    count = len(cpp.variants)
+    count = len(cpp.edits)
     variant = edited(cpp, ONE, f"({TWO} - {ONE})")
-    assert variant.in_place and equal(cpp.trace) == [True]
+    assert variant.in_place and equal(cpp._trace) == [True]
     assert variant.seconds and variant.original_seconds and variant.call_seconds
     assert [line[:1] for line in variant.diff.splitlines() if ONE in line] == ["-", "+"]
-    assert cpp.reset() and not cpp.reset()
-    table = cpp.variants.table()
+    assert cpp.edits.reset() and not cpp.edits.reset()
+    table = cpp.edits.table
     assert len(table) == count + 1 == variant.number and table[-1]["status"] == "in place"
     assert not untold(repr(variant), str(variant.number), cpp.name, "source", "in place")
     assert "<pre>" in variant._repr_html_()
@@ -85,7 +85,7 @@ def test_a_wrong_edit_is_named_and_the_original_stays(cpp: explorer.Kernel) -> N
     """The check of the whole function finds the two in place of the one."""
     variant = edited(cpp, ONE, TWO)
     assert variant.status == "wrong result" and variant.max_abs == pytest.approx(1, rel=1e-5)
-    assert equal(cpp.trace) == [True] and not cpp.reset()
+    assert equal(cpp._trace) == [True] and not cpp.edits.reset()
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -94,8 +94,8 @@ def test_what_runs_is_the_edit_that_came_last(cpp: explorer.Kernel) -> None:
     x = torch.randn(16, 48)
     for number, more in ((TWO, 1), (THREE, 2)):
         assert edited(cpp, ONE, number, check=False).in_place
-        assert torch.allclose(cpp.trace.run(x), program(x) + more) and equal(cpp.trace) == [False]
-    assert cpp.reset() and torch.allclose(cpp.trace.run(x), program(x))
+        assert torch.allclose(cpp._trace.live.run(x), program(x) + more) and equal(cpp._trace) == [False]
+    assert cpp.edits.reset() and torch.allclose(cpp._trace.live.run(x), program(x))
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -104,10 +104,10 @@ def test_an_edit_is_held_to_the_original_and_not_to_an_earlier_edit(cpp: explore
     x = torch.randn(16, 48)
     edited(cpp, ONE, TWO, check=False)
     assert edited(cpp, ONE, THREE).status == "wrong result"
-    assert torch.allclose(cpp.trace.run(x), program(x) + 1) and cpp.edited is not None and cpp.edited.text.count(TWO)
+    assert torch.allclose(cpp._trace.live.run(x), program(x) + 1) and cpp.edits.current and cpp.edits.current[0].text.count(TWO)
     right = edited(cpp, ONE, f"({TWO} - {ONE})")
-    assert right.in_place and torch.allclose(cpp.trace.run(x), program(x))
-    assert cpp.reset() and not cpp.reset()
+    assert right.in_place and torch.allclose(cpp._trace.live.run(x), program(x))
+    assert cpp.edits.reset() and not cpp.edits.reset()
 
 
 #: What an edit puts at the beginning of the kernel, what it comes to, and what the message says.
@@ -133,7 +133,7 @@ def test_what_cannot_run_is_named_and_the_notebook_lives(
     text = cpp.source.replace("{", f"{{\n{statement}\n", 1)
     variant = cpp.edit(text, timeout=0.5 if status == "timeout" else 300)
     assert (variant.status, untold(variant.message, *facts)) == (status, []), repr(variant)
-    assert cpp.edited is None and equal(cpp.trace) == [True]
+    assert not cpp.edits.current and equal(cpp._trace) == [True]
     if status == "compile error":
         assert variant.text.splitlines()[variant.line - 1].strip() == statement
 
@@ -141,9 +141,9 @@ def test_what_cannot_run_is_named_and_the_notebook_lives(
 def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(triton: explorer.Kernel) -> None:
     """The interpreter runs it in the whole function, and the machine code is compared with the original's."""
     variant = edited(triton, "1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
-    assert variant.in_place and variant.interpreted and variant.timed == "predicted" and equal(triton.trace) == [True]
+    assert variant.in_place and variant.interpreted and variant.timed == "predicted" and equal(triton._trace) == [True]
     assert variant.cost == variant.original_cost and int(variant.cost["registers"]) > 0
-    assert triton.reset()
+    assert triton.edits.reset()
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_for_a_gpu_you_dont_have_too_an_edit_runs_in_another_process_first(
 ) -> None:
     """Executing the text, and triton's front end, may end the process or take for ever."""
     assert triton.edit(f"{line}\n{triton.source}", timeout=timeout).status == status
-    assert triton.edited is None
+    assert not triton.edits.current
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -164,7 +164,7 @@ def test_a_wrong_edit_for_a_gpu_you_dont_have_is_named(triton: explorer.Kernel) 
     right = edited(triton, "1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
     wrong = edited(triton, "1.0, tl.float32)", "2.0, tl.float32)")
     assert wrong.status == "wrong result" and wrong.max_abs == pytest.approx(1, rel=1e-5)
-    assert triton.edited == right and equal(triton.trace) == [True]
+    assert triton.edits.current == (right,) and equal(triton._trace) == [True]
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -172,8 +172,8 @@ def test_another_config_costs_what_its_machine_code_says(triton: explorer.Kernel
     """More warps and rows a program take other registers, shared memory and instructions."""
     variant = triton.edit(triton.source, config={"XBLOCK": 8, "num_warps": 4})
     assert variant.in_place and variant.config is not None and variant.config["XBLOCK"] == 8
-    ladder = triton.candidate({"XBLOCK": 8, "num_warps": 4})
-    assert variant.cost["registers"] == ladder.metadata["registers"] != variant.original_cost["registers"]
+    ladder = triton.candidates[{"XBLOCK": 8, "num_warps": 4}]
+    assert variant.cost["registers"] == ladder.resources["registers"] != variant.original_cost["registers"]
 
 
 def test_a_lower_form_is_compiled_and_said_not_to_have_run(triton: explorer.Kernel) -> None:
@@ -182,7 +182,7 @@ def test_a_lower_form_is_compiled_and_said_not_to_have_run(triton: explorer.Kern
     assert "arith.addf" in text
     variant = triton.edit(ttgir=text.replace("arith.addf", "arith.subf"))
     assert variant.status == "compiled, not run" and variant.cost["registers"]
-    assert variant.cost["mix"] != {} and not triton.reset()
+    assert variant.cost["mix"] != {} and not triton.edits.reset()
     wrong = triton.edit(ttgir=text.replace("arith.addf", "arith.added"))
     assert (
         wrong.status == "compile error"
@@ -218,7 +218,7 @@ def test_input_that_cannot_be_is_refused(cpp: explorer.Kernel, triton: explorer.
     with pytest.raises(InputError, match="ptx"):
         cpp.edit(ptx="")
     with pytest.raises(LiveError, match=says("explorer.trace")):
-        pickle.loads(pickle.dumps(cpp.trace)).kernels[0].edit(cpp.source)
+        pickle.loads(pickle.dumps(cpp._trace)).kernels[0].edit(cpp.source)
 
 
 def test_cuda_graphs_are_said_to_replay_the_original() -> None:
@@ -252,14 +252,14 @@ def test_an_edit_that_no_call_runs_any_more_says_so() -> None:
     x = torch.randn(16, 48)
     kernel = explorer.trace(adding, x).kernels[0]
     variant = edited(kernel, ONE, TWO, check=False)
-    assert torch.allclose(kernel.trace.run(), x.sin().relu() + 2) and kernel.edited == variant
+    assert torch.allclose(kernel._trace.live.run(), x.sin().relu() + 2) and kernel.edits.current == (variant,)
     settings["add"] = 5.0
     with pytest.warns(UserWarning, match=says(kernel.name, "edit", "guard")):
-        assert torch.allclose(kernel.trace.run(), x.sin().relu() + 5)
-    assert kernel.edited is not None and not untold(kernel.edited.message, "edited", "guard", "torch.compile")
+        assert torch.allclose(kernel._trace.live.run(), x.sin().relu() + 5)
+    assert kernel.edits.current and not untold(kernel.edits.current[0].message, "edited", "guard", "torch.compile")
     with pytest.warns(UserWarning, match=says(kernel.name, "edit", "guard")):
-        assert equal(kernel.trace) == [True]
+        assert equal(kernel._trace) == [True]
     with pytest.warns(UserWarning, match=says(kernel.name, "edit", "guard")):
-        kernel.trace.benchmark(2)
+        kernel._trace.benchmark(2)
     settings["add"] = 1.0
-    assert torch.allclose(kernel.trace.run(), x.sin().relu() + 2) and kernel.edited == variant
+    assert torch.allclose(kernel._trace.live.run(), x.sin().relu() + 2) and kernel.edits.current == (variant,)

@@ -23,6 +23,7 @@ from explorer.lab.live.assembly import assemble
 from explorer.lab.live.inlining import addresses, calls_of, labelled, read_answer
 from explorer.model.records import blank
 from explorer.model.shared import Kernel
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact
 from explorer.sources.files.trace_file import dumps
 from explorer.stages.cpp.assembly import INLINED, LOC, is_instruction, nested_lines, own_places
@@ -73,20 +74,20 @@ class Block(nn.Module):
 def one_a_line() -> Trace:
     """The trace of `operators`, with its kernel's assembly."""
     with torch.no_grad():
-        return explorer.trace(operators, torch.rand(1000), torch.rand(1000) + 1, target="cpu").with_assembly()
+        return explorer.trace(operators, torch.rand(1000), torch.rand(1000) + 1, target="cpu").attach("assembly")
 
 
 @pytest.fixture(scope="module")
 def block() -> Trace:
     """A Block's kernels, with their assembly."""
     with torch.no_grad():
-        return explorer.trace(Block(), torch.randn(2, 8, 32), target="cpu").with_assembly()
+        return explorer.trace(Block(), torch.randn(2, 8, 32), target="cpu").attach("assembly")
 
 
 def sources(trace: Trace, artifact: str, line: int) -> set[str]:
     """The user's lines that a line leads to."""
     rows = trace.follow(artifact, line).where(stage="source")
-    return {trace.artifact(row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
+    return {artifact_of(trace, row["artifact"]).lines[n - 1].strip() for row in rows for n in row["lines"]}
 
 
 @pytest.mark.compile
@@ -178,14 +179,14 @@ def test_without_binutils_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.compile
 def test_with_assembly_is_a_trace_of_its_own(one_a_line: Trace) -> None:
     """It is the same after a second time and after a load, which needs nothing live for it."""
-    assert one_a_line.with_assembly() == one_a_line
+    assert one_a_line.attach("assembly") == one_a_line
     loaded = loads(dumps(one_a_line))
-    assert loaded.with_assembly() == loaded == one_a_line
+    assert loaded.attach("assembly") == loaded == one_a_line
     bare = replace(loaded, artifacts=tuple(a for a in loaded.artifacts if a.stage != "assembly"))
     with pytest.raises(LiveError, match=says("explorer.trace")):
-        bare.with_assembly()
+        bare.attach("assembly")
     with pytest.raises(InputError, match=says("'assembly'", "empty")):
-        Trace(meta={"target": "h100"}).with_assembly()
+        Trace(meta={"target": "h100"}).attach("assembly")
 
 
 @pytest.mark.parametrize("missing", ["objdump", "addr2line"])

@@ -14,6 +14,8 @@ from torch import nn
 
 import explorer
 from explorer.errors import InputError
+from explorer.lab.live.protocol import live_of
+from explorer.model.trace_data import artifact_of
 from tests.facts import says
 from tests.state import difference, snapshot
 
@@ -152,7 +154,7 @@ def test_a_matrix_product_by_a_template() -> None:
     trace = explorer.trace(
         lambda a, b: torch.relu(a @ b), torch.randn(64, 48), torch.randn(48, 80), target="h100", options=options
     )
-    assert any("tl.dot" in trace.artifact(k.id).text for k in trace.find("kernel"))
+    assert any("tl.dot" in artifact_of(trace, k.id).text for k in trace.find("kernel"))
     assert trace.check()[0]["equal"]
 
 
@@ -180,7 +182,7 @@ def test_a_wrong_kernel_is_found() -> None:
     """Code that computes something else, or leaves elements unwritten, is unequal."""
     trace = explorer.trace(lambda x: torch.sigmoid(x) * 3 + 1, torch.randn(1000), target="h100")
     assert trace.check()[0]["equal"]
-    (code,) = trace.live.codes
+    (code,) = live_of(trace).codes
     for wrong in (code.text.replace("3.0", "3.5"), code.text.replace(", xmask)\n''", ", xmask & (xindex < 900))\n''")):
         assert wrong != code.text
         object.__setattr__(code, "text", wrong)
@@ -254,15 +256,15 @@ def scaled(x, out, count, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
 def handwritten() -> explorer.Trace:
     """A kernel that writes two of its three tensors, traced with its grid."""
     x, out, count = torch.arange(100.0), torch.zeros(100), torch.zeros(1, dtype=torch.int32)
-    return explorer.trace_kernel(scaled, x, out, count, 100, SCALE=3, BLOCK=32, grid=(4,), target="h100", sass=False)
+    return explorer.trace(scaled, x, out, count, 100, SCALE=3, BLOCK=32, grid=(4,), target="h100", sass=False)
 
 
 def test_a_hand_written_kernel_is_run_on_copies(handwritten: explorer.Trace) -> None:
     """`run` gives the tensors that the kernel wrote, by name, also for other arguments; the user's own stay."""
-    first, again = handwritten.run(), handwritten.run()
+    first, again = handwritten.live.run(), handwritten.live.run()
     assert list(first) == ["out", "count"] and first["count"].item() == again["count"].item() == 4
     assert torch.equal(first["out"], torch.arange(100.0) * 3)
-    assert torch.equal(handwritten.run(SCALE=5)["out"], torch.arange(100.0) * 5)
+    assert torch.equal(handwritten.live.run(SCALE=5)["out"], torch.arange(100.0) * 5)
 
 
 def test_a_hand_written_kernel_is_checked_against_what_it_should_write(handwritten: explorer.Trace) -> None:
@@ -305,7 +307,7 @@ def test_statistics_are_compared_in_the_type_that_the_gpu_keeps_them_in(normed: 
             out, mean, deviation = normed(*given)
             return out, change(mean), deviation
 
-        live = dataclasses.replace(trace.live, call=dataclasses.replace(trace.live.call, function=other))
+        live = dataclasses.replace(live_of(trace), call=dataclasses.replace(live_of(trace).call, function=other))
         return [row["equal"] for row in live.check()]
 
     assert against(lambda mean: mean.double()) == [True, False, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from explorer.capture.splice.launches import Intercepted
 from explorer.capture.splice.wrappers import LoadedWrapper, replaced_kernels
 from explorer.errors import InputError, NoVerbError
 from explorer.lab.live import kernel_times
+from explorer.lab.live.protocol import live_of
 from explorer.tracing.traced import Trace
 from tests.facts import says
 
@@ -49,7 +51,7 @@ def traced() -> Trace:
 
 def test_each_kernel_and_call_is_timed_in_its_order(traced: Trace) -> None:
     """The rows are the wrapper's calls in order, with a median between the quartiles; the first waits for nothing."""
-    rows = traced.time_kernels(5)
+    rows = traced.live.profile(5)
     kinds = [row["kind"] for row in rows]
     assert kinds == ["kernel", "library call", "kernel", "library call", "kernel"]
     assert [row["kernel"] for row in rows if row["kind"] == "kernel"] == [kernel.name for kernel in traced.kernels]
@@ -59,8 +61,8 @@ def test_each_kernel_and_call_is_timed_in_its_order(traced: Trace) -> None:
 
 def test_a_kernel_that_is_slow_is_the_one_that_is_slow(traced: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel during which the clock goes on by an hour takes that much longer, in its own row and in no other."""
-    assert traced.live is not None
-    (wrapper,) = traced.live.wrappers
+    assert live_of(traced) is not None
+    (wrapper,) = live_of(traced).wrappers
     name = traced.kernels[1].name
     clock = _Clock()
     monkeypatch.setattr(kernel_times, "time", clock)
@@ -70,40 +72,40 @@ def test_a_kernel_that_is_slow_is_the_one_that_is_slow(traced: Trace, monkeypatc
         return launch(*args, **keywords)
 
     with replaced_kernels([(wrapper, name, lambda kernel: Intercepted(kernel, slow))]):
-        rows = {row["kernel"]: row for row in traced.time_kernels(3)}
+        rows = {row["kernel"]: row for row in traced.live.profile(3)}
     assert rows.pop(name)["seconds"] == SLOW + 1
     assert len(rows) == 4 and all(row["seconds"] == 1 for row in rows.values())
 
 
 def test_the_program_and_its_wrapper_are_left_as_they_were(traced: Trace) -> None:
     """Afterwards the wrapper has its own kernels and libraries again, and random numbers and the inputs are untouched."""
-    assert traced.live is not None
-    (wrapper,) = traced.live.wrappers
+    assert live_of(traced) is not None
+    (wrapper,) = live_of(traced).wrappers
     assert isinstance(wrapper, LoadedWrapper)
     before, state = dict(vars(wrapper.module)), torch.get_rng_state()
-    traced.time_kernels(2)
+    traced.live.profile(2)
     assert {key for key, value in vars(wrapper.module).items() if before.get(key) is not value} == set()
     assert torch.equal(state, torch.get_rng_state()) and all(row["equal"] for row in traced.check())
 
 
 def test_the_times_are_shown_like_those_of_a_profile(traced: Trace) -> None:
     """with_profile takes the rows: tables and lines say "measured", with the same sum."""
-    rows = traced.time_kernels(2)
-    shown = traced.with_profile(rows)
-    measured = [*shown.kernels.table(), *shown.library_calls]
-    assert {row["timed"] for row in measured} == {"measured"} and "t.time_kernels()" in measured[0]["seconds_known"]
+    rows = traced.live.profile(2)
+    shown = traced.attach(rows)
+    measured = [*shown.kernels.table, *shown.inductor.extern_calls]
+    assert {row["timed"] for row in measured} == {"measured"} and "t.live.profile()" in measured[0]["seconds_known"]
     whole = sum(row["seconds"] for row in rows)
     assert sum(row["seconds"] for row in measured) == pytest.approx(whole)
-    assert sum(row["seconds"] for row in shown.line_times()) == pytest.approx(whole)
-    with pytest.raises(InputError, match=says("t.time_kernels()", "seconds")):
-        traced.with_profile(traced.timings)
+    assert sum(row["seconds"] for row in shown.profile.lines) == pytest.approx(whole)
+    with pytest.raises(InputError, match=says("t.live.profile()", "seconds")):
+        traced.attach(traced.compiler.phases)
 
 
 def test_a_run_that_launches_nothing_from_python_says_what_to_do(traced: Trace) -> None:
     """Where the wrapper makes no launch that can be timed, as in C++, the message names the profile and the whole."""
     from explorer.lab.live.kernel_times import time_kernels
 
-    with pytest.raises(NoVerbError, match="with_profile"):
+    with pytest.raises(NoVerbError, match=r"t\.attach"):
         time_kernels(traced, (), lambda: None, 1)
     with pytest.raises(InputError, match=says("repeats", "1", "0")):
         time_kernels(traced, (), lambda: None, 0)
@@ -112,8 +114,8 @@ def test_a_run_that_launches_nothing_from_python_says_what_to_do(traced: Trace) 
 def test_each_run_has_the_values_of_the_call() -> None:
     """A function that changes its argument computes on the same values in every run, not on what the last run left."""
     trace = explorer.trace(lambda x: x.mul_(3), torch.full((8,), 2.0))
-    assert trace.live is not None
-    (wrapper,) = trace.live.wrappers
+    assert live_of(trace) is not None
+    (wrapper,) = live_of(trace).wrappers
     seen: list[float] = []
 
     def noting(launch: Any, args: Any, keywords: Any) -> Any:
@@ -121,20 +123,20 @@ def test_each_run_has_the_values_of_the_call() -> None:
         return launch(*args, **keywords)
 
     with replaced_kernels([(wrapper, trace.kernels[0].name, lambda kernel: Intercepted(kernel, noting))]):
-        trace.time_kernels(3)
+        trace.live.profile(3)
     assert seen == [2.0] * 4
 
 
 def test_a_wrapper_in_cpp_says_what_to_do() -> None:
     """Inductor's C++ wrapper calls its kernels itself: none can be timed from Python, and the message says what can."""
     trace = explorer.trace(lambda x: x.sin() * 3, torch.ones(8), options={"cpp_wrapper": True})
-    with pytest.raises(NoVerbError, match="with_profile"):
-        trace.time_kernels(1)
+    with pytest.raises(NoVerbError, match=r"t\.attach"):
+        trace.live.profile(1)
 
 
-@pytest.mark.parametrize("verb", ["benchmark", "time_kernels"])
+@pytest.mark.parametrize("verb", ["benchmark", "live.profile"])
 def test_nothing_is_timed_for_a_gpu_you_dont_have(verb: str) -> None:
     """Timing refuses, since the CPU's times would say nothing of that GPU, and says what gives an estimate."""
     trace = explorer.trace(partial(torch.add, torch.ones(8)), torch.ones(8), target="h100")
-    with pytest.raises(NoVerbError, match=says("'h100'", "attached", "t.kernels.table()")):
-        getattr(trace, verb)()
+    with pytest.raises(NoVerbError, match=says("'h100'", "attached", "t.kernels.table")):
+        attrgetter(verb)(trace)()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.lab.live.protocol import live_of
 from explorer.sources.files.trace_file import dumps
 from explorer.tracing.traced import loads
 from tests.facts import says, untold
@@ -49,43 +50,45 @@ def test_a_kernel_lists_the_stages_it_has_a_text_of(nvidia: explorer.Trace, amd:
 
 def test_another_vendors_machine_code_is_refused_with_what_there_is(nvidia: explorer.Trace, amd: explorer.Trace) -> None:
     """A stage of the other vendor, a misspelt one, or one for all kernels: the error says what there is."""
-    with pytest.raises(explorer.InputError, match=says("'amdgcn'", "'kernel'", "'ptx'", "'sass'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'amdgcn'", "'kernel'", "'ptx'", "'sass'")):
         nvidia.kernels[0].text("amdgcn")
-    with pytest.raises(explorer.InputError, match=says("'sas'", "'sass'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'sas'", "'sass'")):
         nvidia.kernels[0].text("sas")
-    with pytest.raises(explorer.InputError, match=says("'sass'", "'amdgcn'", "'kernel'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'sass'", "'amdgcn'", "'kernel'")):
         amd.kernels[0].text("sass")
-    with pytest.raises(explorer.InputError, match=r"t\.kernels\[0\]\.text\('sass'\)"):
+    with pytest.raises(explorer.errors.InputError, match=r"t\.kernels\[0\]\.text\('sass'\)"):
         nvidia.text("sass")
 
 
 def test_the_mix_counts_the_instructions_of_the_machine_code(nvidia: explorer.Trace, amd: explorer.Trace) -> None:
     """One class or another for each instruction, also where the trace does not hold the SASS."""
     sass = nvidia.kernels[0].text("sass")
-    assert sum(nvidia.kernels[0].mix.values()) == len(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+\S", sass, re.MULTILINE))
-    assert nvidia.kernels[0].mix["fp32"] > 0 and amd.kernels[0].mix["fp32"] > 0
-    assert nvidia.with_sass().kernels[0].resources["mix"] == nvidia.kernels[0].mix
+    assert sum(nvidia.kernels[0].instruction_mix().values()) == len(
+        re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+\S", sass, re.MULTILINE)
+    )
+    assert nvidia.kernels[0].instruction_mix()["fp32"] > 0 and amd.kernels[0].instruction_mix()["fp32"] > 0
+    assert nvidia.attach("sass").kernels[0].resources["mix"] == nvidia.kernels[0].instruction_mix()
 
 
 def test_with_sass_leads_from_a_line_of_triton_to_its_instructions(nvidia: explorer.Trace) -> None:
     """The new trace holds the SASS, linked; the old one is as it was."""
-    whole, kernel = nvidia.with_sass(), nvidia.kernels[0]
+    whole, kernel = nvidia.attach("sass"), nvidia.kernels[0]
     line = next(n for n, text in enumerate(kernel.source.splitlines(), 1) if "libdevice.tanh" in text)
     rows = [r for r in whole.follow(kernel.artifact.id, line) if r["stage"] == "sass"]
     instructions = [whole.find("sass")[0].lines[n - 1] for row in rows for n in row["lines"]]
     assert any("MUFU" in text for text in instructions)
     assert "sass" not in {r["stage"] for r in nvidia.follow(kernel.artifact.id, line)} and not nvidia.find("sass")
     assert [a.stage for a in whole.artifacts if a.kernel][-2:] == ["ptx", "sass"]
-    assert whole.with_sass() == whole and whole.live is nvidia.live
+    assert whole.attach("sass") == whole and live_of(whole) is live_of(nvidia)
 
 
 def test_with_sass_needs_an_nvidia_gpu_and_the_process(nvidia: explorer.Trace, amd: explorer.Trace) -> None:
     """For AMD there is none, and a loaded trace cannot make what it does not hold."""
-    with pytest.raises(explorer.InputError, match="mi300x"):
-        amd.with_sass()
+    with pytest.raises(explorer.errors.InputError, match="mi300x"):
+        amd.attach("sass")
     loaded = loads(dumps(nvidia))
     assert "sass" not in loaded.kernels[0].stages
-    with pytest.raises(explorer.LiveError, match=says("explorer.trace")):
-        loaded.with_sass()
-    held = loads(dumps(nvidia.with_sass()))
-    assert held.with_sass() == held and held.kernels[0].text("sass") == nvidia.kernels[0].text("sass")
+    with pytest.raises(explorer.errors.LiveError, match=says("explorer.trace")):
+        loaded.attach("sass")
+    held = loads(dumps(nvidia.attach("sass")))
+    assert held.attach("sass") == held and held.kernels[0].text("sass") == nvidia.kernels[0].text("sass")

@@ -9,7 +9,7 @@ import torch
 
 import explorer
 from explorer.lab.live.launching import held_to
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from tests.facts import says, untold
 
 triton = pytest.importorskip("triton")
@@ -34,7 +34,7 @@ def either(pair, out, BLOCK: tl.constexpr):
 
 def traced(**changes: Any) -> explorer.Trace:
     given = {"grid": lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),), "target": "h100", "BLOCK": 256, **changes}
-    return explorer.trace_kernel(add_to, X, Y, 1000, sass=False, **given)
+    return explorer.trace(add_to, X, Y, 1000, sass=False, **given)
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +49,15 @@ def test_an_edit_that_writes_the_same_stands(trace: explorer.Trace) -> None:
     made = kernel.edit(kernel.source.replace("tl.load(y + i, i < n)", "1.0 * tl.load(y + i, i < n)"))
     try:
         assert made.in_place and made.kernel == "add_to" and made.interpreted and made.timed == "predicted"
-        assert [(row["output"], row["equal"]) for row in made.rows] == [("x", True)]
-        assert kernel.edited is made and kernel.variants[-1] is made and "+" in made.diff
-        assert torch.equal(trace.run()["x"], X + Y) and torch.equal(X, before)
+        assert [(row["output"], row["equal"]) for row in made.check] == [("x", True)]
+        assert kernel.edits.current == (made,) and kernel.edits[-1] is made and "+" in made.diff
+        assert torch.equal(trace.live.run()["x"], X + Y) and torch.equal(X, before)
         assert [row["equal"] for row in (*trace.check(), *trace.check(expected=X + Y))] == [True, True]
-        with pytest.raises(explorer.NoVerbError, match=says("arguments", "t.kernels[0].reset()")):
-            trace.run(X, Y, 1000)
+        with pytest.raises(explorer.errors.NoVerbError, match=says("arguments", "t.kernels[0].edits.reset()")):
+            trace.live.run(X, Y, 1000)
     finally:
-        assert kernel.reset()
-    assert kernel.edited is None and not kernel.reset()
+        assert kernel.edits.reset()
+    assert not kernel.edits.current and not kernel.edits.reset()
 
 
 def test_an_edit_that_is_wrong_is_named_by_the_kernels_own_names(trace: explorer.Trace) -> None:
@@ -68,29 +68,29 @@ def test_an_edit_that_is_wrong_is_named_by_the_kernels_own_names(trace: explorer
     line = next(n for n, text in enumerate(kernel.source.splitlines(), 1) if "tl.store" in text)
     broken = kernel.edit(kernel.source.replace("tl.store", "tl.stroe"))
     assert broken.status == "compile error" and broken.line == line and f"line {line}:" in broken.message
-    assert kernel.edited is None
+    assert not kernel.edits.current
 
 
 def test_an_edit_may_have_another_config(trace: explorer.Trace) -> None:
     """The grid is the one of the config; a value that the kernel does not have is an error."""
     kernel = trace.kernels[0]
     made = kernel.edit(kernel.source, config={"BLOCK": 128, "num_warps": 2})
-    kernel.reset()
+    kernel.edits.reset()
     assert made.status == "in place" and (made.config or {})["BLOCK"] == 128 and (made.original_config or {})["BLOCK"] == 256
-    with pytest.raises(explorer.InputError, match=says("'SIZE'", "'BLOCK'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'SIZE'", "'BLOCK'")):
         kernel.edit(kernel.source, config={"SIZE": 128})
-    with pytest.raises(explorer.InputError, match=says("def", "config=")):
+    with pytest.raises(explorer.errors.InputError, match=says("def", "config=")):
         kernel.edit(f"import math\n{kernel.source}")
 
 
 def test_configs_are_compared(trace: explorer.Trace) -> None:
     """Without configs only the warps vary; with them any constant does. Each row has the predicted time of its launch."""
     tuning = trace.kernels[0].tune()
-    assert {row["config"]["BLOCK"] for row in tuning.rows} == {256} and not tuning.measured
-    assert {row["config"]["num_warps"] for row in tuning.rows} > {4, 8} and sum(row["taken"] for row in tuning.rows) == 1
+    assert {row["config"]["BLOCK"] for row in tuning._rows} == {256} and not tuning.measured
+    assert {row["config"]["num_warps"] for row in tuning._rows} > {4, 8} and sum(row["taken"] for row in tuning._rows) == 1
     given = trace.kernels[0].tune([{"BLOCK": 512}, {"BLOCK": 100}])
-    assert [row["config"]["BLOCK"] for row in given.rows] == [512, 100]
-    assert given.rows[0]["seconds"] > 0 and not untold(given.rows[1]["error"], "power")
+    assert [row["config"]["BLOCK"] for row in given._rows] == [512, 100]
+    assert given._rows[0]["seconds"] > 0 and not untold(given._rows[1]["error"], "power")
 
 
 def test_times_are_held_to_the_kernels_own_config() -> None:
@@ -100,7 +100,7 @@ def test_times_are_held_to_the_kernels_own_config() -> None:
         {"config": {"BLOCK": 1}, "taken": False, "ratio": 2.0},
         {"config": {"BLOCK": 4}, "taken": False, "ratio": None},
     ]
-    held = held_to(Rows(rows), {"BLOCK": 1})
+    held = held_to(Table(rows), {"BLOCK": 1})
     assert [(row["taken"], row["ratio"]) for row in held] == [(False, 0.5), (True, 1.0), (False, None)]
 
 
@@ -109,14 +109,14 @@ def test_an_edit_for_an_intel_gpu_is_interpreted() -> None:
     kernel = traced(target="max1550").kernels[0]
     assert kernel.edit(kernel.source.replace("i < n)", "i < 1000)")).status == "in place"
     assert kernel.edit(kernel.source.replace("tl.load(y", "2 * tl.load(y")).status == "wrong result"
-    with pytest.raises(explorer.CompileError, match=says("no backend", "Intel GPUs")):
+    with pytest.raises(explorer.errors.CompileError, match=says("no backend", "Intel GPUs")):
         kernel.tune()
 
 
 def test_what_cannot_be_launched_from_a_function_says_why() -> None:
     """Editing needs the grid, and arguments that torch.compile takes."""
-    with pytest.raises(explorer.InputError, match=says("add_to", "grid=")):
+    with pytest.raises(explorer.errors.InputError, match=says("add_to", "grid=")):
         traced(grid=None).kernels[0].tune()
-    of_tuple = explorer.trace_kernel(either, (X, Y), torch.zeros(64), BLOCK=64, grid=(1,), target="h100", sass=False)
-    with pytest.raises(explorer.NoVerbError, match=says("either", "torch.compile", "explorer.trace_kernel")):
+    of_tuple = explorer.trace(either, (X, Y), torch.zeros(64), BLOCK=64, grid=(1,), target="h100", sass=False)
+    with pytest.raises(explorer.errors.NoVerbError, match=says("either", "torch.compile", "explorer.trace")):
         of_tuple.kernels[0].edit(of_tuple.kernels[0].source)

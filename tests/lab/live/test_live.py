@@ -22,9 +22,9 @@ def trace() -> explorer.Trace:
 
 def test_run_calls_the_compiled_function_with_new_inputs(trace: explorer.Trace) -> None:
     """run() repeats the traced call, run(x) calls with x, without compiling the same again."""
-    assert torch.equal(trace.run(), trace.result)
+    assert torch.equal(trace.live.run(), trace.live.result)
     x = torch.randn(64)
-    assert torch.allclose(trace.run(x), program(x), atol=1e-5)
+    assert torch.allclose(trace.live.run(x), program(x), atol=1e-5)
 
 
 def test_check_compares_with_eager(trace: explorer.Trace) -> None:
@@ -60,8 +60,8 @@ def test_check_leaves_the_arguments_alone() -> None:
 def test_run_returns_an_argument_with_what_the_function_made_of_it() -> None:
     """A function that returns the argument that it changed gives its new values, though the copy is put back."""
     trace = explorer.trace(lambda x: x.add_(1), torch.zeros(4), backend="aot_eager")
-    assert torch.equal(trace.run(), torch.ones(4))
-    assert torch.equal(trace.run(), torch.ones(4))
+    assert torch.equal(trace.live.run(), torch.ones(4))
+    assert torch.equal(trace.live.run(), torch.ones(4))
 
 
 def test_benchmark_times_eager_and_compiled(trace: explorer.Trace) -> None:
@@ -70,7 +70,7 @@ def test_benchmark_times_eager_and_compiled(trace: explorer.Trace) -> None:
     assert (eager["what"], compiled["what"]) == ("eager", "compiled")
     assert eager["ratio_to_eager"] == 1.0
     assert compiled["seconds"] > 0
-    with pytest.raises(explorer.InputError, match=says("repeats", "1", "0")):
+    with pytest.raises(explorer.errors.InputError, match=says("repeats", "1", "0")):
         trace.benchmark(repeats=0)
 
 
@@ -84,5 +84,5 @@ def test_assembly_of_a_cpp_kernel_links_to_its_lines(trace: explorer.Trace) -> N
 
 def test_gradients_need_a_training_trace(trace: explorer.Trace) -> None:
     """gradients of an inference trace say which argument gives them."""
-    with pytest.raises(explorer.InputError, match="train=True"):
-        _ = trace.gradients
+    with pytest.raises(explorer.errors.InputError, match="train=True"):
+        _ = trace.live.gradients

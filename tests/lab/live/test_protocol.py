@@ -13,10 +13,10 @@ import explorer
 from explorer.analysis.questions.kernels import wrapper_file
 from explorer.capture.splice.tuning import Tune
 from explorer.errors import ExplorerError, InputError, LiveError, NoVerbError
-from explorer.lab.live.editing import Edit
+from explorer.lab.live.editing import EditRequest
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.kernel import LiveKernel
-from explorer.lab.live.protocol import Live
+from explorer.lab.live.protocol import Live, needs_live
 from explorer.model.records import blank
 from explorer.model.shared import Kernel as KernelData
 from explorer.model.values import Artifact
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
     @property
     def live(self) -> Live:
-        return self.trace.needs_live("the test")
+        return needs_live(self.trace, "the test")
 
     @property
     def file(self) -> str:
@@ -69,8 +69,8 @@ def cases() -> dict[str, Case]:
     here = explorer.trace(program, x, backend="aot_eager", train=True)
     absent = explorer.trace(program, x, target="h100", train=True)
     launch: dict[str, Any] = {"grid": (1,), "sass": False}
-    kernel = explorer.trace_kernel(double, torch.ones(8), 8, target="h100", **launch)
-    amd = explorer.trace_kernel(double, torch.ones(8), 8, target="mi300x", **launch)
+    kernel = explorer.trace(double, torch.ones(8), 8, target="h100", **launch)
+    amd = explorer.trace(double, torch.ones(8), 8, target="mi300x", **launch)
     return {
         "function": Case(here, cpp_kernel()),
         "function for a GPU": Case(absent, absent.kernels[0].artifact),
@@ -93,8 +93,8 @@ ASK: dict[str, Callable[[Case], object]] = {
     "check": lambda case: case.live.check(None, case.expected),
     "benchmark": lambda case: case.live.benchmark(1),
     "time_kernels": lambda case: case.live.time_kernels(case.trace, 1),
-    "edit": lambda case: case.live.edit(Edit(case.kernel, case.file, "source", case.kernel.text, case.kernel.text)),
-    "variants": lambda case: case.live.variants(case.kernel),
+    "edit": lambda case: case.live.edit(EditRequest(case.kernel, case.file, "source", case.kernel.text, case.kernel.text)),
+    "edits_of": lambda case: case.live.edits_of(case.kernel),
     "standing": lambda case: case.live.standing(case.kernel, case.file),
     "reset": lambda case: case.live.reset(case.kernel, case.file),
     "tune": lambda case: case.live.tune(Tune(case.kernel, case.file, [{"num_warps": 2}], (), 60.0)),
@@ -114,15 +114,15 @@ ASK: dict[str, Callable[[Case], object]] = {
 }
 MEMBERS = [name for name in (*Live.__annotations__, *vars(Live)) if not name.startswith("_")]
 
-CPP, CHOICES = ("text('assembly')",), ("t.kernels[0].candidates", "t.kernels[0].candidate(n)")
+CPP, CHOICES = ("text('assembly')",), ("t.kernels[0].candidates.table", "t.kernels[0].candidates[n]")
 OF_KERNEL: dict[str, tuple[str, ...]] = {
-    "result": ("t.run()", "t.check(expected=…)"),
+    "result": ("t.live.run()", "t.check(expected=…)"),
     "gradients": ("train=True",),
     "benchmark": ("do_bench",),
     "time_kernels": ("do_bench",),
-    "launches": ("t.run()", "launches"),
+    "launches": ("t.live.run()", "launches"),
     "calls": ("output code", "explorer.trace(f, x)"),
-    "trace_again": ("t.kernels[0].candidate(config)",),
+    "trace_again": ("t.kernels[0].candidates[config]",),
     "compare": ("t.check(expected=…)",),
     "race": ("do_bench",),
     "assembly": ("'assembly'", "t.kernels[0].stages"),
@@ -134,12 +134,12 @@ ADVICE: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(("sass", "ptx_lines", "binary", "passes", "candidate"), CPP),
         **dict.fromkeys(("choice", "choice_passes"), ("target='h100'",)),
         "choice_source": ("t.failures",),
-        "time_kernels": ("t.with_profile(prof)",),
+        "time_kernels": ("t.attach(prof)",),
         "edit": ("backend='inductor'",),
         "tune": ("k.edit(source=…)",),
     },
     "function for a GPU": {
-        **dict.fromkeys(("benchmark", "race", "time_kernels"), ("'h100'", "t.kernels.table()")),
+        **dict.fromkeys(("benchmark", "race", "time_kernels"), ("'h100'", "t.kernels.table")),
         "assembly": ("'assembly'", "t.kernels[n].stages"),
         **dict.fromkeys(("choice", "choice_passes", "choice_source"), ("t.failures",)),
     },
@@ -189,13 +189,13 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
 
 
 VERBS: dict[str, tuple[Callable[[explorer.Trace], object], type[ExplorerError], tuple[str, ...]]] = {
-    "result": (lambda t: t.result, NoVerbError, OF_KERNEL["result"]),
-    "gradients": (lambda t: t.gradients, NoVerbError, OF_KERNEL["gradients"]),
+    "result": (lambda t: t.live.result, NoVerbError, OF_KERNEL["result"]),
+    "gradients": (lambda t: t.live.gradients, NoVerbError, OF_KERNEL["gradients"]),
     "benchmark": (lambda t: t.benchmark(), NoVerbError, OF_KERNEL["benchmark"]),
     "what_if": (lambda t: t.what_if(fusion=explorer.Veto("op0", "op1")), NoVerbError, OF_KERNEL["trace_again"]),
     "text": (lambda t: t.kernels[0].text("assembly"), NoVerbError, OF_KERNEL["assembly"]),
-    "with_assembly": (lambda t: t.with_assembly(), InputError, ("assembly",)),
-    "choice": (lambda t: t.choice(0), InputError, ("Inductor", "matrix products")),
+    "with_assembly": (lambda t: t.attach("assembly"), InputError, ("assembly",)),
+    "choice": (lambda t: t.inductor.choices[0], InputError, ("Inductor", "matrix products")),
 }
 
 
@@ -220,7 +220,7 @@ def test_a_function_and_a_kernel_are_not_compared(cases: dict[str, Case]) -> Non
 
 
 def test_the_figures_of_a_kernels_gpu_are_those_asked_for(cases: dict[str, Case]) -> None:
-    """`Trace.gpu` of a hand-written kernel has the figures of its target."""
+    """`t.target` of a hand-written kernel has the figures of its target."""
     for name, target in (("kernel", "h100"), ("kernel for AMD", "mi300x")):
-        gpu = cases[name].trace.gpu
+        gpu = cases[name].trace.target
         assert isinstance(gpu, explorer.Target) and gpu.name == target

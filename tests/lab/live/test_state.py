@@ -38,11 +38,11 @@ class Counting(nn.Module):
 
 
 VERBS: dict[str, Callable[[explorer.Trace], object]] = {
-    "result": lambda t: t.result,
-    "gradients": lambda t: t.gradients,
-    "run": lambda t: t.run(),
+    "result": lambda t: t.live.result,
+    "gradients": lambda t: t.live.gradients,
+    "run": lambda t: t.live.run(),
     "check": lambda t: t.check(),
-    "run with others": lambda t: t.run(torch.ones(8, 4), torch.zeros(4)),
+    "run with others": lambda t: t.live.run(torch.ones(8, 4), torch.zeros(4)),
     "what_if": lambda t: t.what_if(options={"max_fusion_size": 1}),
     "benchmark": lambda t: t.benchmark(2),
 }
@@ -87,7 +87,7 @@ def test_a_result_does_not_change_with_what_is_put_back() -> None:
         return total.add_(x)
 
     trace = explorer.trace(count, torch.ones(3), backend="aot_eager")
-    made = trace.run()
+    made = trace.live.run()
     assert torch.equal(total, torch.ones(3)) and torch.equal(made, torch.full((3,), 2.0))
 
 
@@ -95,7 +95,7 @@ def test_a_result_does_not_change_with_what_is_put_back() -> None:
 def test_a_gpu_that_is_not_attached_is_not_timed() -> None:
     """The CPU's times would mean nothing for it: the error says so, and what to do instead."""
     trace = explorer.trace(torch.sin, torch.randn(8), target="h100")
-    with pytest.raises(explorer.InputError, match=says("'h100'", "attached", "t.kernels.table()")):
+    with pytest.raises(explorer.errors.InputError, match=says("'h100'", "attached", "t.kernels.table")):
         trace.benchmark()
 
 
@@ -241,8 +241,8 @@ def test_autocast_holds_as_it_did_when_it_was_traced() -> None:
         there = explorer.trace(function, torch.randn(8, 8), target="h100")
         here = explorer.trace(function, torch.randn(8, 8), backend="aot_eager")
         assert [row["equal"] for row in there.check()] == [True] and torch.is_autocast_enabled("cpu")
-    assert there.result.dtype == torch.float32 and "bf16" not in there.text("post_grad")
-    assert here.result.dtype == torch.bfloat16 and [row["equal"] for row in here.check()] == [True]
+    assert there.live.result.dtype == torch.float32 and "bf16" not in there.text("post_grad")
+    assert here.live.result.dtype == torch.bfloat16 and [row["equal"] for row in here.check()] == [True]
     assert not torch.is_autocast_enabled("cpu")
 
 
@@ -272,4 +272,4 @@ def test_a_function_that_writes_through_shared_memory_is_checked() -> None:
 
     trace = explorer.trace(step, base[:32], base[16:48], backend="eager")
     assert all(row["equal"] for row in trace.check())
-    assert torch.equal(trace.run(), trace.result)
+    assert torch.equal(trace.live.run(), trace.live.result)

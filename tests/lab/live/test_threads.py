@@ -14,6 +14,7 @@ import explorer
 from explorer.capture.interpret.interpreter import interpreting
 from explorer.errors import BusyError, InputError
 from explorer.lab.live.other_threads import once_nothing_traces
+from explorer.lab.live.protocol import needs_live
 from tests.facts import says
 
 triton = pytest.importorskip("triton")
@@ -149,7 +150,7 @@ def test_a_check_waits_while_another_thread_traces_with_fx(target: str) -> None:
     trace = explorer.trace(total, x, target=target)
     plain = torch.compile(lambda x: x.sin(), backend="eager")
     plain(x)
-    for ask in (lambda: trace.check()[0]["equal"], lambda: torch.allclose(trace.run(), total(x), atol=1e-4)):
+    for ask in (lambda: trace.check()[0]["equal"], lambda: torch.allclose(trace.live.run(), total(x), atol=1e-4)):
         with traced_by_fx_elsewhere() as over:
             with pytest.raises(RuntimeError, match="using FX to symbolically trace"):
                 plain(x)
@@ -161,7 +162,7 @@ def test_a_check_waits_while_another_thread_traces_with_fx(target: str) -> None:
 def test_timing_waits_while_another_thread_traces_with_fx() -> None:
     """`benchmark` and the race of a what-if wait for the end of the other thread's trace, and the wait is in no time."""
     trace = explorer.trace(total, torch.randn(200), backend="aot_eager")
-    live = trace.needs_live("the test")
+    live = needs_live(trace, "the test")
     for ask in (
         lambda: [row["seconds"] for row in trace.benchmark(1)],
         lambda: [seconds.clock for seconds in live.race(live, 1)],

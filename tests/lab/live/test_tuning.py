@@ -31,15 +31,15 @@ def test_each_config_has_what_its_machine_code_takes(kernel: explorer.Kernel) ->
     """The rows have the registers of the ladder compiled with that config, predicted times, and one is the kernel's own."""
     configs = [{"XBLOCK": 1, "num_warps": 8}, {"XBLOCK": 8, "num_warps": 1}]
     tuning = kernel.tune(configs)
-    assert not tuning.measured and len(tuning.rows) == 2
+    assert not tuning.measured and len(tuning._rows) == 2
     assert tuning.in_text == {"R0_BLOCK": 512}
-    for row in tuning.rows:
-        ladder = kernel.candidate(row["config"])
-        assert row["registers"] == ladder.metadata["registers"] and row["seconds"] > 0
-    assert tuning.best == tuning.rows[0]["config"]
-    assert tuning.rows[0]["ratio"] <= tuning.rows[1]["ratio"]
+    for row in tuning._rows:
+        ladder = kernel.candidates[row["config"]]
+        assert row["registers"] == ladder.resources["registers"] and row["seconds"] > 0
+    assert tuning.best == tuning._rows[0]["config"]
+    assert tuning._rows[0]["ratio"] <= tuning._rows[1]["ratio"]
     assert "<svg" in tuning._repr_html_() and not untold(repr(tuning), "predicted", "not measured")
-    assert [row["num_warps"] for row in tuning.table] == [row["config"]["num_warps"] for row in tuning.rows]
+    assert [row["num_warps"] for row in tuning.table] == [row["config"]["num_warps"] for row in tuning._rows]
 
 
 def test_more_work_a_thread_is_predicted_to_take_longer(kernel: explorer.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,14 +52,14 @@ def test_more_work_a_thread_is_predicted_to_take_longer(kernel: explorer.Kernel,
     assert slower.timed == "predicted" and slower.ratio is not None and slower.ratio > 1.2, repr(slower)
     same = kernel.edit(kernel.source, check=False)
     assert same.ratio == 1
-    kernel.reset()
+    kernel.edits.reset()
 
 
 def test_a_config_that_does_not_compile_has_its_error(kernel: explorer.Kernel) -> None:
     """It is the last row, and says why; the others have their times."""
     tuning = kernel.tune([{"num_warps": 3}, {"num_warps": 2}])
-    assert tuning.rows[-1]["config"]["num_warps"] == 3 and tuning.rows[-1]["error"] and tuning.rows[-1]["seconds"] is None
-    assert tuning.rows[0]["seconds"] is not None
+    assert tuning._rows[-1]["config"]["num_warps"] == 3 and tuning._rows[-1]["error"] and tuning._rows[-1]["seconds"] is None
+    assert tuning._rows[0]["seconds"] is not None
 
 
 def test_what_has_no_configs_is_refused(kernel: explorer.Kernel) -> None:
@@ -87,6 +87,6 @@ def test_configs_of_an_autotuned_kernel_in_a_function_are_compared() -> None:
         tuned_add[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, y, 1000)
 
     kernel = explorer.trace(program, torch.randn(1000), torch.randn(1000), target="h100").kernels[0]
-    rows = kernel.tune([{"BLOCK": 512, "num_warps": 8}, {"num_warps": 2}, {"BLOCK": 128}]).rows
+    rows = kernel.tune([{"BLOCK": 512, "num_warps": 8}, {"num_warps": 2}, {"BLOCK": 128}])._rows
     errors = {(row["config"]["BLOCK"], row["config"]["num_warps"]): row["error"] for row in rows}
     assert errors[512, 8] == errors[256, 2] == "" and not untold(errors[128, 4], "grid", "128")

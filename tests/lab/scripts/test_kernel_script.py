@@ -23,6 +23,7 @@ from explorer.capture.absent.generated import Kernel
 from explorer.capture.interpret.interpreter import interpreting
 from explorer.capture.observe.tensors import same_bits
 from explorer.errors import InputError, LiveError
+from explorer.lab.live.protocol import needs_live
 from explorer.lab.scripts.kernel_script import Reproducer
 from explorer.reference.gpus.figures import Target
 from tests.facts import in_a_line, says, untold
@@ -163,7 +164,7 @@ def test_a_script_has_the_config_of_the_launch(traces: Any, tmp_path: Path) -> N
     kernel.to_script(tmp_path / "k.py")
     tree = ast.parse((tmp_path / "k.py").read_text(encoding="utf-8"))
     (config,) = (n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "CONFIG")
-    (taken,) = [row for row in kernel.candidates if row["taken"]]
+    (taken,) = [row for row in kernel.candidates.table if row["taken"]]
     assert ast.literal_eval(config) == {key: value for key, value in taken.items() if key not in ("taken", "ms")}
 
 
@@ -199,7 +200,7 @@ def test_random_inputs_are_laid_out_as_those_of_the_launch(tmp_path: Path, trace
     """Shapes, strides, types and shared memory are the recorded ones, and integers are in their range."""
     for name in ("in_place", "embedding", "strided"):
         kernel = traces(name, "cpu").kernels[0]
-        live = traces(name, "cpu").needs_live("")
+        live = needs_live(traces(name, "cpu"), "")
         (launch,) = live.launches([(live.wrappers[0].file, kernel.name)])
         kernel.to_script(tmp_path / "k.py", inputs="random")
         text = (tmp_path / "k.py").read_text(encoding="utf-8")
@@ -290,7 +291,7 @@ def test_what_the_launch_wrote_is_kept_though_the_memory_held_it_before(tmp_path
     """A GPU's memory is used again: the launch changes no bit of it, and its result is compared all the same."""
     trace = explorer.trace(lambda x: x.sin() + 1, torch.randn(64))
     kernel = trace.kernels[0]
-    live = trace.needs_live("a launch")
+    live = needs_live(trace, "a launch")
     (launch,) = live.launches([(live.wrappers[0].file, kernel.name)])
     unchanged = dataclasses.replace(launch, before=launch.after)
     assert unchanged.changed == ()
@@ -307,9 +308,9 @@ def launching(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def test_a_hand_written_kernel_leads_to_a_script_that_can_be_made(tmp_path: Path) -> None:
     """The error does not lead back to trace_kernel; what it leads to writes a script that launches the kernel."""
     x = torch.ones(100)
-    kernel = explorer.trace_kernel(added, x, x, x, 100, BLOCK=64, grid=(2,), target="h100", sass=False).kernels[0]
-    with pytest.raises(explorer.NoVerbError, match=says("trace_kernel", "source", "t.to_script()")) as raised:
+    kernel = explorer.trace(added, x, x, x, 100, BLOCK=64, grid=(2,), target="h100", sass=False).kernels[0]
+    with pytest.raises(explorer.errors.NoVerbError, match=says("your own", "source", "t.to_script()")) as raised:
         kernel.to_script(tmp_path / "kernel.py")
-    assert "explorer.trace_kernel" not in str(raised.value)
+    assert "explorer.trace" not in str(raised.value)
     made = explorer.trace(launching, x, x, target="h100").to_script(tmp_path / "model.py")
     assert "def added(" in made.script.read_text()

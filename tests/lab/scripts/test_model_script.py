@@ -17,6 +17,7 @@ from torch import nn
 import explorer
 from explorer.capture.observe.tensors import same_bits
 from explorer.errors import InputError, LiveError, NoVerbError
+from explorer.lab.live.protocol import needs_live
 from tests.facts import in_a_line, says
 
 pytestmark = pytest.mark.compile
@@ -128,7 +129,7 @@ def test_a_script_for_a_gpu_you_do_not_have_has_code_and_inputs(name: str, tmp_p
     text = made.script.read_text(encoding="utf-8")
     compile(text, "model.py", "exec")
     assert made.inputs is not None and sum("explorer" in line for line in text.splitlines()) == 1
-    wrappers = [wrapper.text for wrapper in trace.needs_live("").wrappers]
+    wrappers = [wrapper.text for wrapper in needs_live(trace, "").wrappers]
     assert len(wrappers) == 2 and all(wrapper in text for wrapper in wrappers)
     saved = torch.load(made.inputs, weights_only=True)
     assert list(saved) == ["graph 1", "graph 2"]
@@ -154,7 +155,7 @@ def test_the_compiled_function_is_as_it_was(tmp_path: Path) -> None:
     """After a script is made the program's input, its module's code and the random numbers are as before it."""
     function, args, options = program("changes")
     trace = explorer.trace(function, *args, **options)
-    (module,) = [wrapper.module for wrapper in trace.needs_live("").wrappers]  # type: ignore[attr-defined]
+    (module,) = [wrapper.module for wrapper in needs_live(trace, "").wrappers]  # type: ignore[attr-defined]
     before, names, state = [a.clone() for a in args], set(vars(module)), torch.get_rng_state()
     code = module.call.__func__.__code__
     trace.to_script(tmp_path / "model.py")

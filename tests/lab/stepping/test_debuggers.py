@@ -44,7 +44,7 @@ def test_pdb_stops_at_a_breakpoint_by_file_and_line(under: list[str], tmp_path: 
     stops = "breakpoint()" if not under else "import sys; sys._getframe().f_trace.__self__.set_trace()"
     script = tmp_path / "script.py"
     program = PROGRAM.format(how='backend="aot_eager"')
-    script.write_text(f'{program}s = t.stepping("graph")\n{stops}\ns.run()\nprint("done")\n')
+    script.write_text(f'{program}s = t.live.as_files("graph")\n{stops}\ns.run()\nprint("done")\n')
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     terminal = pexpect.spawn(
         sys.executable, [*under, str(script)], env=env, timeout=PATIENCE, encoding="utf-8", dimensions=(50, 300)
@@ -124,7 +124,7 @@ def kernel() -> Iterator[Kernel]:
         made = Kernel(manager, client)
         made.runs(PROGRAM.format(how='target="h100"'))
         # before the debugger is attached: all that runs afterwards it slows down many times
-        made.runs(f"s = {{stage: t.stepping(stage) for stage in {[stage for stage, *_ in STOPS]}}}")
+        made.runs(f"s = {{stage: t.live.as_files(stage) for stage in {[stage for stage, *_ in STOPS]}}}")
         made.asks("initialize", clientID="test", adapterID="", pathFormat="path", linesStartAt1=True, columnsStartAt1=True)
         made.asks("attach")
         made.asks("configurationDone")
@@ -153,5 +153,5 @@ def test_the_debugger_of_a_notebook_stops_in_the_file(kernel: Kernel, stage: str
     }
     assert values[variable].startswith("tensor([")
     kernel.asks("continue", threadId=stopped["threadId"])
-    assert kernel.runs("print(torch.equal(returned, t.result))").strip() == "True"
+    assert kernel.runs("print(torch.equal(returned, t.live.result))").strip() == "True"
     kernel.asks("setBreakpoints", source={"path": path}, breakpoints=[], sourceModified=False)

@@ -19,11 +19,11 @@ def f(x):
     return torch.sin(x) * 2 + 1
 
 t = explorer.trace(f, torch.arange(4.0), target="h100")
-s = t.stepping("graph")
+s = t.live.as_files("graph")
 print("the file is", s.file)
 """,
     "returned = s.run()",
-    "print('equal:', torch.equal(returned, t.result))",
+    "print('equal:', torch.equal(returned, t.live.result))",
 )
 IN_NOTEBOOK = """() => {
     const main = [...window.jupyterapp.shell.widgets('main')];
@@ -97,5 +97,5 @@ def test_outside_a_notebook_nothing_is_listed() -> None:
     import torch
 
     trace = explorer.trace(torch.sin, torch.ones(2), target="h100")
-    with trace.stepping("graph"):
+    with trace.live.as_files("graph"):
         assert not [name for name in sys.modules if name.startswith(PREFIX)]

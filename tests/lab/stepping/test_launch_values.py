@@ -11,7 +11,7 @@ import torch
 
 import explorer
 from explorer.errors import CompileError, InputError, LiveError, NoVerbError
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from tests.facts import says
 
 pytestmark = pytest.mark.compile
@@ -33,8 +33,8 @@ def trace(request: pytest.FixtureRequest) -> explorer.Trace:
 
 
 @pytest.fixture(scope="module")
-def rows(trace: explorer.Trace) -> Rows:
-    return trace.launch_values()
+def rows(trace: explorer.Trace) -> Table:
+    return trace.live.values("kernel")
 
 
 def statistics(value: torch.Tensor) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def holds(row: Mapping[str, Any], value: torch.Tensor) -> None:
     assert {name: row[name] for name in expected} == expected
 
 
-def test_what_is_read_and_written_is_eagers(rows: Rows) -> None:
+def test_what_is_read_and_written_is_eagers(rows: Table) -> None:
     """The first product reads x and w and writes their product; the last writes the program's result, NaNs counted."""
     x, w, i = inputs()
     first = [row for row in rows if row["launch"] == 1]
@@ -72,7 +72,7 @@ def test_what_is_read_and_written_is_eagers(rows: Rows) -> None:
     holds(rows[-1], result)
 
 
-def test_launches_come_in_the_order_of_the_wrapper(trace: explorer.Trace, rows: Rows) -> None:
+def test_launches_come_in_the_order_of_the_wrapper(trace: explorer.Trace, rows: Table) -> None:
     """Each launch and library call of the output code is there once, in the order of its lines, and is what the line says."""
     (wrapper,) = trace.find("output_code")
     text = wrapper.text.split("\n")
@@ -88,7 +88,7 @@ def test_launches_come_in_the_order_of_the_wrapper(trace: explorer.Trace, rows: 
     assert all(row["variable"] in text[row["line"] - 1] for row in rows)
 
 
-def test_what_a_kernel_reads_is_what_the_one_before_wrote(rows: Rows) -> None:
+def test_what_a_kernel_reads_is_what_the_one_before_wrote(rows: Table) -> None:
     """A variable that no launch wrote since is read with the statistics with which it was written, and none is read unwritten."""
     last: dict[str, Mapping[str, Any]] = {}
     compared = 0
@@ -104,14 +104,14 @@ def test_what_a_kernel_reads_is_what_the_one_before_wrote(rows: Rows) -> None:
     assert compared
 
 
-def test_one_kernels_launches_are_numbered_for_its_script(trace: explorer.Trace, rows: Rows) -> None:
+def test_one_kernels_launches_are_numbered_for_its_script(trace: explorer.Trace, rows: Table) -> None:
     """A kernel gives its own launches; `run` counts those of a name, as the second product shows; `most` leaves it out."""
     kernel = trace.kernels[0]
-    alone = kernel.launch_values()
+    alone = kernel.values()
     assert {row["kernel"] for row in alone} == {kernel.name} and {row["run"] for row in alone} == {0}
     assert [row["max"] for row in alone] == [row["max"] for row in rows if row["kernel"] == kernel.name]
     assert {row["run"] for row in rows if row["kernel"] == "extern_kernels.mm"} == {0, 1}
-    assert {row["run"] for row in trace.launch_values(most=1)} == {0}
+    assert {row["run"] for row in trace.live.values("kernel", max_launches=1)} == {0}
 
 
 def test_a_training_step_and_its_state_stay_as_they_are() -> None:
@@ -122,7 +122,7 @@ def test_a_training_step_and_its_state_stay_as_they_are() -> None:
     trace = explorer.trace(model, x, target="h100", train=True)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state, held = torch.get_rng_state(), x.clone()
-    rows = trace.launch_values()
+    rows = trace.live.values("kernel")
     assert list(dict.fromkeys(row["graph"] for row in rows)) == ["forward", "backward"]
     assert torch.equal(torch.get_rng_state(), state) and torch.equal(x, held)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -133,7 +133,7 @@ def test_sizes_of_a_dynamic_shape_are_values() -> None:
     """A number that is given to a kernel has its value, and no statistics."""
     x = torch.randn(6, 4)
     torch._dynamo.mark_dynamic(x, 0)
-    rows = explorer.trace(lambda x: x.sin() + x.shape[0], x, target="h100").launch_values()
+    rows = explorer.trace(lambda x: x.sin() + x.shape[0], x, target="h100").live.values("kernel")
     numbers = {row["argument"]: row["value"] for row in rows if row["value"] is not None}
     assert numbers["xnumel"] == "24" and "6" in numbers.values()
 
@@ -143,16 +143,16 @@ def test_without_launches_the_error_says_why() -> None:
     x = torch.randn(4)
     trace = explorer.trace(torch.sin, x, target="h100")
     with pytest.raises(LiveError, match=says("launches", "process", "explorer.trace")):
-        explorer.tracing.traced.loads(explorer.sources.files.trace_file.dumps(trace)).launch_values()
-    with pytest.raises(InputError, match=says("most", "1", "0")):
-        trace.launch_values(most=0)
+        explorer.tracing.traced.loads(explorer.sources.files.trace_file.dumps(trace)).live.values("kernel")
+    with pytest.raises(InputError, match=says("max_launches", "1", "0")):
+        trace.live.values("kernel", max_launches=0)
     with pytest.raises(InputError, match=says("CPU", "0 s", "limit=")):
-        trace.launch_values(limit=0)
-    with pytest.raises(NoVerbError, match=says("launches", "Inductor", "t.values()")):
-        explorer.trace(torch.sin, x, backend="aot_eager").launch_values()
+        trace.live.values("kernel", limit=0)
+    with pytest.raises(NoVerbError, match=says("launches", "Inductor", "t.live.values()")):
+        explorer.trace(torch.sin, x, backend="aot_eager").live.values("kernel")
 
     def failing(x: torch.Tensor) -> torch.Tensor:
         return x @ x.new_ones(3)
 
     with pytest.raises(CompileError):
-        explorer.trace(failing, x, target="h100").launch_values()
+        explorer.trace(failing, x, target="h100").live.values("kernel")

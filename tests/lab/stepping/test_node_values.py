@@ -39,7 +39,7 @@ def test_each_node_has_the_value_that_eager_computes(
 ) -> None:
     """Range, mean and the number of NaNs are those of the eager tensors, on the line on which the node is computed."""
     x, w = inputs
-    rows = trace.values(stage)
+    rows = trace.live.values(stage)
     text = trace.text("dynamo" if stage == "graph" else stage).split("\n")
     for name, value in ((product, x @ w), (logarithm, torch.log(x @ w))):
         (row,) = (row for row in rows if name in row["target"].replace("::", ".").split(".") or name in row["target"])
@@ -55,13 +55,13 @@ def test_each_node_has_the_value_that_eager_computes(
 def test_every_node_of_the_graph_has_one_row(trace: explorer.Trace) -> None:
     """The rows are the nodes of the artifact, in order, without the output."""
     (graph,) = trace.find("post_grad")
-    assert [row["node"] for row in trace.values("post_grad")] == [n["name"] for n in graph.nodes if n["op"] != "output"]
+    assert [row["node"] for row in trace.live.values("post_grad")] == [n["name"] for n in graph.nodes if n["op"] != "output"]
 
 
 @pytest.mark.compile
 def test_a_notebook_shows_the_pictures_and_a_text_does_not(trace: explorer.Trace) -> None:
     """The HTML has an image a tensor and no text that is not escaped; the text has no column of pictures."""
-    rows = trace.values("graph")
+    rows = trace.live.values("graph")
     assert rows._repr_html_().count('<img src="data:image/png;base64,') == sum(bool(row["picture"]) for row in rows) > 3
     assert html.escape("<") not in repr(rows)
     assert "base64" not in repr(rows)
@@ -118,5 +118,5 @@ def test_a_large_tensor_has_a_small_picture() -> None:
 @pytest.mark.compile
 def test_a_stage_without_nodes_is_refused(trace: explorer.Trace) -> None:
     """The wrapper has no nodes: InputError lists the stages that have."""
-    with pytest.raises(explorer.InputError, match=says("'wrapper'", "nodes", "'dynamo'", "'graph'")):
-        trace.values("wrapper")
+    with pytest.raises(explorer.errors.InputError, match=says("'wrapper'", "nodes", "'dynamo'", "'graph'")):
+        trace.live.values("wrapper")

@@ -114,9 +114,9 @@ def test_a_gpu_answers_to_the_names_people_use(said: str, meant: str) -> None:
 
 def test_an_unknown_gpu_is_answered_with_the_list() -> None:
     """A name that is no target raises an InputError with the nearest name and every valid one."""
-    with pytest.raises(explorer.InputError, match=says("target", "'h1000'", "'h100'", "'mi300x'")):
+    with pytest.raises(explorer.errors.InputError, match=says("target", "'h1000'", "'h100'", "'mi300x'")):
         Target.parse("h1000")
-    with pytest.raises(explorer.InputError, match=says("'gtx1080'", "'auto'", "'cpu'", "'h100'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'gtx1080'", "'auto'", "'cpu'", "'h100'")):
         resolve("gtx1080", (), len)
 
 
@@ -191,5 +191,5 @@ def test_a_target_that_cannot_be_says_what_would_be_right(change: dict[str, obje
     """A wrong vendor, arch or figure raises InputError at once."""
     h100 = Target.parse("h100")
     figures = {name: getattr(h100, name) for name in h100.__dataclass_fields__}
-    with pytest.raises(explorer.InputError, match=says(*facts)):
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         Target(**{**figures, **change})

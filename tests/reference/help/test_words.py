@@ -1,4 +1,4 @@
-"""What the words of the texts are: the tables, `explorer.explain`, and the same under the pointer and by F1 in the view."""
+"""What the words of the texts are: the tables, `explorer.glossary`, and the same under the pointer and by F1 in the view."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ def test_a_table_states_its_source_and_has_one_line_and_a_link_for_each_word(nam
 
 def test_explain_finds_a_word_as_a_text_has_it():
     """Suffixes, prefixes and namespaces are left off; several languages with the word give a row each."""
-    (row,) = explorer.explain("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16")
+    (row,) = explorer.glossary("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16")
     assert row["language"] == "ptx" and row["word"] == "wgmma.mma_async" and "Hopper" in row["about"]
     assert row["link"].startswith("https://docs.nvidia.com/cuda/parallel-thread-execution/")
-    assert explorer.explain("tcgen05.mma.cta_group::1.kind::f16")[0]["word"] == "tcgen05.mma"
-    assert explorer.explain("torch.ops.aten.addmm.default")[0]["link"].endswith("torch.addmm.html")
-    assert explorer.explain("v_mfma_f32_32x32x8_f16")[0]["word"] == "v_mfma_*"
-    assert explorer.explain("vfmadd231ps")[0]["language"] == "x86"
-    assert explorer.explain("HGMMA")[0]["language"] == "sass"
-    assert explorer.explain("ttg.convert_layout")[0]["language"] == "mlir"
-    assert explorer.explain("aten::add.Tensor")[0]["word"] == "aten.add"
-    assert {row["language"] for row in explorer.explain("add")} == {"ptx", "x86"}
-    assert [row["language"] for row in explorer.explain("add", "asm")] == ["x86"]
+    assert explorer.glossary("tcgen05.mma.cta_group::1.kind::f16")[0]["word"] == "tcgen05.mma"
+    assert explorer.glossary("torch.ops.aten.addmm.default")[0]["link"].endswith("torch.addmm.html")
+    assert explorer.glossary("v_mfma_f32_32x32x8_f16")[0]["word"] == "v_mfma_*"
+    assert explorer.glossary("vfmadd231ps")[0]["language"] == "x86"
+    assert explorer.glossary("HGMMA")[0]["language"] == "sass"
+    assert explorer.glossary("ttg.convert_layout")[0]["language"] == "mlir"
+    assert explorer.glossary("aten::add.Tensor")[0]["word"] == "aten.add"
+    assert {row["language"] for row in explorer.glossary("add")} == {"ptx", "x86"}
+    assert [row["language"] for row in explorer.glossary("add", "asm")] == ["x86"]
 
 
 def test_the_name_of_a_table_asks_that_table_alone():
     """The table of a language is asked by other languages too."""
-    assert explorer.explain("tt.load", "mlir")
+    assert explorer.glossary("tt.load", "mlir")
     with pytest.raises(InputError, match=says("word", "'tt.load'")):
-        explorer.explain("tt.load", "aten")
-    assert not untold(explorer.explain("bar.warp.sync", "ptx")[0]["about"], "warp")
+        explorer.glossary("tt.load", "aten")
+    assert not untold(explorer.glossary("bar.warp.sync", "ptx")[0]["about"], "warp")
 
 
 def test_an_unknown_word_offers_the_nearest():
     """A word that no table has, and a language without a table, are refused with what there is."""
     with pytest.raises(InputError, match=says("'wgma'", "'wgmma'")):
-        explorer.explain("wgma")
+        explorer.glossary("wgma")
     with pytest.raises(InputError, match=says("language", "'cobol'")):
-        explorer.explain("add", "cobol")
+        explorer.glossary("add", "cobol")
 
 
 def test_what_the_recordings_have_has_help(coverage, replayed):
@@ -91,10 +91,10 @@ def test_operators_of_other_engines_have_help(replayed):
     assert len(asked) > 10
     assert {(language, word) for language, word in asked if explanation(language, word) is None} == set()
     for word in ("onnx::Gemm", "ai.onnx.Gemm", "Gemm"):
-        assert [(row["language"], row["word"]) for row in explorer.explain(word)] == [("onnx", "Gemm")]
-    assert explorer.explain("R.nn.relu")[0]["link"].endswith("#tvm.relax.op.nn.relu")
+        assert [(row["language"], row["word"]) for row in explorer.glossary(word)] == [("onnx", "Gemm")]
+    assert explorer.glossary("R.nn.relu")[0]["link"].endswith("#tvm.relax.op.nn.relu")
     assert explanation("python", "x.R.matmul") is None  # an attribute of the program's own
-    assert not untold(explorer.explain("occupancy")[0]["about"], "warps", "registers", "shared memory")
+    assert not untold(explorer.glossary("occupancy")[0]["about"], "warps", "registers", "shared memory")
 
 
 def test_the_browser_finds_what_python_finds(tabs, replayed):

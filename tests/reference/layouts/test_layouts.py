@@ -261,7 +261,7 @@ def test_a_kernel_of_a_trace_shows_the_layout_of_a_value(replayed):
     assert not untold(repr(layout), "%tmp21_15", "blocked", "registers", "1x1", "32 bits", "32 lanes", "2 warps")
     assert kernel.layout("#blocked").shape == (1, 8)
     table = kernel.layout("%tmp6").table()
-    assert len(table.frame) == 2 * 32
+    assert len(table.to_pandas()) == 2 * 32
     assert {row["element"] for row in table} == {(0, n) for n in range(8)}
     assert "<svg" in layout._repr_html_()
 

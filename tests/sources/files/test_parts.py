@@ -26,6 +26,7 @@ from explorer.sources.files import trace_file as files
 from explorer.stages import STAGES
 from explorer.stages.triton.origins import FORMS
 from explorer.tracing.traced import Trace, load, loads
+from explorer.tracing.traced.trace import trace_of
 from explorer.view.payload import payload
 from tests.each import each
 from tests.facts import says, untold
@@ -59,12 +60,12 @@ def answers(trace: Trace) -> dict[str, object]:
         "summary": list(summary_rows(trace)),
         "artifacts": [[getattr(a, f.name) for f in fields(a)] for a in trace.artifacts],
         "tables": {stage.name: tuple(trace.table(stage.name)) for stage in STAGES},
-        "kernels": tuple(trace.kernels.table()),
+        "kernels": tuple(trace.kernels.table),
         "coverage": tuple(trace.coverage()),
-        "memory": (tuple(trace.memory.table()), tuple(trace.memory.timeline()), tuple(trace.memory.saved())),
+        "memory": (tuple(trace.memory.table), tuple(trace.memory.timeline), tuple(trace.memory.saved)),
         "fusion": [tuple(graph.table()) for graph in trace.fusion.graphs],
         "follow": [tuple(trace.follow(a.id, n)) for a in trace.artifacts[::7] for n in range(1, len(a.lines) + 1, 9)],
-        "comparison": tuple(explorer.compare(trace, trace).figures()),
+        "comparison": tuple(explorer.compare(trace, trace).figures),
         "payload": payload(trace),
         "file": files.dumps(trace),
     }
@@ -86,7 +87,7 @@ def test_only_what_is_asked_for_is_read(replayed: Callable[[str], Trace]) -> Non
     """A text leaves the other artifacts and the links in the file; the number of lines leaves the text there."""
     loaded = loads(files.dumps(replayed(PROGRAM)))
     counts = [a.line_count for a in loaded.artifacts]
-    assert len(unread(loaded)) == len(loaded.artifacts) and loaded.frames == replayed(PROGRAM).frames
+    assert len(unread(loaded)) == len(loaded.artifacts) and loaded.compile_ids == replayed(PROGRAM).compile_ids
     assert loaded.text("joint") == replayed(PROGRAM).text("joint")
     assert len(unread(loaded)) == len(loaded.artifacts) - 1 and is_deferred(loaded, "links")
     assert counts == [len(a.lines) for a in loaded.artifacts]
@@ -103,7 +104,7 @@ def test_the_repr_reads_no_text_that_has_no_nodes(replayed: Callable[[str], Trac
 def test_figures_of_kernels_read_the_first_form_of_each(replayed: Callable[[str], Trace]) -> None:
     """The table and the comparison's figures need no other form: the four forms of a kernel are most of a large file."""
     loaded = loads(files.dumps(replayed("mlp_train-torch2.11-cuda")))
-    assert loaded.kernels.table() and explorer.compare(loaded, loaded).figures()
+    assert loaded.kernels.table and explorer.compare(loaded, loaded).figures
     forms = [[a for a in texts_of_kernel(loaded, k.artifact) if a.stage in FORMS] for k in loaded.kernels]
     assert {len(texts) for texts in forms} == {4}
     assert {a.id for texts in forms for a in texts} - set(unread(loaded)) == {texts[0].id for texts in forms}
@@ -126,7 +127,7 @@ def test_a_reader_without_the_index_reads_the_same(replayed: Callable[[str], Tra
     assert sorted(whole) == ["explorer", "format", "sha256", "trace"] and len(index["artifacts"]) > 3
     assert files._digest(whole["trace"]) == whole["sha256"]
     read_whole = files._read(data, "trace", "t", files.from_json)
-    assert files.from_json(whole["trace"]) == read_whole and Trace.of(read_whole) == replayed(PROGRAM)
+    assert files.from_json(whole["trace"]) == read_whole and trace_of(read_whole) == replayed(PROGRAM)
 
 
 def test_small_and_large_files_hold_the_same(replayed: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch) -> None:

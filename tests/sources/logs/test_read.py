@@ -16,6 +16,7 @@ import pytest
 
 import explorer
 from explorer.errors import FileError, InputError
+from explorer.model.trace_data import artifact_of
 from explorer.sources.logs.torch_trace import CHANGED, NO_RECORD
 from tests.facts import says, untold
 
@@ -103,7 +104,7 @@ def test_a_kernel_log_of_tritonparse_has_each_form_linked_to_its_source() -> Non
     number = next(n for n, line in enumerate(source.lines, 1) if line.strip() == "c = a + b")
     rows = trace.follow(source.id, number)
     assert {"ttir", "ttgir", "llir", "ptx"} <= {row["stage"] for row in rows}
-    assert any("add" in trace.artifact(row["artifact"]).lines[n - 1] for row in rows.where(stage="ptx") for n in row["lines"])
+    assert any("add" in artifact_of(trace, row["artifact"]).lines[n - 1] for row in rows.where(stage="ptx") for n in row["lines"])
 
 
 #: A training step of a feed-forward block with its embedding and head: library calls, kernels that are fused, a graph break.

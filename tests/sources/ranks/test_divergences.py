@@ -72,11 +72,11 @@ def test_nothing_compared_is_not_equal(small: explorer.Trace, tmp_path: Path) ->
     (tmp_path / "trace.rank4.json.gz").write_bytes(b"\x1f\x8b")
     ranks = ranks_of(tmp_path, [small, small, without, empty])
     assert ranks.groups == ((0, 1), (2,)) and not ranks.divergences
-    assert [(row["rank"], row["stage"]) for row in ranks.missing] == [(2, "guards"), (3, "")]
-    assert ranks.absent == (5,) and list(ranks.unreadable) == [4]
+    assert [(row["rank"], row["stage"]) for row in ranks.not_compared] == [(2, "guards"), (3, "")]
+    assert ranks.not_recorded == (5,) and list(ranks.unreadable) == [4]
     for facts in (("file", "rank 5"), ("rank 4", ranks.unreadable[4]), ("rank 2", "guards"), ("rank 3", "graph")):
         assert in_a_line(ranks, *facts)
-    with pytest.raises(explorer.FileError, match=says("rank 4", ranks.unreadable[4])):
+    with pytest.raises(explorer.errors.FileError, match=says("rank 4", ranks.unreadable[4])):
         ranks[4]
 
 
@@ -85,7 +85,7 @@ def test_ranks_whose_frame_dynamo_skipped_are_not_called_equal(small: explorer.T
     kept = tuple(a for a in small.artifacts if a.stage in ("source", "compile_call", "phase"))
     ranks = ranks_of(tmp_path, [replace(small, artifacts=kept)] * 2)
     assert ranks.groups == () and not ranks.divergences
-    assert [(row["rank"], row["stage"]) for row in ranks.missing] == [(0, ""), (1, "")]
+    assert [(row["rank"], row["stage"]) for row in ranks.not_compared] == [(0, ""), (1, "")]
     assert in_a_line(ranks, "rank 0-1", "graph") and untold(str(ranks), "divergence")
 
 
@@ -106,7 +106,7 @@ def test_one_file_of_all_ranks_gives_the_same(small: explorer.Trace, zoo: Zoo, t
     again.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "all.ranks").read_bytes()
     (tmp_path / "all.ranks").write_bytes((tmp_path / "all.ranks").read_bytes()[:-300])
-    with pytest.raises(explorer.FileError):
+    with pytest.raises(explorer.errors.FileError):
         explorer.load(tmp_path / "all.ranks")
 
 
@@ -126,7 +126,7 @@ def test_which_ranks_there_are_is_told_without_reading_them(
 def test_two_files_of_one_rank_are_refused(small: explorer.Trace, tmp_path: Path) -> None:
     """They are of two jobs, and nothing says which belongs to the others."""
     small.save(tmp_path / "other.rank0.json.gz")
-    with pytest.raises(explorer.FileError, match=says("rank 0", "other.rank0.json.gz", "trace.rank0.json.gz")):
+    with pytest.raises(explorer.errors.FileError, match=says("rank 0", "other.rank0.json.gz", "trace.rank0.json.gz")):
         ranks_of(tmp_path, [small, small])
 
 
@@ -196,7 +196,7 @@ def test_a_graph_without_nodes_is_missing(small: explorer.Trace, tmp_path: Path)
     assert everywhere.groups == () and not everywhere.divergences
     assert in_a_line(everywhere, "rank", "nodes", "dynamo", "cache")
     one = ranks_of(tmp_path / "one", [small, small, replace(empty, artifacts=(*empty.artifacts, *small.find("guards")))])
-    assert [(row["rank"], row["stage"]) for row in one.missing] == [(2, "dynamo")]
+    assert [(row["rank"], row["stage"]) for row in one.not_compared] == [(2, "dynamo")]
     assert one.groups == ((0, 1), (2,))
 
 
@@ -229,7 +229,7 @@ def test_the_rank_without_a_file_is_named_in_a_job_of_two(small: explorer.Trace,
     """Where one rank of two left a file, what is loaded is ranks, which name the other."""
     replace(small, meta={**small.meta, "world": 2, "rank": 1}).save(tmp_path)
     ranks = explorer.load(tmp_path)
-    assert list(ranks) == [1] and ranks.absent == (0,) and ranks.world == 2
+    assert list(ranks) == [1] and ranks.not_recorded == (0,) and ranks.world == 2
     assert in_a_line(ranks, "no file", "rank 0")
 
 
@@ -319,4 +319,4 @@ def test_the_graphs_of_tlparses_ranks_run_in_another_order() -> None:
     at = next(n for n, pair in enumerate(zip(*orders, strict=True)) if pair[0] != pair[1])
     row = ranks.divergences.where(kind="order of graphs")[0]
     assert (row["there"], row["here"]) == (orders[0][at]["compile_id"], orders[1][at]["compile_id"])
-    assert [time["compiles"] for time in ranks.times()] == [2, 2]
+    assert [time["compiles"] for time in ranks.times] == [2, 2]

@@ -111,7 +111,7 @@ def test_tensor_parallelism_has_its_collective_in_the_graph(ranks: Ranks) -> Non
     """The sum over the parts of the second layer: in both ranks, of the whole batch, with the line that calls the layer."""
     for rank in ranks:
         (frame,) = frames_of(ranks[rank], "TensorParallel.forward")
-        rows = [row for row in ranks.collectives().where(rank=rank, frame=frame) if row["graph"] == "forward"]
+        rows = [row for row in ranks.collectives.where(rank=rank, frame=frame) if row["graph"] == "forward"]
         assert [(row["operator"], row["ranks"], row["bytes"]) for row in rows] == [("all_reduce", (0, 1), 4 * 64 * 4)]
         assert rows[0]["code"] == "return self.down(torch.relu(self.up(x)))"
 
@@ -129,7 +129,7 @@ def test_a_block_that_fsdp2_shards_is_compiled_without_its_hooks(ranks: Ranks) -
     for rank in ranks:
         (frame, *others) = frames_of(ranks[rank], "Block.forward")
         assert ranks[rank].find("forward", frame, "forward") and ranks[rank].find("backward", frame, "backward")
-        assert not ranks.collectives().where(rank=rank, frame=frame)
+        assert not ranks.collectives.where(rank=rank, frame=frame)
         assert not [row for one in (frame, *others) for row in ranks.divergences.where(frame=one)]
 
 

@@ -61,13 +61,13 @@ def test_the_rank_with_another_shape_is_found(ranks: Ranks) -> None:
     assert PROGRAM.split("\n")[first["line"] - 1].strip() == first["code"]
     assert "[24]" in first["here"] + first["there"] and "[16]" in first["here"] + first["there"]
     assert {row["frame"] for row in ranks.divergences} == {"1/0"}
-    assert not ranks.missing
+    assert not ranks.not_compared
 
 
 def test_the_collectives_of_each_rank_are_listed(ranks: Ranks) -> None:
     """In order, with the ranks of the group, though the program ended it, the bytes and the program's line."""
     for number in (0, 1):
-        rows = ranks.collectives().where(rank=number)
+        rows = ranks.collectives.where(rank=number)
         assert [(row["operator"], row["ranks"]) for row in rows] == [("all_reduce", (0, 1)), ("all_gather_into_tensor", (0, 1))]
         assert [row["bytes"] for row in rows] == [16 * 4, 2 * 16 * 4]
         assert [PROGRAM.split("\n")[row["line"] - 1].strip() for row in rows] == [row["code"] for row in rows]
@@ -76,8 +76,8 @@ def test_the_collectives_of_each_rank_are_listed(ranks: Ranks) -> None:
 
 def test_times_are_per_rank(ranks: Ranks) -> None:
     """Each rank says how often it compiled and what the compiler's phases took."""
-    assert [(row["rank"], row["compiles"]) for row in ranks.times()] == [(0, 2), (1, 2)]
-    assert all(row["compile_seconds"] > 0 for row in ranks.times())
+    assert [(row["rank"], row["compiles"]) for row in ranks.times] == [(0, 2), (1, 2)]
+    assert all(row["compile_seconds"] > 0 for row in ranks.times)
 
 
 def test_the_rank_that_comes_late_to_a_collective_is_named(ranks: Ranks) -> None:
@@ -85,13 +85,13 @@ def test_the_rank_that_comes_late_to_a_collective_is_named(ranks: Ranks) -> None
 
     The first of the five calls, in which ranks compile, does not count.
     """
-    waits = {row["operator"]: row for row in ranks.waits()}
+    waits = {row["operator"]: row for row in ranks.waits}
     row = waits["all_reduce"]
     assert (row["late"], row["runs"], row["late_runs"], row["group"]) == (1, 4, 4, (0, 1))
     assert row["waited"] > 4 * 0.045 and row["seconds"]["0"] > 4 * 0.045 > row["seconds"]["1"]
     assert PROGRAM.split("\n")[row["line"] - 1].strip() == row["code"] and "all_reduce" in row["code"]
     assert waits["all_gather_into_tensor"]["waited"] < row["waited"]
-    late, waited = ([each[name] for each in ranks.times()] for name in ("late", "waited"))
+    late, waited = ([each[name] for each in ranks.times] for name in ("late", "waited"))
     assert late[1] >= row["waited"] and waited[0] > 4 * 0.045 > waited[1]
     lines = str(ranks).splitlines()
     assert any(not untold(line, "last", "rank 1", "others", "ms", "all_reduce") for line in lines) and row["code"] in str(ranks)
@@ -100,11 +100,11 @@ def test_the_rank_that_comes_late_to_a_collective_is_named(ranks: Ranks) -> None
 def test_merge_prints_the_divergence_and_writes_one_file(
     ranks: Ranks, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`explorer merge` says what `str` of the ranks says, and `explorer show` says it of the file."""
+    """`explorer ranks` says what `str` of the ranks says, and `explorer show` says it of the file."""
     for rank, trace in ranks.items():
         trace.save(tmp_path / f"trace.rank{rank}.json.gz")
     file = tmp_path / "job.ranks"
-    assert cli.main(["merge", str(tmp_path), "-o", str(file)]) == 0
+    assert cli.main(["ranks", str(tmp_path), "-o", str(file)]) == 0
     merged = capsys.readouterr().out
     assert not untold(merged, str(len(ranks.divergences)), ranks.divergences[0]["kind"], "return x.sin() + 1")
     assert cli.main(["show", str(file)]) == 0

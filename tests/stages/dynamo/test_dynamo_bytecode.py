@@ -9,6 +9,7 @@ import torch
 
 import explorer
 from explorer.model.records import blank
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Event
 from explorer.stages.dynamo import decompiled
 from explorer.stages.dynamo.dynamo_bytecode import STAGE, DynamoBytecodeText, kinds
@@ -67,7 +68,7 @@ def test_what_dynamo_copies_of_a_function_with_breaks() -> None:
     for artifact in trace.find("dynamo_bytecode"):
         for number, _ in artifact.data["copied"]:
             lines = {  # once, though a resume function's line stands in the function around it too
-                trace.artifact(row["artifact"]).lines[n - 1].strip()
+                artifact_of(trace, row["artifact"]).lines[n - 1].strip()
                 for row in trace.follow(artifact.id, number).where(stage="source")
                 for n in row["lines"]
             }

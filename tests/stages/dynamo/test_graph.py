@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import explorer
+from explorer.model.trace_data import artifact_of
 from explorer.stages.dynamo.graph import FIRST_READ
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
@@ -16,7 +17,7 @@ def quoted(trace: explorer.Trace, how: str) -> dict[str, str]:
     (graph,) = trace.find("dynamo")
     links = [link for link in trace.links if link.source == graph.id and link.how == how]
     return {
-        graph.lines[number - 1].split()[0]: trace.artifact(link.target).lines[link.target_lines[0] - 1].strip()
+        graph.lines[number - 1].split()[0]: artifact_of(trace, link.target).lines[link.target_lines[0] - 1].strip()
         for link in links
         for number in link.source_lines
     }

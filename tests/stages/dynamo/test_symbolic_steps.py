@@ -51,7 +51,9 @@ def program(x: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
 def case(request: pytest.FixtureRequest) -> tuple[explorer.Trace, CodeType]:
     traced: Callable[..., Any] = request.param
     code = traced.forward.__code__ if isinstance(traced, nn.Module) else traced.__code__
-    return explorer.trace(traced, torch.randn(4, 8), target="h100").with_symbolic_steps(), code
+    return explorer.trace(traced, torch.randn(4, 8), target="h100").attach(
+        explorer.trace(traced, torch.randn(4, 8), target="h100").dynamo.steps()
+    ), code
 
 
 def steps_of(artifact: Artifact) -> dict[int, SymbolicStep]:
@@ -142,11 +144,15 @@ def test_it_is_kept_in_a_file_and_asked_for_once(case: tuple[explorer.Trace, Cod
     loaded = explorer.tracing.traced.loads(explorer.sources.files.trace_file.dumps(trace))
     assert loaded == trace and loaded.text("symbolic_steps") == trace.text("symbolic_steps")
     assert len(loaded.table("symbolic_steps")) == sum(len(steps_of(a)) for a in trace.find("symbolic_steps"))
-    assert trace.with_symbolic_steps() is trace
+    assert trace.attach(trace.dynamo.steps()) is trace
     with pytest.raises(LiveError):
         explorer.tracing.traced.loads(
             explorer.sources.files.trace_file.dumps(explorer.trace(doubled, torch.ones(2), backend="eager"))
-        ).with_symbolic_steps()
+        ).attach(
+            explorer.tracing.traced.loads(
+                explorer.sources.files.trace_file.dumps(explorer.trace(doubled, torch.ones(2), backend="eager"))
+            ).dynamo.steps()
+        )
 
 
 def test_a_trace_without_it_pays_nothing() -> None:
@@ -162,7 +168,7 @@ def test_a_trace_without_it_pays_nothing() -> None:
 
     trace = explorer.trace(doubled, torch.ones(2), backend=backend)
     assert seen == [own] and not trace.find("symbolic_steps")
-    trace.with_symbolic_steps()
+    trace.attach(trace.dynamo.steps())
     assert seen[1] is not own and InstructionTranslatorBase.step is own
 
 
@@ -177,7 +183,7 @@ def test_nodes_of_another_graph_are_not_linked() -> None:
     trace = explorer.trace(Changing(), torch.ones(3), backend="eager")
     state["first"] = False
     with pytest.warns(UserWarning, match=says("graph", "frame 0/0", "links")):
-        other = trace.with_symbolic_steps()
+        other = trace.attach(trace.dynamo.steps())
     (graph,) = other.find("dynamo")
     assert not [link for link in other.links if link.source == graph.id and "symbolic_steps" in link.target]
     assert "cos" in other.text("symbolic_steps")

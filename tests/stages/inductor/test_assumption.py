@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.model.stage import Frames
 from explorer.model.values import Event, Failure
 from explorer.stages.inductor.assumption import STAGE, Assumption, readable, row_of
-from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 from tests.facts import untold
 
 ROW = Assumption(where="aten.mm of (1023, 1023) and (1023, 1023)", assumed="faster with padding", why="nothing can be timed")
@@ -29,12 +29,12 @@ def test_the_same_assumption_stands_once() -> None:
 def test_assumptions_are_the_traces_own_and_no_failures() -> None:
     """They are rows with frame and graph, are counted and printed as assumed, and raise nothing."""
     events = [Event("assumption", 0.1, "3/0", "forward", ROW), Event("assumption", 0.2, "3/0", "backward", ROW)]
-    trace = Trace.of_events(events)
-    assert [(row["frame"], row["graph"], row["assumed"]) for row in trace.assumptions] == [
+    trace = trace_of_events(events)
+    assert [(row["frame"], row["graph"], row["assumed"]) for row in trace.inductor.assumptions] == [
         ("0/0", "forward", "faster with padding"),
         ("0/0", "backward", "faster with padding"),
     ]
     assert not untold(repr(trace), "2 assumptions", "assumed", ROW.where) and "failure" not in repr(trace)
-    assert not untold(*trace.summary()["changes"], "2 assumed")
+    assert not untold(*(row["changes"] for row in trace.stages), "2 assumed")
     assert trace.failures == () and trace.raise_for_failures() is None
-    assert Trace.of_events(events, [Failure("x", "y", "z")]).assumptions == trace.assumptions
+    assert trace_of_events(events, [Failure("x", "y", "z")]).inductor.assumptions == trace.inductor.assumptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.model.values import Event, plain
 from explorer.stages.inductor.autotune import STAGE, Choice, readable
-from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 
 
 def choice(name: str, ms: float | None, fastest: bool = False, config: str = "") -> Choice:
@@ -39,11 +39,11 @@ def test_where_nothing_was_timed_the_order_is_inductors() -> None:
 
 
 def test_all_choices_of_a_trace_are_one_table() -> None:
-    """`Trace.choices` has a row a choice with frame, graph, operation and inputs; the summary names the fastest."""
-    trace = Trace.of_events([event(TIMED), event([choice("as it is", 2.0), choice("padded", 1.0, True)])])
-    assert [(row["operation"], row["choice"]) for row in trace.choices if row["fastest"]] == [
+    """`t.inductor.choices.table` has a row a choice with frame, graph, operation and inputs; the summary names the fastest."""
+    trace = trace_of_events([event(TIMED), event([choice("as it is", 2.0), choice("padded", 1.0, True)])])
+    assert [(row["operation"], row["choice"]) for row in trace.inductor.choices.table if row["fastest"]] == [
         ("mm", "triton_mm_1"),
         ("mm", "padded"),
     ]
-    assert trace.choices[0]["inputs"] == tuple(INPUTS) and trace.choices[0]["graph"] == "inference"
-    assert trace.summary()["changes"].tolist() == ["mm: triton_mm_1, mm: padded"]
+    assert trace.inductor.choices.table[0]["inputs"] == tuple(INPUTS) and trace.inductor.choices.table[0]["graph"] == "inference"
+    assert [row["changes"] for row in trace.stages] == ["mm: triton_mm_1, mm: padded"]

@@ -8,23 +8,24 @@ from typing import Any
 
 import pytest
 
-from explorer import Trace
 from explorer.model.records import typed
 from explorer.model.shared import Kernel
+from explorer.model.trace_data import artifact_of
 from explorer.stages.inductor.cpp_values import read
 from explorer.stages.inductor.kernel import BY_TEXT, OF_ONE_LINE, STORES, owners
 from explorer.stages.readable_graph import graph_of_text
+from explorer.tracing.traced.trace import trace_of_events
 
 
 @pytest.mark.parametrize("name", ["mlp_train", "recompile", "toy_example", "sin_cos"])
 def test_what_the_texts_say_is_what_the_probe_saw(name: str, recorded: Callable[[str], Any]) -> None:
     """Of a recording without the probe's events, each line that has one node has the node that the probe saw there."""
     events, failures, meta = recorded(f"{name}-torch2.13-cpu")
-    seen = Trace.of_events(events, failures, meta)
-    unseen = Trace.of_events([event for event in events if event.kind != "kernel_lines"], failures, meta)
+    seen = trace_of_events(events, failures, meta)
+    unseen = trace_of_events([event for event in events if event.kind != "kernel_lines"], failures, meta)
     read_lines = 0
     for kernel in unseen.find("kernel"):
-        other = owners(seen.artifact(kernel.id))
+        other = owners(artifact_of(seen, kernel.id))
         for number, (names, how) in owners(kernel).items():
             assert how in (BY_TEXT, STORES, OF_ONE_LINE)
             assert set(names) == set(other[number][0]) if how != OF_ONE_LINE else set(names) >= set(other[number][0])

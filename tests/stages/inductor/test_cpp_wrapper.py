@@ -90,7 +90,7 @@ def whole(trace: explorer.Trace) -> None:
         assert any(row["stage"] == "kernel" for line in kernel.launches for row in trace.follow(code, line["line"])) or (
             kernel.language == "cpp"
         )
-    table = trace.kernels.table()
+    table = trace.kernels.table
     assert all(row["launches"] == 1 for row in table) and trace.coverage()
     assert not untold(repr(trace.memory), "wrapper", "C++", "cpp_wrapper")
     used = {link.how for link in trace.links if link.source == code.id}
@@ -106,7 +106,7 @@ def test_cpp_wrapper_for_an_absent_gpu_has_its_kernels_down_to_ptx(model: nn.Mod
     (kernel,) = trace.kernels
     assert kernel.launches[0]["grid"] and "aten.gelu" in kernel.operators
     whole(trace)
-    with pytest.raises(explorer.InputError, match=says("wrapper", "C++", "check", "cpp_wrapper")):
+    with pytest.raises(explorer.errors.InputError, match=says("wrapper", "C++", "check", "cpp_wrapper")):
         trace.check()
 
 
@@ -140,7 +140,7 @@ def test_kernels_of_a_wrapper_in_cpp_are_there(
     with kept, torch.no_grad(), pytest.raises(Exception, match="half a minute"), explorer.record(target, fresh=True) as recording:
         run()
     trace = recording.trace
-    assert trace.frames == ("0/0",) and "half a minute" in trace.failures[-1].message
+    assert trace.compile_ids == ("0/0",) and "half a minute" in trace.failures[-1].message
     language, name = ("triton", "triton_poi_fused_addmm_gelu_") if target == "h100" else ("cpp", "cpp_fused_gelu_")
     assert {k.language for k in trace.kernels} == {language} and trace.kernels[-1].name.startswith(name)
     assert bool(trace.find("ptx")) == (target == "h100") and len(trace.failures) == 1

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.lab.live.protocol import needs_live
 from explorer.stages.inductor.signature import Parameter, parameters
 
 
@@ -19,7 +20,7 @@ def test_there_is_a_parameter_for_each_argument_of_the_launch(target: str) -> No
     """The launch that is recorded has as many arguments, tensors where the parameters say so, and changes what they write."""
     x = torch.randn(48, 48)
     trace = explorer.trace(program, x, x, target=target)
-    kernel, live = trace.kernels[0], trace.needs_live("launches")
+    kernel, live = trace.kernels[0], needs_live(trace, "launches")
     # memory that still holds a result of the same kernel would not be changed by it: the next buffers get other numbers
     stale = [torch.full(shape, float("nan")) for shape in ((48, 48), (48, 1), (48,)) for _ in range(50)]
     del stale

@@ -65,7 +65,7 @@ def ids_of(vocabulary: int = 50) -> torch.Tensor:
 def predicted(regions: Regional, model: nn.Module, inputs: tuple[torch.Tensor, ...], train: bool, target: str = "cpu") -> Walk:
     """Trace the regions of a model with data, without what their kernels become, and walk through them."""
     torch.compiler.reset()
-    stages = tuple(stage for stage in explorer.STAGES if not stage.per_kernel)
+    stages = tuple(stage for stage in explorer.types.STAGES if not stage.per_kernel)
     parts = parts_of(regions, inputs, train)
     traces = {}
     for part in parts:

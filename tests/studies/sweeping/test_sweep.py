@@ -85,11 +85,11 @@ def test_each_cell_has_a_row_and_a_trace(models: Path) -> None:
             folder="out",
             executor=threads,
         )
-    cells = [(row["model"], row["target"], row["variant"]) for row in swept.rows]
+    cells = [(row["model"], row["target"], row["variant"]) for row in swept.table]
     assert cells == [(model, target, "static") for model in ("mlp", "norm") for target in ("h100", "a100")]
     assert not swept.failed, swept.failed
-    assert len({row["file"] for row in swept.rows}) == 4 and len(list(Path("out").iterdir())) == 4
-    for row in swept.rows:
+    assert len({row["file"] for row in swept.table}) == 4 and len(list(Path("out").iterdir())) == 4
+    for row in swept.table:
         trace = explorer.load(row["file"])
         assert (trace.meta["target"], trace.meta["dynamic"]) == (row["target"], False)
         # the file has no figures of the GPU, so it does not say the estimated seconds
@@ -97,8 +97,8 @@ def test_each_cell_has_a_row_and_a_trace(models: Path) -> None:
             key: value for key, value in figures(trace).items() if "estimated" not in key
         }
     one = swept.trace(model="norm", target="a100", variant="static")
-    assert one.meta["target"] == "a100" and len(one.kernels) == swept.rows[3]["kernels"]
-    assert set(swept.frame["state"]) == {"ok"} and "4 cells" in repr(swept)
+    assert one.meta["target"] == "a100" and len(one.kernels) == swept.table[3]["kernels"]
+    assert set(swept.table.to_pandas()["state"]) == {"ok"} and "4 cells" in repr(swept)
 
 
 @pytest.mark.compile
@@ -111,7 +111,7 @@ def test_a_cell_that_fails_is_a_row_that_names_it(models: Path) -> None:
     assert set(whys) == {"planted", "refused", "nothing", "absent"}
     assert "ValueError: planted" in whys["planted"] and "KeyError: 'in the model'" in whys["refused"]
     assert not untold(whys["nothing"], "(function, *arguments)", "NoneType") and not untold(whys["absent"], "function absent")
-    assert swept.rows[-1]["state"] == "ok" and swept.rows[-1]["kernels"] >= 1
+    assert swept.table[-1]["state"] == "ok" and swept.table[-1]["kernels"] >= 1
     with pytest.raises(InputError, match=says("trace", "ValueError: planted")):
         swept.trace(model="planted")
     with pytest.raises(InputError, match=says("5 cells", "'h100'", "'planted'")):
@@ -126,7 +126,7 @@ def test_a_process_that_dies_in_a_given_executor_fails_its_cells(models: Path) -
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         swept = explorer.sweep([f"{models}:dies", f"{models}:norm"], ["h100"], folder="out", executor=pool)
     assert [row["model"] for row in swept.failed] == ["dies", "norm"] and "2 failed" in repr(swept)
-    for row in swept.rows:
+    for row in swept.table:
         assert not untold(row["why"], "executor", "process", "BrokenProcessPool")
 
 
@@ -153,8 +153,8 @@ def test_any_executor_runs_the_cells(tmp_path: Path) -> None:
     executor = Now()
     swept = explorer.sweep({"f": lambda: (torch.sin, torch.ones(4))}, ["cpu", "lost"], folder=tmp_path, executor=executor)
     assert [cell.target for cell in executor.cells] == ["cpu", "lost"]
-    assert [row["state"] for row in swept.rows] == ["ok", "failed"]
-    assert swept.rows[1]["why"] == "OSError: the worker is gone"
+    assert [row["state"] for row in swept.table] == ["ok", "failed"]
+    assert swept.table[1]["why"] == "OSError: the worker is gone"
 
 
 @pytest.mark.usefixtures("warm_python")
@@ -169,7 +169,7 @@ def test_another_interpreter_runs_its_cells(models: Path) -> None:
             pythons={"same": sys.executable, "none": str(models.parent / "no_python")},
             executor=threads,
         )
-    same, none = swept.rows
+    same, none = swept.table
     assert (same["python"], same["state"], same["torch"]) == ("same", "ok", torch.__version__), same["why"]
     assert none["state"] == "failed" and not untold(none["why"], str(models.parent / "no_python"), "No such file")
     assert swept.trace(python="same").kernels
@@ -209,7 +209,7 @@ def test_a_folder_that_cannot_be_is_said(models: Path) -> None:
 @pytest.mark.compile
 def test_a_script_without_its_guard_is_told(models: Path) -> None:
     """A new process imports the script: a sweep outside of `if __name__ == "__main__"` says what to do, and ends."""
-    script = f"import explorer\nprint(explorer.sweep(['{models}:norm'], ['h100'], folder='out', workers=1).rows[0]['state'])\n"
+    script = f"import explorer\nprint(explorer.sweep(['{models}:norm'], ['h100'], folder='out', workers=1).table[0]['state'])\n"
     Path("script.py").write_text(script)
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, timeout=120, check=False)
     assert not untold(done.stderr, "script", "explorer.sweep", "if __name__ == '__main__':")

@@ -59,12 +59,12 @@ def test_without_its_source_no_call_is_guessed() -> None:
     assert space["found"] == ("", "")
 
 
-@pytest.mark.parametrize("verb", [explorer.trace, explorer.probe])
+@pytest.mark.parametrize("verb", [explorer.trace, explorer.vary])
 def test_a_call_that_was_made_too_early_is_written_as_it_was_meant(verb: Any) -> None:
-    """So do `trace` and `probe` of a result; `trace()` says what belongs in it."""
+    """So do `trace` and `vary` of a result; `trace()` says what belongs in it."""
     x = 2
-    with pytest.raises(explorer.InputError) as caught:
+    with pytest.raises(explorer.errors.InputError) as caught:
         verb(f(x), target="h100")
     assert str(caught.value).endswith("not the int that f(x) returned: write verb(f, x, target='h100')")
-    with pytest.raises(explorer.InputError, match=r"write explorer\.trace\(f, x\)"):
+    with pytest.raises(explorer.errors.InputError, match=r"write explorer\.trace\(f, x\)"):
         explorer.trace()

@@ -72,7 +72,7 @@ HALF = torch.zeros(256, 256, dtype=torch.float16)
 
 def trace_add(**changes: Any) -> explorer.Trace:
     given = {"grid": lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),), "target": "h100", "BLOCK": 256, **changes}
-    return explorer.trace_kernel(add, X, X, X, 1000, **given)
+    return explorer.trace(add, X, X, X, 1000, **given)
 
 
 @pytest.mark.compile
@@ -103,7 +103,7 @@ def test_the_launch_and_the_resources_of_the_call_are_told() -> None:
 def test_a_launch_has_bytes_and_an_estimated_time(gpu: str) -> None:
     """The table of kernels counts what the launch reads and writes, and estimates its time as of a kernel in a function."""
     x, y, out = (torch.zeros(2**20) for _ in range(3))
-    (row,) = explorer.trace_kernel(add, x, y, out, 2**20, target=gpu, BLOCK=256, sass=False).kernels.table()
+    (row,) = explorer.trace(add, x, y, out, 2**20, target=gpu, BLOCK=256, sass=False).kernels.table
     assert (row["read"], row["written"], row["launches"]) == (2**23, 2**22, 1) and "TTIR" in row["bytes_known"]
     assert row["timed"] == "estimated" and row["limit"] in ("memory", "L2") and "own" in row["outside"]
     assert row["seconds"] > (2**23 + 2**22) / (2 * explorer.Target.parse(gpu).bandwidth)
@@ -121,7 +121,7 @@ def test_a_launch_has_bytes_and_an_estimated_time(gpu: str) -> None:
 )
 def test_a_dot_becomes_the_tensor_core_instruction_of_its_gpu(gpu: str, stage: str, instruction: str) -> None:
     """tl.dot is mma.sync on A100, wgmma on H100, tcgen05 on B200 and MFMA on MI300X, and counted as such."""
-    trace = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target=gpu)
+    trace = explorer.trace(matmul, HALF, HALF, HALF, 256, 256, 256, target=gpu)
     assert instruction in trace.text(stage)
     assert (trace.find("sass") or trace.find("amdgcn"))[0].data["mix"]["tensor core"] > 0
 
@@ -129,21 +129,21 @@ def test_a_dot_becomes_the_tensor_core_instruction_of_its_gpu(gpu: str, stage: s
 @pytest.mark.compile
 def test_every_config_of_an_autotuned_kernel_can_be_compiled() -> None:
     """All configs are listed; the first is taken, the second on request, by number or by value."""
-    first = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).find("ttir")[0].data
+    first = explorer.trace(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).find("ttir")[0].data
     assert len(first["candidates"]) == 2 and first["config"] == first["candidates"][0]
     for config in (1, {"BM": 64, "BN": 64, "BK": 32, "num_warps": 4, "num_stages": 4}):
-        trace = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False, config=config)
+        trace = explorer.trace(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False, config=config)
         assert trace.find("ttgir")[0].data["config"] == first["candidates"][1]
 
 
 @pytest.mark.compile
 def test_a_candidate_and_the_binary_come_from_the_live_process() -> None:
-    """kernel.candidate compiles another config of the same call; kernel.binary is the cubin."""
-    kernel = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
-    other = kernel.candidate(1)
-    assert other.config["BM"] == 64 and other.binary != kernel.binary and kernel.binary[:4] == b"\x7fELF"
-    assert [row["taken"] for row in kernel.candidates] == [True, False]
-    assert not untold(kernel.trace.find("ptx")[0].data["chosen"], "first", "2 candidates", "none", "timed")
+    """A candidate compiles another config of the same call; kernel.binary() is the cubin."""
+    kernel = explorer.trace(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
+    other = kernel.candidates[1]
+    assert other.config["BM"] == 64 and other.binary() != kernel.binary() and kernel.binary()[:4] == b"\x7fELF"
+    assert [row["taken"] for row in kernel.candidates.table] == [True, False]
+    assert not untold(kernel._trace.find("ptx")[0].data["chosen"], "first", "2 candidates", "none", "timed")
 
 
 @pytest.mark.compile
@@ -159,19 +159,19 @@ def test_what_triton_has_measured_on_the_attached_gpu_is_shown(monkeypatch: pyte
     monkeypatch.setattr(matmul, "cache", {key: second})
     monkeypatch.setattr(matmul, "configs_timings", {first: [float("inf")] * 3, second: [0.25, 0.2, 0.3]}, raising=False)
     monkeypatch.setattr(handwritten, "attached_gpu", lambda: replace(Target.parse("h100"), name="cuda"))
-    kernel = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, sass=False).kernels[0]
-    assert [(row["BM"], row["ms"], row["taken"]) for row in kernel.candidates] == [(128, None, False), (64, 0.25, True)]
-    assert not untold(kernel.trace.find("ptx")[0].data["chosen"], "measured", "fastest", "2")
-    other = explorer.trace_kernel(matmul, HALF, HALF, HALF, 512, 256, 256, sass=False)
+    kernel = explorer.trace(matmul, HALF, HALF, HALF, 256, 256, 256, sass=False).kernels[0]
+    assert [(row["BM"], row["ms"], row["taken"]) for row in kernel.candidates.table] == [(128, None, False), (64, 0.25, True)]
+    assert not untold(kernel._trace.find("ptx")[0].data["chosen"], "measured", "fastest", "2")
+    other = explorer.trace(matmul, HALF, HALF, HALF, 512, 256, 256, sass=False)
     assert not untold(other.find("ptx")[0].data["chosen"], "first", "2 candidates", "none", "timed")
-    named = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
-    assert "ms" not in named.candidates[0] and named.candidates[0]["taken"]
+    named = explorer.trace(matmul, HALF, HALF, HALF, 256, 256, 256, target="h100", sass=False).kernels[0]
+    assert "ms" not in named.candidates.table[0] and named.candidates.table[0]["taken"]
 
 
 @pytest.mark.compile
 def test_heuristics_are_applied() -> None:
     """A constexpr that triton.heuristics computes is computed from the call's arguments."""
-    trace = explorer.trace_kernel(row_sum, X, X, 1000, target="a100", sass=False)
+    trace = explorer.trace(row_sum, X, X, 1000, target="a100", sass=False)
     assert "1024" in trace.text("ttir") and trace.find("ttir")[0].data["launches"][0]["arguments"]["BLOCK"] == 1024
 
 
@@ -205,7 +205,7 @@ def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
     trace = trace_add(sass=False)
     loaded = pickle.loads(pickle.dumps(trace))
     assert loaded == trace
-    with pytest.raises(explorer.LiveError, match="passes"):
+    with pytest.raises(explorer.errors.LiveError, match="passes"):
         loaded.kernels[0].passes()
 
 
@@ -213,24 +213,24 @@ def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
     ("call", "facts"),
     [
         (
-            lambda: explorer.trace_kernel(undefined, X, target="h100", BLOCK=16),
+            lambda: explorer.trace(undefined, X, target="h100", BLOCK=16),
             ("undefined", f"line {NOWHERE}", "nowhere is not defined"),
         ),
-        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100"), ("add", "BLOCK")),
-        (lambda: explorer.trace_kernel(len, X, target="h100"), ("trace_kernel", "@triton.jit", "@triton.autotune")),
-        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h1000", BLOCK=16), ("'h1000'", "'h100'")),
-        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, grid=(0,)), ("grid", "(0,)")),
-        (lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, config=1), ("config", "@triton.autotune")),
+        (lambda: explorer.trace(add, X, X, X, 1000, target="h100"), ("add", "BLOCK")),
+        (lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOCK=16, train=True), ("train", "triton")),
+        (lambda: explorer.trace(add, X, X, X, 1000, target="h1000", BLOCK=16), ("'h1000'", "'h100'")),
+        (lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOCK=16, grid=(0,)), ("grid", "(0,)")),
+        (lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOCK=16, config=1), ("config", "@triton.autotune")),
         (
-            lambda: explorer.trace_kernel(add, X, X, X, 1000, target="h100", BLOCK=16, grid=lambda meta: (meta["SIZE"],)),
+            lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOCK=16, grid=lambda meta: (meta["SIZE"],)),
             ("function", "grid", "KeyError: 'SIZE'"),
         ),
     ],
-    ids=["undefined", "missing", "function", "target", "grid", "config", "grid function"],
+    ids=["undefined", "missing", "setting", "target", "grid", "config", "grid function"],
 )
 def test_a_wrong_call_says_what_would_be_right(call: Any, facts: tuple[str, ...]) -> None:
-    """A name that is not defined, a missing argument, no kernel, an unknown GPU, an empty grid: InputError at once."""
-    with pytest.raises(explorer.InputError, match=says(*facts)):
+    """A name that is not defined, a missing argument, a setting of torch.compile's, an unknown GPU, an empty grid: InputError."""
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         call()
 
 
@@ -239,8 +239,8 @@ def test_without_a_gpu_auto_asks_for_a_name() -> None:
     """On a machine without a GPU the default target says to name one."""
     if torch.cuda.is_available():
         pytest.skip("a GPU is attached")
-    with pytest.raises(explorer.InputError, match=says("GPU", "target='h100'", "mi300x")):
-        explorer.trace_kernel(add, X, X, X, 1000, BLOCK=256)
+    with pytest.raises(explorer.errors.InputError, match=says("GPU", "target='h100'", "mi300x")):
+        explorer.trace(add, X, X, X, 1000, BLOCK=256)
 
 
 # An attached GPU -------------------------------------------------------------------------------------------------------
@@ -276,14 +276,14 @@ def test_the_forms_for_an_attached_gpu_are_those_of_its_launch(attached: Callabl
     """Triton compiles as for a launch, the driver counts the registers, and the kernel's own cache is left as it was."""
     attached(232448)
     caches = dict(add.device_caches)
-    kernel = explorer.trace_kernel(add, X, X, X, 1000, target="cuda", BLOCK=256).kernels[0]
-    data = kernel.trace.find("ptx")[0].data
-    assert data["launched"] and not untold(data["chosen"], "only") and not kernel.trace.failures
+    kernel = explorer.trace(add, X, X, X, 1000, target="cuda", BLOCK=256).kernels[0]
+    data = kernel._trace.find("ptx")[0].data
+    assert data["launched"] and not untold(data["chosen"], "only") and not kernel._trace.failures
     assert kernel.resources["registers"] == 40 and kernel.resources["stack"] == 8 and kernel.resources["num_warps"] == 4
     assert dict(add.device_caches) == caches
     assert kernel.stages == ("kernel", "ttir", "ttgir", "llir", "ptx", "sass") and "STG" in kernel.text("sass")
     store = next(n for n, line in enumerate(kernel.source.splitlines(), 1) if "tl.store" in line)
-    reached = {row["artifact"].split(":")[1] for row in kernel.trace.follow(kernel.artifact.id, store)}
+    reached = {row["artifact"].split(":")[1] for row in kernel._trace.follow(kernel.artifact.id, store)}
     assert {"ttir", "ttgir", "ptx", "sass"} <= reached and len(kernel.passes()) > 30
 
 
@@ -294,10 +294,10 @@ def test_what_was_launched_before_is_what_is_shown(attached: Callable[[int], Non
     try:
         made = add[(4,)](X, X, X, 1000, BLOCK=256)
         made.asm["ptx"] += "// of the launch"
-        kernel = explorer.trace_kernel(add, X, X, X, 1000, target="cuda", BLOCK=256, sass=False).kernels[0]
-        assert kernel.text("ptx").endswith("// of the launch") and kernel.binary == made.kernel
-        other = explorer.trace_kernel(add, X, X, X, 1000, target="cuda", BLOCK=512, sass=False).kernels[0]
-        assert "of the launch" not in other.text("ptx") and other.trace.find("ptx")[0].data["launched"]
+        kernel = explorer.trace(add, X, X, X, 1000, target="cuda", BLOCK=256, sass=False).kernels[0]
+        assert kernel.text("ptx").endswith("// of the launch") and kernel.binary() == made.kernel
+        other = explorer.trace(add, X, X, X, 1000, target="cuda", BLOCK=512, sass=False).kernels[0]
+        assert "of the launch" not in other.text("ptx") and other._trace.find("ptx")[0].data["launched"]
     finally:
         add.device_caches.clear()
 
@@ -306,7 +306,7 @@ def test_what_was_launched_before_is_what_is_shown(attached: Callable[[int], Non
 def test_what_an_attached_gpu_cannot_launch_is_compiled_and_says_so(attached: Callable[[int], None]) -> None:
     """A kernel that needs more shared memory than the GPU has is shown as compiled, with a Failure that gives the reason."""
     attached(1024)
-    trace = explorer.trace_kernel(matmul, HALF, HALF, HALF, 256, 256, 256, target="cuda", sass=False)
+    trace = explorer.trace(matmul, HALF, HALF, HALF, 256, 256, 256, target="cuda", sass=False)
     (failure,) = trace.failures
     assert failure.stage == "launch" and "out of resource: shared memory" in failure.message and not failure.fatal
     assert not trace.find("ptx")[0].data["launched"] and "wgmma" in trace.text("ptx")
@@ -410,7 +410,7 @@ FORMS: dict[str, tuple[Any, Callable[[], tuple[Any, ...]], dict[str, Any], torch
 def test_every_form_of_argument_is_compiled_told_and_run(form: str) -> None:
     """Tuples, descriptors, defaults, None, keywords, and what decorators add: lowered, in the launch's facts, and checked."""
     kernel, args, options, expected, (name, told) = FORMS[form]
-    trace = explorer.trace_kernel(kernel, *args(), target="h100", sass=False, **options)
+    trace = explorer.trace(kernel, *args(), target="h100", sass=False, **options)
     assert not trace.failures and trace.text("ptx")
     assert trace.kernels[0].launches[0]["arguments"][name] == told
     (row,) = trace.check(expected=expected)
@@ -420,8 +420,8 @@ def test_every_form_of_argument_is_compiled_told_and_run(form: str) -> None:
 @pytest.mark.compile
 def test_pruning_leaves_its_candidates_and_heuristics_follow_the_config() -> None:
     """prune_configs_by takes configs away before the first is taken; the constexpr of a heuristic is that config's."""
-    (kernel,) = explorer.trace_kernel(one_more, R[:512], OUT[:512], 512, target="a100", sass=False, grid=by_block).kernels
-    assert [(row["BLOCK"], row["taken"]) for row in kernel.candidates] == [(256, True), (512, False)]
+    (kernel,) = explorer.trace(one_more, R[:512], OUT[:512], 512, target="a100", sass=False, grid=by_block).kernels
+    assert [(row["BLOCK"], row["taken"]) for row in kernel.candidates.table] == [(256, True), (512, False)]
     assert kernel.launches[0]["grid"] == (2, 1, 1) and kernel.launches[0]["arguments"]["EVEN"] is True
 
 
@@ -435,9 +435,9 @@ def fatal(x, BLOCK: tl.constexpr):
 @pytest.mark.compile
 def test_a_crash_of_the_compiler_is_a_failure_of_the_trace() -> None:
     """Where LLVM aborts, the trace has the source and a fatal Failure that says so."""
-    trace = explorer.trace_kernel(fatal, X, target="h100", BLOCK=32)
+    trace = explorer.trace(fatal, X, target="h100", BLOCK=32)
     assert trace.find("kernel") and not untold(trace.failures[0].message, "crashed", "stage") and trace.failures[0].fatal
-    with pytest.raises(explorer.CompileError, match="crashed"):
+    with pytest.raises(explorer.errors.CompileError, match="crashed"):
         trace.raise_for_failures()
 
 
@@ -445,17 +445,17 @@ def test_a_crash_of_the_compiler_is_a_failure_of_the_trace() -> None:
 def test_what_nvdisasm_cannot_read_loses_nothing_else() -> None:
     """For a V100 the SASS alone is lost: a failure says why and what to do, the target's row too, and PTX and cubin are there."""
     x = torch.randn(100)
-    trace = explorer.trace_kernel(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="v100")
+    trace = explorer.trace(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="v100")
     (kernel,) = trace.kernels
     why = explorer.targets().where(target="v100")[0]["why"]
     if "sass" in kernel.stages:  # an nvdisasm that still reads it
         assert not trace.failures and "nvdisasm" not in why
         return
-    assert kernel.stages == ("kernel", "ttir", "ttgir", "llir", "ptx") and kernel.binary[:4] == b"\x7fELF"
+    assert kernel.stages == ("kernel", "ttir", "ttgir", "llir", "ptx") and kernel.binary()[:4] == b"\x7fELF"
     (failure,) = trace.failures
     assert failure.stage == "sass" and "SM70" in failure.message and "TRITON_NVDISASM_PATH" in failure.message
     assert not untold(why, "PTX", "cubin")
-    with pytest.raises(explorer.CompileError, match="SM70"):
+    with pytest.raises(explorer.errors.CompileError, match="SM70"):
         kernel.text("sass")
 
 
@@ -463,12 +463,12 @@ def test_what_nvdisasm_cannot_read_loses_nothing_else() -> None:
 def test_code_flow_names_what_makes_each_form() -> None:
     """TTIR … PTX are made by triton's backend, the SASS by its assembler; the source is nobody's."""
     x = torch.randn(100)
-    trace = explorer.trace_kernel(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="h100")
-    made = {row["stage"]: (row["function"], row["file"]) for row in trace.code_flow()}
+    trace = explorer.trace(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="h100")
+    made = {row["stage"]: (row["function"], row["file"]) for row in trace.stages if row["function"]}
     backend = "triton/backends/nvidia/compiler.py"
     forms = {stage: (f"CUDABackend.make_{stage}", backend) for stage in ("ttir", "ttgir", "llir", "ptx")}
     assert made == {**forms, "sass": ("CUDABackend.make_cubin", backend)}
-    amd = explorer.trace(torch.sin, x, target="mi300x").code_flow().where(stage="amdgcn")
+    amd = explorer.trace(torch.sin, x, target="mi300x").stages.where(stage="amdgcn")
     assert [row["function"] for row in amd] == ["HIPBackend.make_amdgcn"]
 
 
@@ -476,10 +476,10 @@ def test_code_flow_names_what_makes_each_form() -> None:
 def test_what_a_hand_written_kernel_has_not_is_said() -> None:
     """There is no result, no gradient and no time of a kernel that is only compiled: each says what to do."""
     x = torch.randn(100)
-    trace = explorer.trace_kernel(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="h100", sass=False)
-    with pytest.raises(explorer.NoVerbError, match=r"t\.run\(\)"):
-        trace.result  # noqa: B018
-    with pytest.raises(explorer.NoVerbError, match="train=True"):
-        trace.gradients  # noqa: B018
-    with pytest.raises(explorer.NoVerbError, match="do_bench"):
+    trace = explorer.trace(add, x, x, torch.empty(100), 100, BLOCK=128, grid=(1,), target="h100", sass=False)
+    with pytest.raises(explorer.errors.NoVerbError, match=r"t\.live\.run\(\)"):
+        trace.live.result  # noqa: B018
+    with pytest.raises(explorer.errors.NoVerbError, match="train=True"):
+        trace.live.gradients  # noqa: B018
+    with pytest.raises(explorer.errors.NoVerbError, match="do_bench"):
         trace.benchmark()

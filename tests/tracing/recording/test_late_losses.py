@@ -39,8 +39,8 @@ def test_what_is_lost_in_a_later_run_is_a_warning(monkeypatch: pytest.MonkeyPatc
     """A trace is a value and does not change, so `run` warns of what explorer lost in it."""
     x = torch.randn(8)
     trace = explorer.trace(program, x, target="h100")
-    assert torch.equal(trace.run(), program(x))
+    assert torch.equal(trace.live.run(), program(x))
     monkeypatch.setattr("explorer.capture.absent.unviewed.as_compiled", boom)
     with pytest.warns(UserWarning, match=says("explorer", "views among the outputs", "boom")):
-        result = trace.run()
+        result = trace.live.run()
     assert torch.equal(result, program(x)) and trace.failures == ()

@@ -83,8 +83,8 @@ def test_both_branches_of_the_toy_example_are_three_compiled_frames() -> None:
         compiled = torch.compile(toy_example, backend="aot_eager")
         for b in (torch.ones(10), -torch.ones(10)):
             assert torch.equal(compiled(torch.ones(10), b), toy_example(torch.ones(10), b))
-    assert recorded.trace.frames == ("0/0", "1/0", "2/0")
-    assert all(f["compiled"] for f in recorded.trace.functions)
+    assert recorded.trace.compile_ids == ("0/0", "1/0", "2/0")
+    assert all(f["compiled"] for f in recorded.trace.dynamo.functions)
 
 
 def test_a_new_dtype_names_the_guard_that_failed() -> None:
@@ -98,8 +98,8 @@ def test_a_new_dtype_names_the_guard_that_failed() -> None:
         compiled(torch.randn(4))
         compiled(torch.randn(4).double())
     trace = recorded.trace
-    assert trace.frames == ("0/0", "0/1")
-    (row,) = trace.recompiles
+    assert trace.compile_ids == ("0/0", "0/1")
+    (row,) = trace.dynamo.recompiles
     assert (row["frame"], row["earlier"]) == ("0/1", "0/0")
     assert "dtype mismatch" in row["guard"]
     assert "expected Float, actual Double" in row["guard"]
@@ -115,7 +115,7 @@ def test_a_recording_whose_block_raises_has_its_trace() -> None:
 
 def test_a_recording_under_way_has_no_trace_yet() -> None:
     """Asking for the trace inside the block says to ask after it."""
-    with explorer.record() as recorded, pytest.raises(explorer.InputError, match=says("recording", "trace", "with")):
+    with explorer.record() as recorded, pytest.raises(explorer.errors.InputError, match=says("recording", "trace", "with")):
         _ = recorded.trace
 
 
@@ -123,8 +123,8 @@ def test_a_recorded_trace_has_no_result() -> None:
     """A recording says that only trace() has a result."""
     with explorer.record() as recorded:
         torch.compile(sin_cos, backend="eager")(torch.randn(4))
-    with pytest.raises(explorer.LiveError, match=says("result", "process", "explorer.trace")):
-        _ = recorded.trace.result
+    with pytest.raises(explorer.errors.LiveError, match=says("result", "process", "explorer.trace")):
+        _ = recorded.trace.live.result
 
 
 def broken(*args: object) -> None:
@@ -155,4 +155,4 @@ def test_a_trace_for_an_absent_gpu_that_explorer_breaks_is_run_by_torch_alone(
         torch._dynamo.reset()
         with torch._inductor.config.patch(fx_graph_cache=True):
             trace = explorer.trace(lambda x: x @ x, x, target="h100")
-        assert torch.allclose(trace.result, x @ x) and any("BROKEN" in failure.message for failure in trace.failures)
+        assert torch.allclose(trace.live.result, x @ x) and any("BROKEN" in failure.message for failure in trace.failures)

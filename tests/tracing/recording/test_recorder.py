@@ -132,7 +132,7 @@ def test_a_hook_that_raises_is_a_failure_and_the_result_is_right(kind: str, monk
     if kind == "decompiled" and not raised:
         pytest.skip("depyf is not installed")
     assert raised, f"no hook of kind {kind} ran"
-    assert torch.allclose(trace.result, expected, atol=1e-5)
+    assert torch.allclose(trace.live.result, expected, atol=1e-5)
     assert [f for f in failures if f.stage == kind and "injected" in f.message]
     assert not trace.find(kind)
 
@@ -192,7 +192,7 @@ def test_the_probe_of_a_stage_of_ones_own_that_cannot_be_put_on_is_a_failure() -
     x = torch.randn(4, 4)
     mine = replace(STAGES[0], name="mine", watch=broken)
     trace = explorer.trace(program, x, stages=(*STAGES, mine), backend="aot_eager")
-    assert torch.allclose(trace.result, program(x), atol=1e-5)
+    assert torch.allclose(trace.live.result, program(x), atol=1e-5)
     assert [(f.stage, f.step) for f in trace.failures] == [("mine", "watch")] and trace.find("guards")
 
 
@@ -208,7 +208,7 @@ def test_render_and_link_that_raise_are_failures() -> None:
         stages = tuple(replace(s, **{step: broken}) if s.name == "dynamo" else s for s in STAGES)
         trace = explorer.trace(program, x, stages=stages, backend="eager")
         assert [(f.stage, f.step) for f in trace.failures] == [("dynamo", step)]
-        assert torch.equal(trace.result, program(x))
+        assert torch.equal(trace.live.result, program(x))
         assert trace.find("bytecode")
 
 
@@ -306,7 +306,7 @@ def test_a_recording_that_cannot_be_ends_no_program() -> None:
         with pytest.raises(explorer.ExplorerError, match=says("recording", "this thread")):
             empty.raise_for_failures()
     assert [*inner.failures] == [*inner.trace.failures]
-    assert torch.equal(result, program(x)) and torch.equal(trace.result, program(x))
+    assert torch.equal(result, program(x)) and torch.equal(trace.live.result, program(x))
     assert outer.trace.find("dynamo") and not outer.failures
 
 
@@ -345,7 +345,7 @@ def test_a_trace_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None
         thread = threading.Thread(target=lambda: traces.append(explorer.trace(program, x, backend="eager")))
         thread.start()
         thread.join()
-    assert torch.equal(traces[0].result, program(x))
+    assert torch.equal(traces[0].live.result, program(x))
     assert not untold(traces[0].failures[0].message, "nothing was traced", "another thread", "0.01 s")
 
 
@@ -489,7 +489,7 @@ def test_a_trace_around_which_explorer_fails_has_the_result(monkeypatch: pytest.
             patched.setattr(owner, name, boom)
             calls.clear()
             trace = explorer.trace(counted, x, backend="eager")
-        assert torch.equal(trace.result, x.sin()) and calls == [1]
+        assert torch.equal(trace.live.result, x.sin()) and calls == [1]
         assert any("boom" in failure.message for failure in trace.failures)
 
 

@@ -13,6 +13,7 @@ import pytest
 from explorer.model.records import blank
 from explorer.model.shared import FxNode
 from explorer.model.stage import Frames
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Event, Failure, plain
 from explorer.sources.files.trace_file import dumps
 from explorer.stages import STAGES, stage_of
@@ -22,6 +23,7 @@ from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.replay import extended, new_id, renumber
 from explorer.stages.torch_compile.phase import Phase, Phases, seconds_of
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 from tests.each import each
 from tests.facts import untold
 
@@ -99,8 +101,8 @@ def test_frames_and_functions(name: str, replayed: Replayed) -> None:
     """The trace has the program's frames, counted from 0, and each compiles the function it should."""
     trace = replayed(name)
     expected = FRAMES[program(name)]
-    assert trace.frames == tuple(expected)
-    compiled = {row["frame"]: row["qualname"] for row in trace.functions if row["compiled"]}
+    assert trace.compile_ids == tuple(expected)
+    compiled = {row["frame"]: row["qualname"] for row in trace.dynamo.functions if row["compiled"]}
     assert compiled.keys() == expected.keys()
     assert all(compiled[frame].startswith(function) for frame, function in expected.items())
 
@@ -126,7 +128,7 @@ def test_the_same_events_give_an_equal_trace(
     """Replay is a pure function: twice the same, down to the bytes of the saved file, and the events are left alone."""
     events, failures, meta = recorded(name)
     before = list(events)
-    first, second = replayed(name), Trace.of_events(events, failures, meta)
+    first, second = replayed(name), trace_of_events(events, failures, meta)
     assert first == second
     assert dumps(first) == dumps(second)
     assert events == before
@@ -202,8 +204,8 @@ def test_graphs_have_nodes_that_their_text_computes(name: str, replayed: Replaye
 def test_the_compilers_phases_are_timed_and_nested(name: str, replayed: Replayed) -> None:
     """The first phase of a frame spans the rest; every phase ended, and starts in order."""
     trace = replayed(name)
-    for frame in trace.frames:
-        rows = trace.timings.where(frame=frame)
+    for frame in trace.compile_ids:
+        rows = trace.compiler.phases.where(frame=frame)
         assert rows[0]["depth"] == 0 and max(row["depth"] for row in rows) >= 3
         assert [r["name"] for r in rows if r["seconds"] is None] == []
         starts = [r["start"] for r in rows]
@@ -224,11 +226,11 @@ def test_every_stage_knows_the_calls_that_made_it(name: str, replayed: Replayed)
 def test_guards_link_to_the_users_line(name: str, replayed: Replayed) -> None:
     """Every frame checks its tensors, and those guards name the line of the program that made them necessary."""
     trace = replayed(name)
-    for frame in trace.frames:
-        rows = [row for row in trace.guards.where(frame=frame) if row["kind"] == "TENSOR_MATCH"]
+    for frame in trace.compile_ids:
+        rows = [row for row in trace.dynamo.guards.where(frame=frame) if row["kind"] == "TENSOR_MATCH"]
         assert rows and all(row["source"] and row["expression"].startswith("check_tensor(") for row in rows)
     linked = {link.source.split(":")[0] for link in trace.links if link.how == "guard comment"}
-    assert linked == set(trace.frames)
+    assert linked == set(trace.compile_ids)
 
 
 @every
@@ -273,7 +275,7 @@ def test_every_computing_line_of_a_kernel_is_one_nodes(name: str, replayed: Repl
 def test_the_groups_are_the_kernels(name: str, replayed: Replayed) -> None:
     """What the scheduler fused is named by the kernel that it became, every kernel is of such a group, and the rest are calls."""
     trace = replayed(name)
-    groups = trace.fusion.groups()
+    groups = trace.fusion.groups
     named = {(row["frame"], row["graph"], kernel) for row in groups for kernel in row["kernels"]}
     assert named == {(k.artifact.frame, k.artifact.graph, k.name) for k in trace.kernels}
     assert {row["kind"] for row in groups if not row["kernels"]} <= {"extern", "output of a call"}
@@ -283,11 +285,11 @@ def test_the_groups_are_the_kernels(name: str, replayed: Replayed) -> None:
 def test_verdicts_are_replayed(name: str, replayed: Replayed) -> None:
     """Every pair that the scheduler asked about has a sentence and, if refused, a rule; programs of one node ask nothing."""
     trace = replayed(name)
-    table = trace.fusion.table()
+    table = trace.fusion.table
     asked = {"toy_example": 1, "mlp_train": 1}
     assert len(table) == asked.get(program(name), 0)
     for row in table:
-        why = trace.fusion.why(row["first"], row["second"], row["graph"], row["frame"])
+        why = trace.why(row["first"], row["second"], graph=row["graph"], frame=row["frame"])
         assert why.sentence and (why.fused or why.rule)
 
 
@@ -298,7 +300,7 @@ def test_verdicts_are_replayed(name: str, replayed: Replayed) -> None:
 def test_inference_has_every_stage_of_a_graph(name: str, replayed: Replayed) -> None:
     """Each frame of a program without gradients has all stages, and one graph of each, called "inference"."""
     trace = replayed(name)
-    for frame in trace.frames:
+    for frame in trace.compile_ids:
         assert (OF_FRAME | OF_GRAPH) - stages_of(trace, frame) == set()
         assert [a.graph for stage in OF_GRAPH for a in trace.find(stage, frame)] == ["inference"] * len(OF_GRAPH)
         assert stages_of(trace, frame) & {"joint", "backward"} == set()
@@ -312,9 +314,9 @@ def test_sin_cos_is_one_kernel_linked_to_each_line(name: str, replayed: Replayed
     (source,) = [a for a in trace.find("source") if not a.data.get("inlined")]
     for code, operator in (("torch.sin", "sin"), ("torch.cos", "cos"), ("s + c", "add")):
         rows = trace.follow(source.id, line_of(source, code)).where(stage="forward")
-        reached = [trace.artifact(r["artifact"]).lines[n - 1] for r in rows for n in r["lines"]]
+        reached = [artifact_of(trace, r["artifact"]).lines[n - 1] for r in rows for n in r["lines"]]
         assert any(f"torch.ops.aten.{operator}." in line for line in reached), (code, reached)
-    assert trace.graph_breaks == () and trace.recompiles == () and trace.symbols == ()
+    assert trace.dynamo.graph_breaks == () and trace.dynamo.recompiles == () and trace.dynamo.symbols == ()
 
 
 @of("sin_cos")
@@ -333,7 +335,7 @@ def test_toy_example_breaks_at_its_branch(name: str, replayed: Replayed) -> None
     trace = replayed(name)
     source = trace.find("source", "0/0")[0]
     branch = line_of(source, "if b.sum() < 0:")
-    (found,) = trace.graph_breaks
+    (found,) = trace.dynamo.graph_breaks
     assert (found["frame"], found["reason"]) == ("0/0", "Data-dependent branching")
     assert found["file"] == source.data["file"] and found["line"] == source.data["first_line"] + branch - 1
     assert found["explanation"].startswith("Detected data-dependent branching")
@@ -383,7 +385,7 @@ def test_backward_nodes_link_to_the_forward_line_they_differentiate(name: str, r
 def test_recompiles_name_the_guard_that_failed(name: str, replayed: Replayed) -> None:
     """float64 fails the dtype guard of the first compile; the third call fails both earlier compiles."""
     trace = replayed(name)
-    first, *rest = trace.recompiles
+    first, *rest = trace.dynamo.recompiles
     assert (first["frame"], first["earlier"]) == ("0/1", "0/0")
     assert first["guard"] == "tensor 'x' dtype mismatch. expected Float, actual Double"
     assert [(r["frame"], r["earlier"]) for r in rest] == [("0/2", "0/1"), ("0/2", "0/0")]
@@ -394,7 +396,7 @@ def test_recompiles_name_the_guard_that_failed(name: str, replayed: Replayed) ->
 def test_a_size_marked_dynamic_is_a_symbol_with_its_range(name: str, replayed: Replayed) -> None:
     """The marked size is one symbol, of the input it comes from, 12 at the call, in the range that was marked."""
     trace = replayed(name)
-    (symbol,) = trace.symbols
+    (symbol,) = trace.dynamo.symbols
     assert symbol["frame"] == "0/2" and re.fullmatch(r"s\d+", symbol["symbol"])
     assert (symbol["source"], symbol["val"], symbol["vr"]) == ("L['x'].size()[0]", "12", "[4, 64]")
     assert symbol["symbol"] in trace.text("forward", "0/2") and symbol["symbol"] not in trace.text("forward", "0/0")
@@ -407,8 +409,8 @@ def test_attention_is_one_call_of_the_fused_operator(name: str, replayed: Replay
     (graph,) = trace.find("post_grad")
     calls = [n for n in graph.nodes if "scaled_dot_product" in n["target"]]
     assert len(calls) == 1
-    assert {"pointless_view"} <= {row["pattern"] for row in trace.matches}
-    assert all(row["matched"] and row["line"] > 0 and row["file"].endswith(".py") for row in trace.matches)
+    assert {"pointless_view"} <= {row["pattern"] for row in trace.inductor.matches}
+    assert all(row["matched"] and row["line"] > 0 and row["file"].endswith(".py") for row in trace.inductor.matches)
 
 
 # Without torch ----------------------------------------------------------------------------------------------------
@@ -424,12 +426,13 @@ class Forbidden:
 sys.meta_path.insert(0, Forbidden())
 from pathlib import Path
 from explorer.sources.files.trace_file import load_events
-from explorer.tracing.traced import Trace, load
+from explorer.tracing.traced import load
+from explorer.tracing.traced.trace import trace_of_events
 
 for file in sorted(Path(sys.argv[1]).glob("*.events.json.gz")):
-    trace = Trace.of_events(*load_events(file.read_bytes()))
+    trace = trace_of_events(*load_events(file.read_bytes()))
     assert [f for f in trace.failures if f.stage != "decompiled"] == [], trace.failures
-    repr(trace), trace.guards, trace.timings, trace.follow(trace.find("source")[0].id, 1)
+    repr(trace), trace.dynamo.guards, trace.compiler.phases, trace.follow(trace.find("source")[0].id, 1)
     trace.save(sys.argv[2])
     assert load(sys.argv[2]) == trace
     print(file.name)
@@ -461,7 +464,7 @@ def test_a_recompile_names_the_renumbered_earlier_compile() -> None:
         Event("dynamo", 1.0, "7/0"),
         Event("recompile", 2.0, "7/1", data=plain({"text": '["7/0: size mismatch", "6/9: other"]'})),
     ]
-    rows = Trace.of_events(events).recompiles
+    rows = trace_of_events(events).dynamo.recompiles
     assert [(r["earlier"], r["guard"]) for r in rows] == [("0/0", "size mismatch"), ("6/9", "other")]
 
 
@@ -509,7 +512,7 @@ def test_an_error_in_one_stage_leaves_the_others(recorded: Callable[[str], tuple
     damaged = [
         Event(e.kind, e.time, e.frame, e.graph, plain({"absent_field": "text"})) if e.kind == "guards" else e for e in events
     ]
-    whole, trace = Trace.of_events(events, failures, meta), Trace.of_events(damaged, failures, meta)
+    whole, trace = trace_of_events(events, failures, meta), trace_of_events(damaged, failures, meta)
     (failure,) = trace.failures
     assert (failure.stage, failure.step) == ("guards", "record")
     assert not untold(failure.message, "FieldError", "GuardTree", "no field", "absent_field")
@@ -523,7 +526,7 @@ def test_a_wrapper_that_is_no_python_costs_only_its_kernels(recorded: Callable[[
         Event(e.kind, e.time, e.frame, e.graph, plain({"text": "x = (", "file": "f.py"})) if e.kind == "output_code" else e
         for e in events
     ]
-    trace = Trace.of_events(damaged, failures, meta)
+    trace = trace_of_events(damaged, failures, meta)
     assert trace.text("output_code") == "x = (" and trace.kernels == ()
     assert [(f.stage, f.step) for f in trace.failures] == [("kernel", "gather")]
 
@@ -579,9 +582,9 @@ def test_a_fresh_trace_shows_no_recompile_of_what_it_did_not_compile() -> None:
     """`trace` compiles anew: a guard of a compile from before is no recompile of its own; in a recording it is one."""
     own, foreign = (plain({"text": f"{frame}: size mismatch"}) for frame in ("3/1", "3/0"))
     events = [Event("dynamo", 0.5, "3/1"), Event("recompile", 1.0, "3/1", data=foreign), Event("recompile", 2.0, "3/2", data=own)]
-    fresh, recorded = Trace.of_events(events, meta={"fresh": True}), Trace.of_events(events)
-    assert [r["earlier"] for r in fresh.recompiles] == ["0/0"]
-    assert len(recorded.recompiles) == 2
+    fresh, recorded = trace_of_events(events, meta={"fresh": True}), trace_of_events(events)
+    assert [r["earlier"] for r in fresh.dynamo.recompiles] == ["0/0"]
+    assert len(recorded.dynamo.recompiles) == 2
 
 
 def test_why_assembly_lacks_links_is_a_failure_said_once() -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import explorer
+from explorer.lab.live.protocol import live_of
 from tests.facts import untold
 
 pytestmark = pytest.mark.compile
@@ -78,17 +79,17 @@ def mlp() -> explorer.Trace:
 
 def test_an_inference_trace_has_every_stage_and_plain_compiles_result(inference: explorer.Trace) -> None:
     """sin²+cos² gives every stage from source to kernel, and the result of plain torch.compile."""
-    trace, (x,) = inference, inference.live.call.args  # type: ignore[union-attr]
+    trace, (x,) = inference, live_of(inference).call.args  # type: ignore[union-attr]
     assert trace.failures == ()
     assert set(INFERENCE) <= {a.stage for a in trace.artifacts}
-    assert torch.equal(trace.result, torch.compile(sin_cos)(x))
+    assert torch.equal(trace.live.result, torch.compile(sin_cos)(x))
     assert [k.language for k in trace.kernels] == ["cpp"]
     assert all(a.text.strip() for a in trace.artifacts)
 
 
 def test_stages_come_in_the_compilers_order(inference: explorer.Trace) -> None:
     """Within a frame the artifacts stand in the order of STAGES."""
-    order = [s.name for s in explorer.STAGES]
+    order = [s.name for s in explorer.types.STAGES]
     places = [order.index(a.stage) for a in inference.artifacts]
     assert places == sorted(places)
 
@@ -96,10 +97,10 @@ def test_stages_come_in_the_compilers_order(inference: explorer.Trace) -> None:
 def test_the_well_known_toy_example() -> None:
     """depyf's example gives three frames, one graph break at its line, and resume functions, one of them not run."""
     trace = explorer.trace(toy_example, torch.randn(10), torch.ones(10), backend="aot_eager")
-    assert trace.frames == ("0/0", "1/0", "2/-")
-    assert [f["resume"] for f in trace.functions] == [False, True, True]
-    assert [f["compiled"] for f in trace.functions] == [True, True, False]
-    (found,) = trace.graph_breaks
+    assert trace.compile_ids == ("0/0", "1/0", "2/-")
+    assert [f["resume"] for f in trace.dynamo.functions] == [False, True, True]
+    assert [f["compiled"] for f in trace.dynamo.functions] == [True, True, False]
+    (found,) = trace.dynamo.graph_breaks
     assert [f for f in trace.failures if f.stage == "decompiled"] == []
     if undone := [a for a in trace.find("decompiled") if a.language == "bytecode"]:  # with depyf 0.20, and where it is there
         assert not untold(undone[0].lines[0], "depyf", "SWAP", "bytecode")
@@ -129,9 +130,9 @@ def test_a_training_step_gives_joint_forward_backward_and_plain_compiles_gradien
     leaves = [x, *model.parameters()]
     plain = torch.compile(model)(x)
     expected = torch.autograd.grad(plain.sum(), leaves)
-    assert torch.equal(trace.result, plain)
-    assert list(trace.gradients) == ["args[0]", "up.weight", "up.bias", "down.weight", "down.bias"]
-    assert all(torch.equal(a, b) for a, b in zip(trace.gradients.values(), expected, strict=True))
+    assert torch.equal(trace.live.result, plain)
+    assert list(trace.live.gradients) == ["args[0]", "up.weight", "up.bias", "down.weight", "down.bias"]
+    assert all(torch.equal(a, b) for a, b in zip(trace.live.gradients.values(), expected, strict=True))
     assert all(leaf.grad is None for leaf in leaves)
 
 
@@ -149,7 +150,7 @@ def test_nodes_know_shape_module_and_the_operator_that_was_decomposed(mlp: explo
 
 def test_decompositions_say_what_made_them(mlp: explorer.Trace) -> None:
     """Each decomposed operator names the nodes it became and the Python function that defines how."""
-    rows = {r["operator"]: r for r in mlp.decompositions}
+    rows = {r["operator"]: r for r in mlp.inductor.decompositions}
     gelu = rows["aten.gelu.default"]
     assert "erf" in gelu["nodes"]
     assert gelu["site"].startswith("torch/") and gelu["site"].endswith(" gelu")
@@ -162,12 +163,12 @@ def test_passes_and_patterns_say_what_changed_and_where_they_are_defined() -> No
         return x.permute(1, 0).permute(1, 0).sin()
 
     trace = explorer.trace(shuffle, torch.randn(3, 4), target="h100")
-    match = trace.matches.where(pattern="pointless_permute_pair")[0]
+    match = trace.inductor.matches.where(pattern="pointless_permute_pair")[0]
     assert match["file"].startswith("torch/_inductor/fx_passes/")
     assert match["line"] > 0 and len(match["matched"]) == 2
-    idle = {row["name"] for row in trace.idle_passes}
-    assert "remove_noop_ops" in idle and all(row["seconds"] >= 0 for row in trace.idle_passes)
-    changed = [row for row in trace.passes if set(match["matched"]) <= {*row["erased"]}]
+    idle = {row["name"] for row in trace.inductor.passes.where(changed=False)}
+    assert "remove_noop_ops" in idle and all(row["seconds"] >= 0 for row in trace.inductor.passes.where(changed=False))
+    changed = [row for row in trace.inductor.passes if set(match["matched"]) <= {*row["erased"]}]
     assert len(changed) == 1
     assert "permute" in changed[0]["before"] and "permute" not in changed[0]["after"]
     assert changed[0]["seconds"] > 0
@@ -177,7 +178,7 @@ def test_code_flow_leads_into_pytorchs_own_source(inference: explorer.Trace) -> 
     """Each stage names the function that made it, its file and line there, and the calls from torch.compile inwards."""
     from pathlib import Path
 
-    rows = {r["stage"]: r for r in inference.code_flow()}
+    rows = {r["stage"]: r for r in inference.stages}
     for stage, function in {
         "dynamo": "OutputGraph",
         "post_grad": "codegen_and_compile",
@@ -194,7 +195,7 @@ def test_code_flow_leads_into_pytorchs_own_source(inference: explorer.Trace) -> 
 def test_dynamic_shapes_have_symbols_with_ranges() -> None:
     """dynamic=True gives each symbol with its source and range."""
     trace = explorer.trace(sin_cos, torch.randn(10), dynamic=True, backend="eager")
-    (row,) = trace.symbols
+    (row,) = trace.dynamo.symbols
     assert row["source"] == "L['x'].size()[0]"
     assert row["vr"].startswith("[2, ")
     assert row["val"] == "10"
@@ -205,7 +206,7 @@ def test_mark_dynamic_is_a_symbol_too() -> None:
     x = torch.randn(6, 4)
     torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
     trace = explorer.trace(sin_cos, x, backend="eager")
-    (row,) = trace.symbols
+    (row,) = trace.dynamo.symbols
     assert row["source"] == "L['x'].size()[0]"
     assert row["vr"] == "[2, 64]"
 
@@ -216,8 +217,8 @@ def test_a_trace_is_fresh_whatever_was_compiled_before() -> None:
     compiled(torch.randn(10))
     for size in (20, 30):
         trace = explorer.trace(sin_cos, torch.randn(size), backend="aot_eager")
-        assert trace.frames == ("0/0",)
-        assert not trace.symbols
+        assert trace.compile_ids == ("0/0",)
+        assert not trace.dynamo.symbols
         assert f"[{size}]" in trace.text("dynamo")
 
 
@@ -237,7 +238,7 @@ def test_a_trace_compiles_what_was_compiled_under_another_grad_mode(used: type) 
 def test_many_traces_of_one_function_all_compile() -> None:
     """A function can be traced more often than Dynamo's limit on recompiles."""
     for _ in range(12):
-        assert explorer.trace(sin_cos, torch.randn(4), backend="eager").frames == ("0/0",)
+        assert explorer.trace(sin_cos, torch.randn(4), backend="eager").compile_ids == ("0/0",)
 
 
 def test_equal_programs_give_equal_texts(inference: explorer.Trace) -> None:
@@ -270,7 +271,7 @@ def test_a_callable_backend_sees_the_graph() -> None:
     x = torch.randn(4)
     trace = explorer.trace(sin_cos, x, backend=mine)
     assert len(seen) == 1
-    assert torch.allclose(trace.result, sin_cos(x))
+    assert torch.allclose(trace.live.result, sin_cos(x))
     assert trace.meta["backend"].endswith("mine")
 
 
@@ -283,8 +284,8 @@ def test_the_classic_module_compiler_is_a_backend_too() -> None:
     x = torch.randn(4)
     for _ in range(2):
         trace = explorer.trace(sin_cos, x, backend=triton_compiler)
-        assert trace.frames == ("0/0",)
-        assert torch.equal(trace.result, sin_cos(x))
+        assert trace.compile_ids == ("0/0",)
+        assert torch.equal(trace.live.result, sin_cos(x))
 
 
 # Functions and errors --------------------------------------------------------------------------------------------------
@@ -367,13 +368,13 @@ def test_callables_of_every_kind() -> None:
     kinds = [lambda x: x * 2, Callable(), Callable().method, functools.partial(torch.add, x), torch.relu, nn.ReLU()]
     for kind in kinds:
         trace = explorer.trace(kind, x, backend="eager")
-        assert torch.equal(trace.result, kind(x))
+        assert torch.equal(trace.live.result, kind(x))
 
 
 def test_keyword_arguments_are_passed_on() -> None:
     """kwargs= reaches the function."""
     trace = explorer.trace(torch.nn.functional.softmax, torch.ones(4), kwargs={"dim": 0}, backend="eager")
-    assert torch.allclose(trace.result, torch.full((4,), 0.25))
+    assert torch.allclose(trace.live.result, torch.full((4,), 0.25))
 
 
 def test_plugin_stage() -> None:
@@ -395,7 +396,7 @@ def test_plugin_stage() -> None:
         watch=watch,
         render=lambda event, id: text_artifact(event, id, "Mine", "text"),
     )
-    trace = explorer.trace(sin_cos, torch.randn(4), backend="eager", stages=(*explorer.STAGES, mine))
+    trace = explorer.trace(sin_cos, torch.randn(4), backend="eager", stages=(*explorer.types.STAGES, mine))
     assert trace.text("mine") == "seen"
 
 
@@ -424,9 +425,9 @@ def test_where_explorer_fails_the_program_has_what_it_asked_for(monkeypatch: pyt
     assert [(f.step, f.fatal) for f in trace.failures] == [("trace", True)]
     assert seen == [{"backend": "aot_eager", "mode": "default", "dynamic": False, "fullgraph": False, "options": None}]
     expected = torch.autograd.grad(model(x).sum(), list(model.parameters()))
-    found = [trace.gradients[name] for name, _ in model.named_parameters()]
+    found = [trace.live.gradients[name] for name, _ in model.named_parameters()]
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, expected, strict=True))
-    assert not explorer.trace(model, x, backend="aot_eager").result.requires_grad
+    assert not explorer.trace(model, x, backend="aot_eager").live.result.requires_grad
 
 
 def test_a_cluster_that_explorer_cannot_find_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,7 +440,7 @@ def test_a_cluster_that_explorer_cannot_find_is_said(monkeypatch: pytest.MonkeyP
     x = torch.randn(4)
     trace = explorer.trace(sin_cos, x, target="h100", backend="aot_eager")
     assert [(f.step, f.fatal) for f in trace.failures] == [("trace", True)]
-    assert torch.equal(trace.result, sin_cos(x))
+    assert torch.equal(trace.live.result, sin_cos(x))
 
 
 def test_what_the_function_returned_is_kept_whatever_fails_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,5 +459,5 @@ def test_what_the_function_returned_is_kept_whatever_fails_afterwards(monkeypatc
         with monkeypatch.context() as patched:
             patched.setattr(f"explorer.lab.live.call.{name}", None)
             trace = explorer.trace(counted, x, train=True, backend="aot_eager")
-        assert torch.equal(trace.result, x.sin()) and calls == [1], name
+        assert torch.equal(trace.live.result, x.sin()) and calls == [1], name
         assert any("NoneType" in failure.message for failure in trace.failures)

@@ -28,7 +28,7 @@ CELLS = (
     "torch.ones(2) @ torch.ones(3)",
 )
 QUIZ = (
-    'q = explorer.Quiz("M1.2", "M1.5")',
+    'q = explorer.quiz.Quiz("M1.2", "M1.5")',
     'q("M1.2").answer("1")',
     'def mine(x):\n    return torch.sin(x)\n\n\nq("M1.5").answer(mine)',
     "q.score()",
@@ -124,7 +124,7 @@ def test_an_answer_of_the_learner_s_counts(packed: tuple[pack.Copy, Path]) -> No
 @pytest.mark.compile
 def test_an_answer_that_needs_torch_is_refused(tmp_path: Path) -> None:
     """A quiz is not recorded, so a call of it that cannot run without torch is an error that says what to write instead."""
-    cells = ("import explorer\nimport torch", 'q = explorer.Quiz("M1.5")\n[q("M1.5"), torch.ones(4)]')
+    cells = ("import explorer\nimport torch", 'q = explorer.quiz.Quiz("M1.5")\n[q("M1.5"), torch.ones(4)]')
     with pytest.raises(CompileError, match=says("one.ipynb", "cell 2", "line 2", "quiz", "PyTorch", "...")):
         list(make([notebook(tmp_path / "one.ipynb", *cells)], tmp_path / "pack"))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.model.values import Rows
+from explorer.model.values import Table
 from explorer.tracing.recording.record import Recording
 from explorer.tracing.traced import Trace
 from explorer.workshop.classpack.recorded import Recorded
@@ -36,7 +36,7 @@ def test_traces_and_what_is_made_of_them_come_back(replayed: Callable[[str], Tra
     assert through({8: one, "other": other}, tmp_path) == {8: one, "other": other}
 
 
-@pytest.mark.parametrize("value", [None, 1, 2.5, True, "text", [1, [2]], {"a": {"b": None}}, Rows([{"a": 1}], ["a"])])
+@pytest.mark.parametrize("value", [None, 1, 2.5, True, "text", [1, [2]], {"a": {"b": None}}, Table([{"a": 1}], ["a"])])
 def test_plain_values_come_back(value: object, tmp_path: Path) -> None:
     """What JSON holds as it is comes back as it was, of the same type."""
     back = through(value, tmp_path)
@@ -60,7 +60,9 @@ def test_what_json_would_change_is_not_recorded(value: object, tmp_path: Path) -
         lambda: 1 in absent,
     ]
     for use in uses:
-        with pytest.raises(explorer.NotInstalledError, match=says("v", "PyTorch", "class pack", "torch-compile-explorer[full]")):
+        with pytest.raises(
+            explorer.errors.NotInstalledError, match=says("v", "PyTorch", "class pack", "torch-compile-explorer[full]")
+        ):
             use()
 
 
@@ -81,7 +83,7 @@ def test_the_subject_of_a_question_is_kept_where_its_file_has_the_truth(replayed
     trace = replayed("sin_cos-torch2.13-cpu")
 
     def needs_the_process(t: Trace) -> int:
-        raise explorer.LiveError("this trace was loaded")
+        raise explorer.errors.LiveError("this trace was loaded")
 
     questions = {"Q.1": lambda t: len(t.kernels), "Q.2": needs_the_process, "Q.3": id}
     items = [

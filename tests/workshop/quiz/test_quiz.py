@@ -233,13 +233,13 @@ def test_a_quiz_is_made_of_parts_and_single_exercises() -> None:
     """Without an argument it is the whole workshop; a wrong id says which there are, and in which part another one is."""
     assert len(Quiz()) == len({each.id for each in Quiz()}) >= 44
     assert {each.id[:2] for each in Quiz("M1")} == {"M1"} and [e.id for e in Quiz("M1.2", "M0.1")] == ["M1.2", "M0.1"]
-    with pytest.raises(InputError, match=says("M2.1", 'explorer.Quiz("M2")')):
+    with pytest.raises(InputError, match=says("M2.1", 'explorer.quiz.Quiz("M2")')):
         Quiz("M1")("M2.1")
     with pytest.raises(InputError, match=r"M1\.1"):
         Quiz("M1")("M1.12")
     with pytest.raises(InputError, match="'M0'"):
         Quiz("M10")
-    with pytest.raises(InputError, match=says("int", 'explorer.Quiz("M1")')):
+    with pytest.raises(InputError, match=says("int", 'explorer.quiz.Quiz("M1")')):
         Quiz(3)  # type: ignore[arg-type]
 
 
@@ -364,8 +364,8 @@ def test_the_quiz_is_imported_when_it_is_asked_for() -> None:
     code = (
         "import sys, explorer\n"
         "assert not [m for m in sys.modules if m.startswith('explorer.workshop')]\n"
-        "explorer.quiz.board; explorer.Quiz('M1')\n"
+        "explorer.quiz.board; explorer.quiz.Quiz('M1')\n"
         "assert not {'torch', 'triton', 'ipywidgets'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert "quiz" in dir(explorer) and explorer.Quiz is explorer.quiz.Quiz
+    assert "quiz" in dir(explorer) and explorer.quiz.Quiz is explorer.quiz.Quiz

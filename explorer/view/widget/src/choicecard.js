@@ -76,7 +76,7 @@ function notRecorded({ choice, forms, no_source: reason }, texts, live) {
   if (!forms.length) return [element("p", {}, `${choice} ${reason}.`)];
   const missing = forms.filter((form) => !texts.has(form));
   if (!missing.length || live.attached) return [];
-  const stages = [choice, ...missing.filter((form) => form !== "kernel")].map((name) => JSON.stringify(name));
+  const stages = missing.filter((form) => form !== "kernel").map((name) => `, ${JSON.stringify(name)}`);
   return [
     element(
       "p",
@@ -84,7 +84,7 @@ function notRecorded({ choice, forms, no_source: reason }, texts, live) {
       `Not recorded: its ${missing.map(formName).join(", ")}. `,
       "Inductor compiles only the choices that it times or takes, and a trace keeps a choice's texts only " +
         "if you ask for them. In the process that compiled, ",
-      element("code", {}, `t = t.with_choice(${stages.join(", ")})`),
+      element("code", {}, `t = t.attach(t.inductor.choices[${JSON.stringify(choice)}]${stages.join("")})`),
       " makes them; what is shown or saved of that trace has them.",
     ),
   ];

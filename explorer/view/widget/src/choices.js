@@ -1,4 +1,4 @@
-// What Inductor chose among, as `t.choices` has it: the columns of a table of choices, what their settings
+// What Inductor chose among, as `t.inductor.choices.table` has it: the columns of the table, what settings
 // have in common, and the texts that the trace has of each. No element is made here.
 
 import { duration } from "./dom.js";

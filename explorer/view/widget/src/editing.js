@@ -7,7 +7,7 @@ import { splitLines } from "./text.js";
 
 /** @import { Edits } from "./edits.js" */
 /** @import { Pane } from "./pane.js" */
-/** @import { VariantInfo } from "./wire.js" */
+/** @import { EditInfo } from "./wire.js" */
 
 const RAN = ["in place", "wrong result", "not compared"]; // what an edit that was run comes to
 const AROUND = 3; // equal lines that are shown around a difference
@@ -28,10 +28,10 @@ export class Editing {
     this.edits = edits;
     this.left = left;
     this.isOn = false;
-    /** @type {VariantInfo | null} an earlier edit whose text is shown in the place of the draft */
+    /** @type {EditInfo | null} an earlier edit whose text is shown in the place of the draft */
     this.viewed = null;
     this.drawn = ""; // what of the answer and the history is drawn
-    this.number = 0; // of the variant whose answer is shown, 0 for none
+    this.number = 0; // of the edit whose answer is shown, 0 for none
     const label = `${pane.name} text`;
     this.label = label;
     this.button = control("edit", `edit this text and run it, ${label}`, () => this.toggle());
@@ -39,7 +39,7 @@ export class Editing {
     this.runs = control("run", "compile it, check it and put it in place (Ctrl+Enter)", () => this.run());
     this.runs.classList.add("primary");
     this.stops = control("stop", "stop trying the edit", () => edits.stop());
-    this.again = control("use again", "go on with the text of this variant", () => this.useAgain());
+    this.again = control("use again", "go on with the text of this edit", () => this.useAgain());
     this.back = control("back to the draft", "show the text that is being edited", () => this.view(null));
     this.revert = control("original text", "begin again with the original text", () => this.draftOriginal());
     this.resets = control("reset", "put the original back", () => edits.reset(this.id));
@@ -83,7 +83,7 @@ export class Editing {
     return stage === "output_code" ? "a call of the output code" : "a launch";
   }
 
-  /** @returns {number} of the last variant of the text, 0 for none */
+  /** @returns {number} of the last edit of the text, 0 for none */
   get latest() {
     return this.id ? (this.edits.of(this.id).at(-1)?.number ?? 0) : 0;
   }
@@ -174,14 +174,14 @@ export class Editing {
   /**
    * Show the text of an earlier edit with its answer; null for the draft.
    *
-   * @param {VariantInfo | null} variant
+   * @param {EditInfo | null} edit
    */
-  view(variant) {
-    this.viewed = variant;
-    this.number = variant?.number ?? this.latest;
-    this.text(variant?.text ?? this.draft, variant !== null);
+  view(edit) {
+    this.viewed = edit;
+    this.number = edit?.number ?? this.latest;
+    this.text(edit?.text ?? this.draft, edit !== null);
     this.draw();
-    if (!variant) this.pane.editor.focus();
+    if (!edit) this.pane.editor.focus();
   }
 
   /** @param {import("./hub.js").Events["edited"]} answer what has come of an edit, null for all else */
@@ -208,14 +208,14 @@ export class Editing {
    * @param {boolean} focus whether the caret goes there
    */
   point(focus) {
-    const variant = this.variant;
+    const edit = this.edit;
     const { editor } = this.pane;
-    if (variant?.line && editor.text === variant.text) editor.fault(variant.line, variant.message, focus);
+    if (edit?.line && editor.text === edit.text) editor.fault(edit.line, edit.message, focus);
     else editor.fault(0, "", false);
   }
 
-  /** @returns {VariantInfo | null} the one whose answer is shown */
-  get variant() {
+  /** @returns {EditInfo | null} the one whose answer is shown */
+  get edit() {
     return this.edits.of(this.id).find(({ number }) => number === this.number) ?? null;
   }
 
@@ -231,7 +231,7 @@ export class Editing {
     this.button.setAttribute("aria-pressed", String(isOn));
     const standing = takes ? edits.standing(pane.artifact) : undefined;
     this.badge.hidden = !standing;
-    this.badge.textContent = standing ? `edited: variant ${standing.number} runs` : "";
+    this.badge.textContent = standing ? `edit ${standing.number} runs` : "";
     this.element.hidden = !isOn;
     if (!isOn) return;
     const isBusy = edits.asked !== "";
@@ -245,21 +245,21 @@ export class Editing {
   }
 
   tell() {
-    const { edits, variant } = this;
+    const { edits, edit } = this;
     const note = edits.notes.get(this.id) ?? "";
-    const verdict = variant ? worded(variant) : "Change the text, then run it: Ctrl+Enter.";
+    const verdict = edit ? worded(edit) : "Change the text, then run it: Ctrl+Enter.";
     const said = note || verdict;
     if (this.said.textContent !== said) this.said.textContent = said; // said anew only where it is other
-    const isGood = variant?.status === "in place";
-    this.said.className = `verdict ${note || !variant ? "" : isGood ? "good" : "bad"}`;
-    const isShown = variant && edits.asked !== this.id;
-    this.fault.textContent = isShown ? variant.message : "";
+    const isGood = edit?.status === "in place";
+    this.said.className = `verdict ${note || !edit ? "" : isGood ? "good" : "bad"}`;
+    const isShown = edit && edits.asked !== this.id;
+    this.fault.textContent = isShown ? edit.message : "";
     this.fault.hidden = !this.fault.textContent;
     const past = this.edits.of(this.id).map(({ number, stands }) => [number, stands]);
     const drawn = JSON.stringify([this.id, isShown && this.number, past]);
     if (drawn === this.drawn) return; // what has the focus keeps it
     this.drawn = drawn;
-    const answer = isShown ? [...figures(variant, this.launch), difference(this.original, variant)] : [];
+    const answer = isShown ? [...figures(edit, this.launch), difference(this.original, edit)] : [];
     this.answer.replaceChildren(...answer);
     const focused = [...this.past.children].indexOf(focusedBeside(this.past) ?? this.past);
     this.past.replaceChildren(...this.history());
@@ -268,22 +268,22 @@ export class Editing {
   }
 
   history() {
-    const variants = this.edits.of(this.id);
-    if (!variants.length) return [];
-    const buttons = variants.map((variant) => {
-      const words = `${variant.number}: ${variant.status}${variant.stands ? ", runs now" : ""}`;
-      const about = `show variant ${variant.number} again: ${variant.status}`;
-      const made = control(words, about, () => this.viewAgain(variant));
-      made.setAttribute("aria-pressed", String(variant.number === this.number));
+    const edits = this.edits.of(this.id);
+    if (!edits.length) return [];
+    const buttons = edits.map((edit) => {
+      const words = `${edit.number}: ${edit.status}${edit.stands ? ", runs now" : ""}`;
+      const about = `show edit ${edit.number} again: ${edit.status}`;
+      const made = control(words, about, () => this.viewAgain(edit));
+      made.setAttribute("aria-pressed", String(edit.number === this.number));
       return made;
     });
     return [element("span", { class: "soft" }, "history"), ...buttons];
   }
 
-  /** @param {VariantInfo} variant */
-  viewAgain(variant) {
+  /** @param {EditInfo} edit */
+  viewAgain(edit) {
     this.edits.notes.delete(this.id);
-    this.view(variant);
+    this.view(edit);
   }
 
   /** @param {KeyboardEvent} event */
@@ -297,19 +297,19 @@ export class Editing {
 /**
  * What came of an edit, in words.
  *
- * @param {VariantInfo} variant
+ * @param {EditInfo} edit
  */
 function worded({ number, status, meaning, line, interpreted }) {
   const where = line ? ` at line ${line}` : "";
   const how = interpreted && RAN.includes(status) ? "; the interpreter ran it, for a GPU you don't have" : "";
   const more = status === "in place" || meaning ? "" : "; it was not put in place";
-  return `Variant ${number}: ${status}${where}${meaning ? ` – ${meaning}` : ""}${how}${more}`;
+  return `Edit ${number}: ${status}${where}${meaning ? ` – ${meaning}` : ""}${how}${more}`;
 }
 
 /**
  * Times and costs beside the original's.
  *
- * @param {VariantInfo} variant
+ * @param {EditInfo} edit
  * @param {string} what what a launch of it is called
  */
 function figures({ timed, launch, call, cost }, what) {
@@ -323,11 +323,11 @@ function figures({ timed, launch, call, cost }, what) {
   if (!rows.length) return [];
   /** @param {number | null} value @param {(value: number) => string} text */
   const cell = (value, text) => element("td", {}, value === null ? "—" : text(value));
-  const head = ["", "variant", "original"].map((name) => element("th", { scope: "col" }, name || "figure"));
+  const head = ["", "edit", "original"].map((name) => element("th", { scope: "col" }, name || "figure"));
   const body = rows.map(([name, [mine, other], text]) =>
     element("tr", {}, element("th", { scope: "row" }, name), cell(mine, text), cell(other, text)),
   );
-  const attributes = { class: "edit-figures", "aria-label": "the variant beside the original" };
+  const attributes = { class: "edit-figures", "aria-label": "the edit beside the original" };
   return [
     element(
       "table",
@@ -339,10 +339,10 @@ function figures({ timed, launch, call, cost }, what) {
 }
 
 /**
- * The differences of a variant to the original, with some equal lines around each.
+ * The differences of an edit to the original, with some equal lines around each.
  *
  * @param {string} original
- * @param {VariantInfo} variant
+ * @param {EditInfo} edit
  */
 function difference(original, { text }) {
   const [before, after] = [splitLines(original), splitLines(text)];

@@ -1,8 +1,8 @@
-// The edits of kernels and of output code as a view knows them: drafts that were not run yet, variants that
+// The edits of kernels and of output code as a view knows them: drafts that were not run yet, edits that
 // Python has tried, and which text is under way.
 
 /** @import { Parts } from "./app.js" */
-/** @import { Progress, VariantInfo } from "./wire.js" */
+/** @import { Progress, EditInfo } from "./wire.js" */
 
 /**
  * What is kept for a view that comes after this one: drafts by the id of their text, and in which pane each
@@ -12,7 +12,7 @@
  */
 
 const FORMS = ["kernel", "ttir", "ttgir", "llir", "ptx"]; // what `Kernel.edit` takes
-const WHOLE = "output_code"; // what `Trace.edit` takes
+const WHOLE = "output_code"; // what `t.live.edit` takes
 const SAVED =
   "This is a saved trace. To edit it, trace the program again in a notebook: explorer.trace(f, x)";
 const SEVERAL = "Several traces are shown; edit in the view of one: explorer.show(t)";
@@ -30,7 +30,7 @@ export class Edits {
     /** @type {Map<string, string>} the name of the pane in which each text is edited */
     this.open = new Map();
     this.asked = ""; // the id of the text that is under way, "" for none
-    /** @type {Map<string, string>} what there is to say of a text beyond its variants */
+    /** @type {Map<string, string>} what there is to say of a text beyond its edits */
     this.notes = new Map();
     hub.on("progress", (progress) => this.progress(progress));
     hub.on("grown", () => this.takeUp());
@@ -40,9 +40,9 @@ export class Edits {
     });
   }
 
-  /** @returns {VariantInfo[]} */
+  /** @returns {EditInfo[]} */
   get all() {
-    return this.live.variants;
+    return this.live.edits;
   }
 
   /**
@@ -62,7 +62,7 @@ export class Edits {
   }
 
   /**
-   * The variants of a text, in the order in which they were made.
+   * The edits of a text, in the order in which they were made.
    *
    * @param {string} id
    */
@@ -71,7 +71,7 @@ export class Edits {
   }
 
   /**
-   * The variant that runs in the place of output code, or of the kernel of a text; undefined for the
+   * The edit that runs in the place of output code, or of the kernel of a text; undefined for the
    * original.
    *
    * @param {number} index
@@ -127,7 +127,7 @@ export class Edits {
    * What was under way has ended.
    *
    * @param {string} note
-   * @param {number | null} number of the variant that was made
+   * @param {number | null} number of the edit that was made
    */
   answered(note, number) {
     const id = this.asked;

@@ -504,7 +504,7 @@ export class GraphView {
   }
 
   /**
-   * Why two nodes are one kernel or not, in the words of `Fusion.why`.
+   * Why two nodes are one kernel or not, in the words of `Trace.why`.
    *
    * @param {number} first
    * @param {number} second

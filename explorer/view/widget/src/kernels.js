@@ -35,7 +35,7 @@ export class Kernels {
     this.tune = new Tune(live, hub);
     /** @type {KernelInfo | null} the one that is opened */
     this.kernel = null;
-    this.number = 0; // of the variant that is said to run in its place, 0 for none
+    this.number = 0; // of the edit that is said to run in its place, 0 for none
     this.one = new Detail("kernel-detail");
     const table = new CostTable(store, (row) => this.pick(row));
     this.element = element(
@@ -102,7 +102,7 @@ export class Kernels {
     );
   }
 
-  // Made anew only where another variant runs in the kernel's place: what has the focus keeps it.
+  // Made anew only where another edit runs in the kernel's place: what has the focus keeps it.
   edited() {
     if (!this.kernel) return;
     const standing = this.edits.standing(this.kernel.artifact);
@@ -115,7 +115,7 @@ export class Kernels {
     const operators = kernel.operators.map(short).join(", ");
     const standing = this.edits.standing(kernel.artifact);
     this.number = standing?.number ?? 0;
-    const edited = standing ? `edited: variant ${standing.number} runs in its place` : "";
+    const edited = standing ? `edit ${standing.number} runs in its place` : "";
     this.one.put(
       kernel,
       element("h2", { class: "code" }, kernel.name),

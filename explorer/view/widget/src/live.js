@@ -2,7 +2,7 @@
 // widget's model. A saved page has none, and a notebook's view is given it when the process is heard of.
 
 /** @import { Hub } from "./hub.js" */
-/** @import { ArtifactInfo, Progress, Question, StageOnDemand, VariantInfo } from "./wire.js" */
+/** @import { ArtifactInfo, Progress, Question, StageOnDemand, EditInfo } from "./wire.js" */
 /** @import { Model } from "./widget.js" */
 
 export const ENDED =
@@ -37,15 +37,15 @@ export class Live {
     this.ended = "";
     const { hub } = this;
     const progress = () => hub.tell("progress", model.get("progress"));
-    const variants = () => hub.tell("edited", null);
+    const edits = () => hub.tell("edited", null);
     const passes = () => hub.tell("passes", model.get("passes"));
     model.on("change:progress", progress);
     model.on("change:passes", passes);
-    model.on("change:variants", variants);
+    model.on("change:edits", edits);
     this.unlisten = () => {
       model.off("change:progress", progress);
       model.off("change:passes", passes);
-      model.off("change:variants", variants);
+      model.off("change:edits", edits);
       this.unlisten = () => {}; // or it would keep the whole trace
     };
     hub.tell("process", null);
@@ -91,9 +91,9 @@ export class Live {
     }
   }
 
-  /** @returns {VariantInfo[]} the edits of the trace's kernels */
-  get variants() {
-    return this.model?.get("variants") ?? [];
+  /** @returns {EditInfo[]} the edits of the trace's kernels */
+  get edits() {
+    return this.model?.get("edits") ?? [];
   }
 
   /** @returns {Progress} */

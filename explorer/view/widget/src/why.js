@@ -1,4 +1,4 @@
-// Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Fusion.why` of
+// Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Trace.why` of
 // explorer/fusion.py says, in its words. No element is made here.
 
 /** @import { FusionInfo, GroupRow, VerdictInfo } from "./wire.js" */

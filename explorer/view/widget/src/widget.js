@@ -9,7 +9,7 @@ import { bytesOf, unpack } from "./unpack.js";
 /** @import { App } from "./app.js" */
 /** @import { Holder, Mount } from "./index.js" */
 /** @import { Addition, Called, Command, MlirPasses, Progress } from "./wire.js" */
-/** @import { Question, Selected, VariantInfo } from "./wire.js" */
+/** @import { Question, Selected, EditInfo } from "./wire.js" */
 
 /**
  * The traits; a DataView by Jupyter's protocol, other notebooks have handed over the buffer itself.
@@ -25,7 +25,7 @@ import { bytesOf, unpack } from "./unpack.js";
  *   progress: Progress,
  *   called: Called,
  *   passes: MlirPasses,
- *   variants: VariantInfo[],
+ *   edits: EditInfo[],
  *   beside: DataView<ArrayBuffer> | ArrayBuffer,
  * }} Traits
  */

@@ -301,7 +301,7 @@ export interface GroupCost {
   limit: string;
 }
 
-/** A buffer that lowering put in memory, and why: a row of `Fusion.made`. */
+/** A buffer that lowering put in memory, and why: a row of `Fusion.buffers`. */
 export interface BufferRow {
   frame: string;
   graph: string;
@@ -351,7 +351,7 @@ export interface OperatorPlaceInfo {
 }
 
 /**
- * The scheduler's verdicts on one graph, and what answers `Fusion.why` for any two of its nodes.
+ * The scheduler's verdicts on one graph, and what answers `Trace.why` for any two of its nodes.
  *
  * Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made
  * of several, "known" all other names, "operators" the places of operators, whose names are no node's.
@@ -381,8 +381,8 @@ export interface FusionInfo {
 }
 
 /**
- * One way of doing an operation, a row of `Trace.choices`, and its line in a text; "ms" is None where it was
- * not timed.
+ * One way of doing an operation, a row of `t.inductor.choices`, and its line in a text; "ms" is None where it
+ * was not timed.
  *
  * "settings" is "config" by name. "forms" are the stages that it can have a text in, from its source down;
  * where there are none "no_source" says why. The trace has its texts as artifacts of the stage "choice".
@@ -473,8 +473,8 @@ export interface MemoryInfo {
 }
 
 /**
- * A row of `Trace.collectives`; "started" and "waited" are lines of "text", "place" is the user's line as
- * people read it.
+ * A row of `t.collectives.table`; "started" and "waited" are lines of "text", "place" is the user's line for
+ * people.
  */
 export interface CollectiveInfo {
   frame: string;
@@ -506,7 +506,7 @@ export interface CollectiveInfo {
   place: string;
 }
 
-/** A row of `Trace.overlap`; "line" is one of "text". */
+/** A row of `t.collectives.timeline`; "line" is one of "text". */
 export interface OverlapInfo {
   frame: string;
   graph: string;
@@ -791,11 +791,10 @@ export interface MlirPasses {
  *
  * "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of
  * the compiler's "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the
- * whole function, "cost" what the compiled kernel takes: each with the variant's and the original's, None
- * where it is not known. "timed" says how "launch" is known: "measured", or "predicted" for a GPU you don't
- * have.
+ * whole function, "cost" what the compiled kernel takes: each with the edit's and the original's, None where
+ * it is not known. "timed" says how "launch" is known: "measured", or "predicted" for a GPU you don't have.
  */
-export interface VariantInfo {
+export interface EditInfo {
   number: number;
   kernel: string;
   artifact: string;

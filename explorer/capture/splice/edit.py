@@ -1,4 +1,4 @@
-"""Variant: one edit of a kernel or of a wrapper, and what came of it."""
+"""Edit: one edit of a kernel or of a wrapper, and what came of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from explorer.model.values import EMPTY, Plain, Rows, text_lines
+from explorer.model.values import EMPTY, Plain, Table, text_lines
 
-#: What an edit can come to. Only a variant IN_PLACE runs; of all others the original stayed.
+#: What an edit can come to. Only an edit IN_PLACE runs; of all others the original stayed.
 IN_PLACE = "in place"
 COMPILED = "compiled, not run"
 NOT_COMPARED = "not compared"
@@ -27,14 +27,14 @@ MEANING = {
 
 
 @dataclass(frozen=True)
-class Variant:
+class Edit:
     """One edit: which kernel or output code, which form, its text, and the result.
 
     `status` is "in place", or says why the original stayed: "wrong result", "syntax error", "compile error", "launch error",
     "crash", "timeout", "not compared", "compiled, not run". `message` has the compiler's words. `line` is the message's line
-    in the text, 0 if it names none. `rows` come from the check of the whole function. `seconds` and `original_seconds` are
+    in the text, 0 if it names none. `check` has the rows of the check of the whole function. `seconds` and `original_seconds` are
     median times of a launch, None if it cannot be timed. `call_seconds` are times of a call of the whole function, with the
-    variant and with the original. `cost` and `original_cost` say what the compiled kernels take: registers (a thread), spills
+    edit and with the original. `cost` and `original_cost` say what the compiled kernels take: registers (a thread), spills
     (bytes a thread), shared (bytes a block), warps an SM and instructions. `interpreted` says that the CPU ran the edit in
     place of a GPU you don't have. `timed` is "measured", or "predicted" from the machine code for a GPU you don't have
     (`prediction.py`). An edit of output code has the form "wrapper": its `seconds` are times of a call of that code, and
@@ -51,7 +51,7 @@ class Variant:
     line: int = 0
     config: Mapping[str, Plain] | None = None
     original_config: Mapping[str, Plain] | None = None
-    rows: Rows = field(default_factory=Rows, repr=False)
+    check: Table = field(default_factory=Table, repr=False)
     seconds: float | None = None
     original_seconds: float | None = None
     call_seconds: tuple[float, float] | None = None
@@ -68,7 +68,7 @@ class Variant:
 
     @property
     def ratio(self) -> float | None:
-        """The variant's time of a launch over the original's, below 1 where it is faster; None where they were not timed."""
+        """The edit's time of a launch over the original's, below 1 where it is faster; None where they were not timed."""
         if self.seconds is None or not self.original_seconds:
             return None
         return self.seconds / self.original_seconds
@@ -77,16 +77,16 @@ class Variant:
     def diff(self) -> str:
         """The differences from the original text, as a unified diff; "" for the same text."""
         lines = (text_lines(self.original), text_lines(self.text))
-        return "\n".join(difflib.unified_diff(*lines, "original", f"variant {self.number}", lineterm=""))
+        return "\n".join(difflib.unified_diff(*lines, "original", f"edit {self.number}", lineterm=""))
 
     @property
     def max_abs(self) -> float | None:
         """The largest difference from eager of any value that was compared; None where none was."""
-        found = [row["max_abs"] for row in self.rows if row.get("max_abs") is not None]
+        found = [row["max_abs"] for row in self.check if row.get("max_abs") is not None]
         return max(found) if found else None
 
     def row(self) -> dict[str, Plain]:
-        """The variant as a row of the table of variants."""
+        """The edit as a row of the table of edits."""
         return {
             "number": self.number,
             "kernel": self.kernel,
@@ -106,7 +106,7 @@ class Variant:
     def described(self) -> str:
         """Say in words what came of it."""
         where = f", line {self.line}" if self.line else ""
-        lines = [f"variant {self.number} of {self.kernel} ({self.form}): {self.status}{where}"]
+        lines = [f"edit {self.number} of {self.kernel} ({self.form}): {self.status}{where}"]
         lines += [f"  {line}" for line in text_lines(self.message or MEANING.get(self.status, ""))]
         lines += [f"  {line}" for line in (self._kernels(), self._config(), self._times(), self._costs()) if line]
         return "\n".join(lines)

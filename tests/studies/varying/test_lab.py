@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from explorer.studies.probing.lab import with_progress
-from explorer.studies.probing.vary import Vary
+from explorer.studies.varying.lab import with_progress
+from explorer.studies.varying.vary import Vary
 
 
 def test_each_call_is_told_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_each_call_is_told_before_it_is_made(monkeypatch: pytest.MonkeyPatch) ->
     def watching(name: str, verb: str) -> Iterator[Callable[[str], None]]:
         yield told.append
 
-    monkeypatch.setattr("explorer.studies.probing.lab.progress", watching)
+    monkeypatch.setattr("explorer.studies.varying.lab.progress", watching)
     calls = with_progress("f", [Vary("n", value=1), Vary("n", value=2)])
     next(calls)
     assert told == [str(Vary("n", value=1))]

@@ -1,4 +1,4 @@
-"""probe: vary how a function is called, and see what is compiled again, by which guard, and what that changes."""
+"""vary: change how a function is called, and see what is compiled again, by which guard, and what that changes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import chain, count, islice
 from typing import Any
 
 from explorer.errors import InputError, LiveError, NoKernelError, require_installed
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 from explorer.reference.gpus.figures import Target
 from explorer.stages import STAGES
-from explorer.studies.probing.lab import Lab, Probed, whole_cells, with_progress
-from explorer.studies.probing.varied_call import argument_names, known_name, tensor_names
-from explorer.studies.probing.vary import UNCHANGED, Vary
+from explorer.studies.varying.lab import Lab, Probed, whole_cells, with_progress
+from explorer.studies.varying.varied_call import argument_names, known_name, tensor_names
+from explorer.studies.varying.vary import UNCHANGED, Vary
 from explorer.tracing.recording.arguments import TraceRequest, check_request
 from explorer.tracing.recording.trace import Plan
 from explorer.tracing.traced import Trace
@@ -35,8 +35,8 @@ BEYOND = 4
 
 
 @dataclass(frozen=True, repr=False)
-class Probe:
-    """What became of each call of a probe: `rows` has one a call, the first is the call as it was given.
+class Variations:
+    """What became of each call: `table` has one a call, the first is the call as it was given.
 
     `change` says what the call had otherwise, `outcome` is "compiled" (the first time), "served" (by code that was there),
     "recompiled", "eager" or "raises". `guard` is the guard that failed, in torch's words, of the compile `earlier`; `at` and
@@ -47,51 +47,50 @@ class Probe:
     """
 
     name: str
-    rows: Rows
-    calls: tuple[Probed, ...] = field(default=(), compare=False)
-    lab: Lab | None = field(default=None, compare=False)
+    table: Table
+    _calls: tuple[Probed, ...] = field(default=(), compare=False)
+    _lab: Lab | None = field(default=None, compare=False)
 
     # What was seen -------------------------------------------------------------------------------------------------
 
-    def table(self) -> Rows:
-        """Every column of every call."""
-        return self.rows
+    def __len__(self) -> int:
+        return len(self._calls)
 
-    def trace(self, call: int) -> Trace:
+    def __getitem__(self, call: int) -> Trace:
         """What one call compiled, as a Trace; InputError for a call that compiled nothing."""
         probed = self._call(call)
         if not probed.observed.compiled:
-            raise InputError(f"call {call} compiled nothing ({probed.observed.outcome}); `rows` says which calls did")
+            raise InputError(f"call {call} compiled nothing ({probed.observed.outcome}); `table` says which calls did")
         return probed.session.trace_of(probed.observed)
 
     def compare(self, call: int) -> Comparison:
-        """Put the code of the first call beside another call's, for the view side by side; errors as `trace`."""
-        again, probed = self.trace(call), self._call(call)
+        """Put the code of the first call beside another call's, for the view side by side; errors as for `v[call]`."""
+        again, probed = self[call], self._call(call)
         return compare(probed.session.first_of(probed.observed), again, names=("first call", f"call {call}"))
 
-    def guards(self, call: int = 0) -> Rows:
-        """The guards of what one call compiled, each with where it comes from: see `Trace.guards`."""
-        return self.trace(call).guards
+    def guards(self, call: int = 0) -> Table:
+        """The guards of what one call compiled, each with where it comes from: see `t.dynamo.guards`."""
+        return self[call].dynamo.guards
 
     # Further calls -------------------------------------------------------------------------------------------------
 
-    def sequence(self, variations: Iterable[Vary]) -> Probe:
+    def sequence(self, variations: Iterable[Vary]) -> Variations:
         """Call the function as it was given, then in each of these ways, one after the other, as a program would.
 
         A call may use what an earlier one compiled, sizes become dynamic, and the recompile limit may be reached. InputError for
         what is no Vary, or for an argument that the call does not have.
         """
-        lab = self._lab()
+        lab = self._live_lab()
         calls = with_progress(self.name, _checked(variations))
-        return _probe(self.name, lab, lab.in_turn(calls))
+        return _variations(self.name, lab, lab.in_turn(calls))
 
-    def to_limit(self, argument: str, dimension: int | None = None) -> Probe:
+    def to_limit(self, argument: str, dimension: int | None = None) -> Variations:
         """Call with ever other sizes, or values, of one argument until Dynamo compiles no more, and show how that comes.
 
         The function is compiled with dynamic=False: else Dynamo makes the size dynamic at the second compile, and the limit is
         never reached. InputError for an argument that is neither a tensor nor a whole number.
         """
-        lab = self._lab()
+        lab = self._live_lab()
         variations = self._ever_other(argument, dimension)
         static = Vary(dynamic=False)
         calls: list[Probed] = []
@@ -100,16 +99,16 @@ class Probe:
             calls.append(probed)
             if [each.observed.outcome for each in calls[-2:]] == ["eager", "eager"]:
                 break
-        return _probe(self.name, lab, calls)
+        return _variations(self.name, lab, calls)
 
-    def dynamic(self, argument: str, dimension: int = 0, sizes: Sequence[int] = ()) -> Rows:
+    def dynamic(self, argument: str, dimension: int = 0, sizes: Sequence[int] = ()) -> Table:
         """Try each way to make a dimension dynamic, from a fresh compile on the same sizes, and say what it spares or breaks.
 
         One row per remedy: nothing (Dynamo makes a size dynamic when it has changed once), dynamic=False, dynamic=True,
         mark_dynamic and mark_unbacked. `compiles` is how often the calls compiled, `spares` how many fewer that is than with
         nothing, `outcomes` has one a size, and `raises` says in torch's words what the program does that the mark forbids.
         """
-        lab = self._lab()
+        lab = self._live_lab()
         size = self._size(argument, dimension)
         sizes = tuple(sizes) or tuple(dict.fromkeys((size, size + 1, size + 2, 2 * size, 1)))
         rows: list[dict[str, Plain]] = []
@@ -117,48 +116,48 @@ class Probe:
             first, *others = (_remedied(argument, dimension, s, what, value) for s in sizes)
             calls = list(lab.in_turn(with_progress(self.name, others), first=first))
             rows.append(_remedy_row(remedy, sizes, calls, rows[0]["compiles"] if rows else None))
-        return Rows(rows)
+        return Table(rows)
 
     def sliders(self) -> Any:
         """Widgets for the sizes, dtypes, layouts and values of the call, each of which calls the function when it is moved.
 
-        They are shown by a notebook; see `Sliders`. LiveError outside of the process that probed.
+        They are shown by a notebook; see `Sliders`. LiveError outside of the process that called it.
         """
-        from explorer.studies.probing.sliders import Sliders
+        from explorer.studies.varying.sliders import Sliders
 
-        return Sliders(self.name, self._lab())
+        return Sliders(self.name, self._live_lab())
 
     # Showing -------------------------------------------------------------------------------------------------------
 
-    def shown(self) -> Rows:
+    def _shown(self) -> Table:
         """Return the columns in which any call has an entry."""
-        return Rows({key: row[key] for key in SHOWN if any(r[key] for r in self.rows)} for row in self.rows)
+        return Table({key: row[key] for key in SHOWN if any(r[key] for r in self.table)} for row in self.table)
 
     def __repr__(self) -> str:
         with whole_cells():
-            return f"<Probe of {self.name}>\n{self.shown()!r}"
+            return f"<Variations of {self.name}>\n{self._shown()!r}"
 
     def _repr_html_(self) -> str:
         with whole_cells():
-            return self.shown()._repr_html_()
+            return self._shown()._repr_html_()
 
     # The parts ---------------------------------------------------------------------------------------------------------
 
     def _call(self, call: int) -> Probed:
-        if not 0 <= call < len(self.calls):
+        if not 0 <= call < len(self._calls):
             raise NoKernelError(
-                f'there is no call {call}: the calls are 0 to {len(self.calls) - 1}, as in the column "call" of `rows`'
+                f'there is no call {call}: the calls are 0 to {len(self._calls) - 1}, as in the column "call" of `table`'
             )
-        return self.calls[call]
+        return self._calls[call]
 
-    def _lab(self) -> Lab:
-        if self.lab is None:
-            raise LiveError("this needs the process that probed: call explorer.probe again")
-        return self.lab
+    def _live_lab(self) -> Lab:
+        if self._lab is None:
+            raise LiveError("this needs the process that called it: call explorer.vary again")
+        return self._lab
 
     def _size(self, argument: str, dimension: int) -> int:
-        tensors = tensor_names(self._lab().plan.call)
-        argument = known_name(self._lab().plan.call, argument)
+        tensors = tensor_names(self._live_lab().plan.call)
+        argument = known_name(self._live_lab().plan.call, argument)
         if argument not in tensors or not -tensors[argument].dim() <= dimension < tensors[argument].dim():
             listed = ", ".join(f"{name} of shape {tuple(t.shape)}" for name, t in tensors.items())
             raise InputError(f"no tensor {argument!r} has a dimension {dimension}: the tensors are {listed or 'none'}")
@@ -166,8 +165,8 @@ class Probe:
 
     def _ever_other(self, argument: str, dimension: int | None) -> Iterable[Vary]:
         """Yield ever other sizes of a dimension, or values of a whole number."""
-        values = argument_names(self._lab().plan.call)
-        argument = known_name(self._lab().plan.call, argument)
+        values = argument_names(self._live_lab().plan.call)
+        argument = known_name(self._live_lab().plan.call, argument)
         if dimension is None and type(values.get(argument)) is int:
             return (Vary(argument, value=n) for n in count(values[argument] + 1))
         dimension = dimension or 0
@@ -175,7 +174,7 @@ class Probe:
         return (Vary(argument, size={dimension: n}) for n in count(size + 1))
 
 
-def probe(
+def vary(
     fn: Callable[..., Any],
     *args: Any,
     kwargs: Mapping[str, Any] | None = None,
@@ -186,7 +185,7 @@ def probe(
     fullgraph: bool = False,
     backend: Any = "inductor",
     options: Mapping[str, Any] | None = None,
-) -> Probe:
+) -> Variations:
     """Call a compiled `fn(*args, **kwargs)` once as it is and once for each variation, and say what Dynamo did each time.
 
     Each variation comes right after the first call: what others compiled is not there. `variations` are `Vary` values; without
@@ -198,7 +197,7 @@ def probe(
     the arguments and random numbers stay as they are. InputError for arguments that cannot be. BusyError during a trace, and
     during a recording that is fresh or for a GPU you don't have.
     """
-    require_installed("torch", "explorer.probe", "full")
+    require_installed("torch", "explorer.vary", "full")
     check = _checked(variations) if variations is not None else None
     request = TraceRequest(fn, args, kwargs, target, False, mode, dynamic, fullgraph, backend, options, STAGES, (), (), ())
     check_request(request, {}, sys._getframe(1))
@@ -206,14 +205,14 @@ def probe(
     first = lab.first()
     name = str(lab.plan.meta()["name"])
     asked = lab.own_variations() if check is None else check
-    others = (lab.after_first(vary) for vary in with_progress(name, asked))
-    return _probe(name, lab, chain([first], others))
+    others = (lab.after_first(each) for each in with_progress(name, asked))
+    return _variations(name, lab, chain([first], others))
 
 
-def _probe(name: str, lab: Lab, calls: Iterable[Probed]) -> Probe:
+def _variations(name: str, lab: Lab, calls: Iterable[Probed]) -> Variations:
     """Make the value of the calls, numbered in order."""
     every = tuple(calls)
-    return Probe(name, Rows({**probed.row, "call": number} for number, probed in enumerate(every)), every, lab)
+    return Variations(name, Table({**probed.row, "call": number} for number, probed in enumerate(every)), every, lab)
 
 
 def _checked(variations: Vary | Iterable[Vary]) -> list[Vary]:
@@ -250,4 +249,4 @@ def _remedy_row(remedy: str, sizes: Sequence[int], calls: Sequence[Probed], plai
     }
 
 
-__all__ = ["UNCHANGED", "Probe", "probe"]
+__all__ = ["UNCHANGED", "Variations", "vary"]

@@ -9,11 +9,11 @@ from typing import Any
 
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.errors import ExplorerError
-from explorer.model.values import Rows
-from explorer.studies.probing.lab import Lab, Probed, probed, sentence, whole_cells
-from explorer.studies.probing.variations import MAX_TENSORS
-from explorer.studies.probing.varied_call import argument_names, tensor_names
-from explorer.studies.probing.vary import LAYOUTS, MIN_DIMENSIONS, STANCES, UNCHANGED, Vary
+from explorer.model.values import Table
+from explorer.studies.varying.lab import Lab, Probed, probed, sentence, whole_cells
+from explorer.studies.varying.variations import MAX_TENSORS
+from explorer.studies.varying.varied_call import argument_names, tensor_names
+from explorer.studies.varying.vary import LAYOUTS, MIN_DIMENSIONS, STANCES, UNCHANGED, Vary
 
 #: The choice that leaves a thing as it was given.
 AS_GIVEN = "as given"
@@ -113,9 +113,9 @@ class Sliders:
     # Showing ---------------------------------------------------------------------------------------------------------
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> Table:
         """One row per call: see `Probe`."""
-        return Rows({**each.row, "call": number} for number, each in enumerate(self.calls))
+        return Table({**each.row, "call": number} for number, each in enumerate(self.calls))
 
     def __repr__(self) -> str:
         with whole_cells():
@@ -126,8 +126,8 @@ class Sliders:
             return self.wrong
         return f"{self.calls[-1].row['change']}: {sentence(self.calls[-1].row)}" if self.calls else "not called"
 
-    def _table(self) -> Rows:
-        return Rows({key: row[key] for key in COLUMNS} for row in self.rows)
+    def _table(self) -> Table:
+        return Table({key: row[key] for key in COLUMNS} for row in self.rows)
 
     def _repr_html_(self) -> str:
         with whole_cells():

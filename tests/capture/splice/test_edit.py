@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.capture.splice.variant import Variant
+from explorer.capture.splice.edit import Edit
 
 
 @pytest.mark.parametrize(
@@ -12,4 +12,4 @@ from explorer.capture.splice.variant import Variant
 )
 def test_the_ratio_is_of_two_times(seconds: float | None, original: float | None, ratio: float | None) -> None:
     """Below 1 the variant is faster; without both times there is none."""
-    assert Variant(1, "kernel", "source", "", "", "in place", seconds=seconds, original_seconds=original).ratio == ratio
+    assert Edit(1, "kernel", "source", "", "", "in place", seconds=seconds, original_seconds=original).ratio == ratio

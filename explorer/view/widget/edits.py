@@ -6,25 +6,26 @@ from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.editable import Editable, editable
 from explorer.analysis.questions.kernels import texts_of_kernel
-from explorer.capture.splice.variant import MEANING, WRAPPER
+from explorer.capture.splice.edit import MEANING, WRAPPER
 from explorer.errors import InputError, LiveError
+from explorer.lab.live.protocol import live_of, needs_live
 from explorer.view import wire
 
 if TYPE_CHECKING:
-    from explorer.capture.splice.variant import Variant
+    from explorer.capture.splice.edit import Edit
     from explorer.model.values import Artifact
     from explorer.tracing.traced import Kernel, Trace
 
-#: What is compared of the compiled kernels, as `Variant.cost` names it.
+#: What is compared of the compiled kernels, as `Edit.cost` names it.
 COSTS = ("registers", "spills", "shared", "warps", "instructions")
 
 
-def variants_of(trace: Trace) -> list[wire.VariantInfo]:
+def edits_of(trace: Trace) -> list[wire.EditInfo]:
     """List the edits of output code and of all kernels, each text's in the order in which they were made; none without a Live."""
-    if trace.live is None:
+    if (live := live_of(trace)) is None:
         return []
     try:
-        return [_info(trace, text, variant) for text in editable(trace) for variant in trace.live.variants(text.artifact)]
+        return [_info(trace, text, edit) for text in editable(trace) for edit in live.edits_of(text.artifact)]
     except LiveError:  # a hand-written kernel stands in no compiled function
         return []
 
@@ -43,33 +44,33 @@ def edited_text(trace: Trace, artifact: str) -> tuple[Kernel | Artifact, str]:
     )
 
 
-def _info(trace: Trace, edited: Editable, variant: Variant) -> wire.VariantInfo:
-    standing = trace.needs_live("the edits").standing(edited.artifact, edited.file)
-    return wire.VariantInfo(
-        number=variant.number,
+def _info(trace: Trace, edited: Editable, edit: Edit) -> wire.EditInfo:
+    standing = needs_live(trace, "the edits").standing(edited.artifact, edited.file)
+    return wire.EditInfo(
+        number=edit.number,
         kernel=edited.artifact.id,
-        artifact=_text_of(trace, edited.artifact, variant.form),
-        text=variant.text,
-        status=variant.status,
-        meaning=MEANING.get(variant.status, ""),
-        message=variant.message,
-        line=variant.line,
-        stands=standing is not None and standing.number == variant.number,
-        interpreted=variant.interpreted,
-        timed=variant.timed,
-        launch=(variant.seconds, variant.original_seconds),
-        call=variant.call_seconds or (None, None),
-        cost={key: _pair(variant, key) for key in COSTS if key in variant.cost or key in variant.original_cost},
+        artifact=_text_of(trace, edited.artifact, edit.form),
+        text=edit.text,
+        status=edit.status,
+        meaning=MEANING.get(edit.status, ""),
+        message=edit.message,
+        line=edit.line,
+        stands=standing is not None and standing.number == edit.number,
+        interpreted=edit.interpreted,
+        timed=edit.timed,
+        launch=(edit.seconds, edit.original_seconds),
+        call=edit.call_seconds or (None, None),
+        cost={key: _pair(edit, key) for key in COSTS if key in edit.cost or key in edit.original_cost},
     )
 
 
 def _text_of(trace: Trace, artifact: Artifact, form: str) -> str:
-    """The id of the text that a variant is an edit of."""
+    """The id of the text that an edit is an edit of."""
     if form in ("source", WRAPPER):
         return artifact.id
     return next((text.id for text in texts_of_kernel(trace, artifact) if text.stage == form), artifact.id)
 
 
-def _pair(variant: Variant, key: str) -> tuple[float | None, float | None]:
-    one, other = variant.cost.get(key), variant.original_cost.get(key)
+def _pair(edit: Edit, key: str) -> tuple[float | None, float | None]:
+    one, other = edit.cost.get(key), edit.original_cost.get(key)
     return (one if isinstance(one, (int, float)) else None, other if isinstance(other, (int, float)) else None)

@@ -1,4 +1,4 @@
-"""explorer.fit: the figures of a model for GPUs you don't have, against what torch itself counts."""
+"""explorer.fits: the figures of a model for GPUs you don't have, against what torch itself counts."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ TINY = {"n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 16}
 
 @pytest.fixture(scope="module")
 def trained() -> Fit:
-    return explorer.fit("LlamaConfig", world=2, batch=2, sequence=16, train=True, optimizer="adamw", **SMALL)
+    return explorer.fits("LlamaConfig", world=2, batch=2, sequence=16, train=True, optimizer="adamw", **SMALL)
 
 
 @pytest.fixture(scope="module")
 def prefill() -> Fit:
     """A prefill of one layer on two ranks."""
-    return explorer.fit("LlamaConfig", world=2, sequence=8, **{**SMALL, "num_hidden_layers": 1})
+    return explorer.fits("LlamaConfig", world=2, sequence=8, **{**SMALL, "num_hidden_layers": 1})
 
 
 @pytest.fixture(scope="module")
 def own() -> Fit:
     """A module without blocks."""
-    return explorer.fit(Own(), inputs=(torch.ones(8, 32),))
+    return explorer.fits(Own(), inputs=(torch.ones(8, 32),))
 
 
 @pytest.mark.compile
@@ -60,8 +60,8 @@ def test_weights_are_what_torch_counts(trained: Fit) -> None:
         parameters = sum(p.numel() for p in model.parameters())
         models.parallelized(model, 2, None)
         local = [t.to_local() if isinstance(t, DTensor) else t for t in (*model.parameters(), *model.buffers())]
-    assert trained.of("weights") == sum(t.numel() * t.element_size() for t in local)
-    assert [row["weights"] for row in trained.ranks] == [trained.of("weights")] * 2
+    assert trained.bytes_of("weights") == sum(t.numel() * t.element_size() for t in local)
+    assert [row["weights"] for row in trained.ranks] == [trained.bytes_of("weights")] * 2
     assert trained.parameters == parameters
 
 
@@ -73,7 +73,7 @@ def test_blocks_of_one_form_are_traced_once(trained: Fit) -> None:
         ("model.layers.0", 3),
         ("(behind the blocks)", 1),
     ]
-    layers = [(row["region"], row["graph"]) for row in trained.moments if row["region"].startswith("model.layers")]
+    layers = [(row["region"], row["graph"]) for row in trained.timeline if row["region"].startswith("model.layers")]
     forward = [(f"model.layers.{n}", "forward") for n in range(3)]
     assert layers == [*forward, *((name, "backward") for name, _ in reversed(forward))]
 
@@ -81,8 +81,8 @@ def test_blocks_of_one_form_are_traced_once(trained: Fit) -> None:
 @pytest.mark.compile
 def test_the_peak_is_the_largest_moment(trained: Fit) -> None:
     """The rows of `memory` add up to the largest moment, and the verdict compares them with the GPU's memory."""
-    assert trained.bytes == max(row["peak"] for row in trained.moments)
-    assert trained.fits and trained.bytes < trained.available == trained.target.memory
+    assert trained.peak_bytes == max(row["peak"] for row in trained.timeline)
+    assert trained.fits and trained.peak_bytes < trained.available == trained.target.memory
 
 
 @pytest.mark.compile
@@ -90,7 +90,7 @@ def test_collectives_have_seconds_of_their_own(trained: Fit) -> None:
     """A layer of a tensor-parallel model exchanges twice forward, after the attention and after the feed-forward part."""
     rows = [row for row in trained.times if row["limit"] == "collectives" and row["region"] == "model.layers.0"]
     assert {row["graph"]: row["number"] for row in rows}["forward"] == 2 * 3
-    assert trained.seconds == pytest.approx(sum(row["seconds"] for row in trained.bounds()))
+    assert trained.seconds == pytest.approx(sum(row["seconds"] for row in trained.bounds))
 
 
 @pytest.mark.compile
@@ -99,7 +99,7 @@ def test_what_is_printed_says_what_is_left_out(trained: Fit) -> None:
     said = str(trained)
     head, peak, *_ = said.splitlines()
     assert not untold(head, trained.title, "fits", "2", trained.target.title)
-    assert not untold(peak, "peak", trained.at)
+    assert not untold(peak, "peak", trained.peak_at)
     assert not untold(said, "AdamW.step", "cuBLAS", "NCCL") and any(
         not untold(line, "ranks", "alike") for line in said.splitlines()
     )
@@ -140,9 +140,9 @@ def test_each_optimizer_that_is_offered_can_step() -> None:
 
 def test_an_optimizer_is_refused_before_anything_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """No region is traced for an optimizer that cannot step."""
-    monkeypatch.setattr("explorer.studies.fitting.fit.trace", lambda *args, **kwargs: pytest.fail("a region was traced"))
+    monkeypatch.setattr("explorer.studies.fitting.fits.trace", lambda *args, **kwargs: pytest.fail("a region was traced"))
     with pytest.raises(InputError, match="Adafactor"):
-        explorer.fit(nn.Linear(2, 2), inputs=(torch.ones(2, 2),), train=True, optimizer="adafactor")
+        explorer.fits(nn.Linear(2, 2), inputs=(torch.ones(2, 2),), train=True, optimizer="adafactor")
 
 
 class Own(nn.Module):
@@ -160,14 +160,14 @@ class Own(nn.Module):
 def test_a_module_of_ones_own_is_one_region(own: Fit) -> None:
     """A module without repeated blocks, with its inputs, is one region; its memory is what it is given, computes and holds."""
     assert [row["region"] for row in own.regions] == ["(the model)"]
-    assert (own.of("weights"), own.of("inputs"), own.of("activations")) == (32 * 16 * 4, 8 * 32 * 4, 8 * 16 * 4)
+    assert (own.bytes_of("weights"), own.bytes_of("inputs"), own.bytes_of("activations")) == (32 * 16 * 4, 8 * 32 * 4, 8 * 16 * 4)
 
 
 @pytest.mark.compile
 def test_a_bare_tensor_is_one_input(own: Fit) -> None:
     """inputs= takes a tensor alone as it takes a tuple of it."""
-    bare = explorer.fit(Own(), inputs=torch.ones(8, 32))
-    assert (bare.bytes, bare.of("inputs")) == (own.bytes, 8 * 32 * 4)
+    bare = explorer.fits(Own(), inputs=torch.ones(8, 32))
+    assert (bare.peak_bytes, bare.bytes_of("inputs")) == (own.peak_bytes, 8 * 32 * 4)
 
 
 class WithoutInputs(Own):
@@ -180,8 +180,8 @@ class WithoutInputs(Own):
 @pytest.mark.compile
 def test_a_module_may_have_no_inputs() -> None:
     """An empty tuple calls the module with nothing."""
-    fit = explorer.fit(WithoutInputs(), inputs=())
-    assert (fit.of("weights"), fit.of("inputs"), fit.of("activations")) == (32 * 16 * 4, 0, 32 * 16 * 4)
+    fit = explorer.fits(WithoutInputs(), inputs=())
+    assert (fit.bytes_of("weights"), fit.bytes_of("inputs"), fit.bytes_of("activations")) == (32 * 16 * 4, 0, 32 * 16 * 4)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_the_cache_of_a_config_is_what_transformers_keeps_or_unknown(name: str) 
 def test_an_attention_that_stays_whole_keeps_its_whole_cache(prefill: Fit) -> None:
     """OPT counts all heads itself: each of two ranks computes all keys and values, and would keep all of them."""
     fields = {**WIDTHS, "ffn_dim": 16, "max_position_embeddings": 8, "word_embed_proj_dim": 8}
-    fit = explorer.fit("OPTConfig", world=2, sequence=8, **{**fields, "num_hidden_layers": 1})
+    fit = explorer.fits("OPTConfig", world=2, sequence=8, **{**fields, "num_hidden_layers": 1})
     assert any(name.endswith("self_attn.k_proj") for name in fit.unsplit)
     assert any(not untold(words, "cache", f"{2 * 8 * 8 * 2} B") for words in fit.left_out)
     assert any(not untold(words, "cache", f"{2 * 2 * 16 * 8 * 2 // 2} B") for words in prefill.left_out)
@@ -253,7 +253,7 @@ class Feed(nn.Module):
 @pytest.mark.parametrize("plan", [None, {"*.up_proj": "colwise", "*.down_proj": "rowwise"}], ids=["none", "own"])
 def test_a_star_in_front_stands_for_any_depth(plan: dict[str, str] | None) -> None:
     """Each rank has half of the products, however deep they are; an attention that counts all heads stays whole."""
-    fit = explorer.fit(nn.Sequential(Feed()), inputs=torch.ones(1, 4, 16), world=2, plan=plan)
+    fit = explorer.fits(nn.Sequential(Feed()), inputs=torch.ones(1, 4, 16), world=2, plan=plan)
     sizes = {row["module"]: row["bytes"] for row in fit.memory if row["what"] == "weights"}
     assert sizes["*.inner.up_proj"] == sizes["*.inner.down_proj"] == 16 * 32 * 4 // 2
     assert sizes["*.attention.out_proj"] == (16 * 16 + 16) * 4
@@ -292,7 +292,7 @@ def test_a_star_in_front_stands_for_any_depth(plan: dict[str, str] | None) -> No
 def test_what_cannot_be_is_refused(given: Any, arguments: dict[str, Any], facts: tuple[str, ...]) -> None:
     """An error says what is wrong, and what there is."""
     with pytest.raises(InputError, match=says(*facts)):
-        explorer.fit(given, **arguments)
+        explorer.fits(given, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -309,16 +309,16 @@ def test_a_file_and_a_config_are_refused_for_their_sizes_too(
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"model_type": "llama", **SMALL, **fields}))
     with pytest.raises(InputError, match=says(*facts)):
-        explorer.fit(file)
+        explorer.fits(file)
     with pytest.raises(InputError, match=says(*facts)):
-        explorer.fit(LlamaConfig(**SMALL), **fields)
+        explorer.fits(LlamaConfig(**SMALL), **fields)
 
 
 @pytest.mark.compile
 def test_norms_that_each_rank_has_whole_are_no_error() -> None:
     """Qwen3's own plan has its norms of heads replicated: they are whole, products are split, and what is left out is said."""
     fields = {**SMALL, "num_hidden_layers": 1, "head_dim": 16}
-    half = explorer.fit("Qwen3Config", world=2, batch=1, sequence=8, train=True, **fields)
+    half = explorer.fits("Qwen3Config", world=2, batch=1, sequence=8, train=True, **fields)
     sizes = {row["module"]: row["bytes"] for row in half.memory if row["what"] == "weights"}
     model = models.model_of(models.config_of("Qwen3Config", fields), "bfloat16", True)
     whole = {models.pattern_of(name.rpartition(".")[0]): models.bytes_of(tensor) for name, tensor in model.named_parameters()}
@@ -333,7 +333,7 @@ def test_norms_that_each_rank_has_whole_are_no_error() -> None:
 def test_the_command_prints_each_target(
     prefill: Fit, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`explorer fit` reads a config.json, takes fields by --set, and with --json prints a list with one entry per target."""
+    """`explorer fits` reads a config.json, takes fields by --set, and with --json prints a list with one entry per target."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": "llama", **SMALL, "vocab_size": 512}))
     given = {"batch": 1, "sequence": 8}
@@ -345,12 +345,12 @@ def test_the_command_prints_each_target(
         asked.append((model, arguments))
         return replace(prefill, target=Target.parse(target))
 
-    monkeypatch.setattr(explorer, "fit", fit)
-    command = ["fit", str(path), *(word for field, n in changed.items() for word in ("--set", f"{field}={n}"))]
+    monkeypatch.setattr(explorer, "fits", fit)
+    command = ["fits", str(path), *(word for field, n in changed.items() for word in ("--set", f"{field}={n}"))]
     assert main([*command, "--batch", "1", "--sequence", "8", "--target", "h100", "--target", "b200", "--json"]) == 0
     printed = json.loads(capfd.readouterr().out)
     assert [one["target"] for one in printed] == ["h100", "b200"]
-    assert all(one["fits"] and one["bytes"] == sum(row["bytes"] for row in one["memory"]) for one in printed)
+    assert all(one["fits"] and one["peak_bytes"] == sum(row["bytes"] for row in one["memory"]) for one in printed)
     assert [one["parameters"] for one in printed] == [prefill.parameters] * 2
     assert [model for model, _ in asked] == [str(path)] * 2
     assert all({**arguments, **given, **changed} == arguments for _, arguments in asked)
@@ -361,5 +361,5 @@ def test_the_command_prints_each_target(
 
 def test_the_command_refuses_what_it_cannot_read(capsys: pytest.CaptureFixture[str]) -> None:
     """A field without a value is an error in one line, with status 2."""
-    assert main(["fit", "LlamaConfig", "--set", "vocab_size"]) == 2
+    assert main(["fits", "LlamaConfig", "--set", "vocab_size"]) == 2
     assert "NAME=VALUE" in capsys.readouterr().err

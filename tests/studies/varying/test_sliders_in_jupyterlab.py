@@ -13,7 +13,7 @@ CELLS = (
 def f(x, n=2):
     return torch.relu(x) * n
 
-s = explorer.probe(f, torch.randn(8, 4), backend="eager", variations=[]).sliders()
+s = explorer.vary(f, torch.randn(8, 4), backend="eager", variations=[]).sliders()
 s
 """,
 )

@@ -13,12 +13,12 @@ from explorer.model.values import Plain
 from explorer.process.progress import progress
 from explorer.stages.dynamo.guards import Guard
 from explorer.stages.fx_graph import short
-from explorer.studies.probing.changes import CodeChanges, code_changes
-from explorer.studies.probing.failing import FailedGuard
-from explorer.studies.probing.session import Observed, Session
-from explorer.studies.probing.variations import variations
-from explorer.studies.probing.varied_call import varied
-from explorer.studies.probing.vary import UNCHANGED, Vary
+from explorer.studies.varying.changes import CodeChanges, code_changes
+from explorer.studies.varying.failing import FailedGuard
+from explorer.studies.varying.session import Observed, Session
+from explorer.studies.varying.variations import variations
+from explorer.studies.varying.varied_call import varied
+from explorer.studies.varying.vary import UNCHANGED, Vary
 from explorer.tracing.recording.trace import Plan
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from explorer.lab.live.call import Call
-from explorer.studies.probing.varied_call import argument_names, global_values, tensor_names
-from explorer.studies.probing.vary import Vary
+from explorer.studies.varying.varied_call import argument_names, global_values, tensor_names
+from explorer.studies.varying.vary import Vary
 
 #: How many tensors are varied; of more, the first.
 MAX_TENSORS = 3

@@ -23,14 +23,15 @@ from explorer.stages import STAGES
 from explorer.stages.dynamo.source import SourceText
 from explorer.stages.fx_graph import short
 from explorer.stages.replay import names_of
-from explorer.studies.probing.failing import FailedGuard, failed_guards
-from explorer.studies.probing.varied_call import varied
-from explorer.studies.probing.vary import UNCHANGED, Vary
+from explorer.studies.varying.failing import FailedGuard, failed_guards
+from explorer.studies.varying.varied_call import varied
+from explorer.studies.varying.vary import UNCHANGED, Vary
 from explorer.tracing.recording.arguments import check_names, check_settings
 from explorer.tracing.recording.cells import with_cells
 from explorer.tracing.recording.recorder import Recorder, recording
 from explorer.tracing.recording.trace import Plan
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
 
 #: The stances in which a failed guard compiles nothing.
 RUNS_ONLY = ("force_eager", "eager_on_recompile")
@@ -221,7 +222,7 @@ class Session:
 
     def trace_of(self, observed: Observed) -> Trace:
         """The trace of what one call compiled; it is replayed when it is first read."""
-        return Trace.of_events(observed.events, meta=self.meta())
+        return trace_of_events(observed.events, meta=self.meta())
 
     def first_of(self, observed: Observed) -> Trace:
         """The trace of the first call, with only those frames that the other call compiled again."""
@@ -229,7 +230,7 @@ class Session:
         frames = {_frame(frame) for frame in observed.compiled}
         first = self.calls[0].events
         of_frames = [e for e in first if not e.frame or _frame(names.get(e.frame, e.frame)) in frames]
-        return Trace.of_events(first if observed.apart else of_frames, meta=self.meta())
+        return trace_of_events(first if observed.apart else of_frames, meta=self.meta())
 
 
 def _frame(compile_id: str) -> str:

@@ -10,13 +10,13 @@ from explorer.capture.compilers import torch_compile as compiling
 from explorer.errors import InputError, require_installed, unknown_name
 from explorer.lab.live.allocated import allocated_bytes
 from explorer.lab.live.call import clone
-from explorer.lab.live.protocol import Live
+from explorer.lab.live.protocol import Live, needs_live
 from explorer.lab.live.state import State
-from explorer.model.values import Plain, Rows
+from explorer.model.values import Plain, Table
 from explorer.process.progress import progress
 from explorer.reference.gpus.figures import Target
-from explorer.studies.probing.changes import code_changes
-from explorer.studies.probing.lab import whole_cells
+from explorer.studies.varying.changes import code_changes
+from explorer.studies.varying.lab import whole_cells
 from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison, compare
@@ -43,23 +43,19 @@ SHOWN = (
 
 
 class Modes(Comparison):
-    """The traces of one function in several modes: `rows` has one a mode, `beside` opens two or three of them side by side.
+    """The traces of one function in several modes: `table` has one a mode, `only` opens two or three of them side by side.
 
     `compile_seconds` are of Dynamo, AOTAutograd and Inductor with explorer's probes on; machine code that is in Inductor's or
     triton's cache is not compiled again. `seconds` is the median of calls made in turn, `spread_seconds` between which the middle
     half of them is, `ratio_to_eager` what eager is timed at beside them. `peak_bytes` is the largest of the graphs' peaks, as
-    `Trace.memory` has it; `allocated_bytes` is the most that a call takes from the allocator of an attached GPU, beyond what was
+    `t.memory` has it; `allocated_bytes` is the most that a call takes from the allocator of an attached GPU, beyond what was
     allocated before. `differ` are the kernels that the first mode does not have. `cuda_graphs` says what is captured, or why not.
     `not_timed` says why a mode has no time.
     """
 
-    def __init__(self, traces: tuple[Trace, ...], names: tuple[str, ...], rows: Rows) -> None:
+    def __init__(self, traces: tuple[Trace, ...], names: tuple[str, ...], rows: Table) -> None:
         super().__init__(traces, names)
-        self.rows = rows
-
-    def table(self) -> Rows:
-        """Every column of every mode."""
-        return self.rows
+        self.table = rows
 
     def __getitem__(self, mode: str) -> Trace:
         """The trace of one mode; InputError for a mode that was not compared."""
@@ -67,25 +63,25 @@ class Modes(Comparison):
             raise unknown_name("mode", mode, self.names)
         return self.traces[self.names.index(mode)]
 
-    def beside(self, *modes: str) -> Comparison:
+    def only(self, *modes: str) -> Comparison:
         """Two or three of the modes side by side, for `explorer.show`; errors as `explorer.compare`."""
         return compare(*(self[mode] for mode in modes), names=modes)
 
-    def shown(self) -> Rows:
+    def _shown(self) -> Table:
         """The columns that say something of any mode."""
-        kept = [key for key in SHOWN if any(row[key] not in (None, "", ()) for row in self.rows)]
-        return Rows({key: row[key] for key in kept} for row in self.rows)
+        kept = [key for key in SHOWN if any(row[key] not in (None, "", ()) for row in self.table)]
+        return Table({key: row[key] for key in kept} for row in self.table)
 
     def __repr__(self) -> str:
         with whole_cells():
-            return f"<Modes {', '.join(self.names)}>\n{self.shown()!r}"
+            return f"<Modes {', '.join(self.names)}>\n{self._shown()!r}"
 
     def _repr_html_(self) -> str:
         with whole_cells():
-            return self.shown()._repr_html_()
+            return self._shown()._repr_html_()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The table, in a notebook too: `beside` has the view."""
+        """The table, in a notebook too: `only` has the view."""
         return {"text/html": self._repr_html_(), "text/plain": repr(self)}
 
 
@@ -121,7 +117,7 @@ def compare_modes(
     traced(names[0])
     with progress(str(getattr(fn, "__name__", type(fn).__name__)), "compiling modes of") as show:
         traces = [_shown_while(show, mode, traced) for mode in names]
-    return Modes(tuple(traces), names, Rows(_rows(names, traces, repeats)))
+    return Modes(tuple(traces), names, Table(_rows(names, traces, repeats)))
 
 
 def _checked(modes: Iterable[str], repeats: object) -> tuple[str, ...]:
@@ -174,7 +170,7 @@ def _row(name: str, of: Trace, first: Trace, times: Mapping[str, Plain] | None) 
 
 
 def _live(of: Trace) -> Live:
-    return of.needs_live("timing")
+    return needs_live(of, "timing")
 
 
 def _times(traces: Sequence[Trace], repeats: int) -> dict[int, Mapping[str, Plain]]:
@@ -200,7 +196,7 @@ def _not_timed(of: Trace) -> str:
 
 def _cuda_graphs(mode: str, of: Trace) -> str:
     """Say what became of CUDA graphs in a mode: captured, or why not."""
-    rows = of.cuda_graphs
+    rows = of.inductor.cuda_graphs
     if rows:
         return "; ".join(dict.fromkeys(r["decision"] + (f": {r['reason']}" if r["decision"] != "captured" else "") for r in rows))
     return "asked for, and torch decided nothing" if compiling.asks_for_cuda_graphs(mode) else "not asked for"

@@ -13,7 +13,7 @@ from explorer.capture.observe.recompiles import mark
 from explorer.capture.observe.tensors import map_tensors, named_tensors
 from explorer.errors import InputError, unknown_name
 from explorer.lab.live.call import Call
-from explorer.studies.probing.vary import MIN_DIMENSIONS, OF_COMPILE, OF_TENSORS, Change, Vary
+from explorer.studies.varying.vary import MIN_DIMENSIONS, OF_COMPILE, OF_TENSORS, Change, Vary
 
 _ROOT = re.compile(r"^(?P<root>\w+)(?P<rest>(?:\.\w+|\[[^\[\]]+\])*)$")
 _STEP = re.compile(r"\.(\w+)|\[([^\[\]]+)\]")
@@ -386,7 +386,7 @@ def _of_program(change: Change, call: Call) -> Callable[[], AbstractContextManag
         return lambda: torch.compiler.set_stance(change.value)
     if call.absent is not None:
         raise InputError(
-            "autocast cannot be varied for a GPU you don't have: call explorer.probe inside `with torch.autocast(…)` instead"
+            "autocast cannot be varied for a GPU you don't have: call explorer.vary inside `with torch.autocast(…)` instead"
         )
     dtype = _dtype(change.value)
     devices = {tensor.device.type for tensor in tensor_names(call).values()} - {"meta"}

@@ -110,8 +110,8 @@ def by_torch(
     return rows
 
 
-def by_probe(probe: explorer.Probe) -> list[tuple[bool, list[str]]]:
-    return [(bool(row["compiled"]), [text for _, text in row["guards"]]) for row in probe.rows]
+def by_probe(probe: explorer.types.Variations) -> list[tuple[bool, list[str]]]:
+    return [(bool(row["compiled"]), [text for _, text in row["guards"]]) for row in probe.table]
 
 
 X = torch.randn(8, 4)
@@ -175,7 +175,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...], list[Vary], list[Callable[[Any],
 def test_the_probe_says_what_torch_counts_and_logs(name: str) -> None:
     """The calls that compile, and the guards that failed, are those of torch's counters and of TORCH_LOGS=recompiles."""
     function, args, variations, calls = PROGRAMS[name]
-    probe = explorer.probe(function, *args, variations=[], backend="eager").sequence(variations)
+    probe = explorer.vary(function, *args, variations=[], backend="eager").sequence(variations)
     assert by_probe(probe) == by_torch(function, calls, backend="eager")
 
 
@@ -183,7 +183,7 @@ def test_a_module_is_probed_as_torch_runs_it() -> None:
     """Of a module its mode and its attributes vary, and it is as it was afterwards."""
     module = Scaled()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    probe = explorer.probe(module, X, variations=[], backend="eager")
+    probe = explorer.vary(module, X, variations=[], backend="eager")
     seen = by_probe(probe.sequence([Vary("self.training", value=False), Vary("self.eps", value=0.25)]))
     assert module.training and module.eps == 0.5
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
@@ -200,54 +200,54 @@ def test_a_module_is_probed_as_torch_runs_it() -> None:
 
 def test_inductor_code_is_compared_with_that_of_the_first_call() -> None:
     """A recompile's row names the guard, the user's line, the kernel that changed, and the size that became a symbol."""
-    probe = explorer.probe(branching, X, target="h100", variations=[Vary("x", size={0: 9}), Vary("x", size={0: 3})])
-    first, larger, smaller = probe.rows
+    probe = explorer.vary(branching, X, target="h100", variations=[Vary("x", size={0: 9}), Vary("x", size={0: 3})])
+    first, larger, smaller = probe.table
     assert first["outcome"] == "compiled" and first["kernels"] == ""
     assert larger["outcome"] == "recompiled" and larger["code"] == "y = torch.relu(x) * n"
-    assert larger["at"].startswith("test_probe.py:") and len(larger["changed"]) == 1
+    assert larger["at"].startswith("test_called.py:") and len(larger["changed"]) == 1
     assert "_dynamo/variables/builder.py" in larger["torch"]
     assert larger["symbols"] == ("L['x'].size()[0] in [2, int_oo]",)
     assert smaller["added"] and smaller["removed"], "the branch is another, and so is the kernel"
     comparison = probe.compare(1)
-    assert comparison.traces[0].kernels[0].source != probe.trace(1).kernels[0].source
+    assert comparison.traces[0].kernels[0].source != probe[1].kernels[0].source
 
 
 def test_each_variation_comes_right_after_the_first_call() -> None:
     """What one variation compiled does not serve another: the second is compiled too, and has two entries in the cache."""
-    probe = explorer.probe(branching, X, backend="eager", variations=[Vary("x", size={0: n}) for n in (9, 10)])
-    assert [row["outcome"] for row in probe.rows] == ["compiled", "recompiled", "recompiled"]
-    assert [row["entries"] for row in probe.rows] == [1, 2, 2]
+    probe = explorer.vary(branching, X, backend="eager", variations=[Vary("x", size={0: n}) for n in (9, 10)])
+    assert [row["outcome"] for row in probe.table] == ["compiled", "recompiled", "recompiled"]
+    assert [row["entries"] for row in probe.table] == [1, 2, 2]
     in_turn = probe.sequence([Vary("x", size={0: n}) for n in (9, 10)])
-    assert [row["outcome"] for row in in_turn.rows] == ["compiled", "recompiled", "served"]
+    assert [row["outcome"] for row in in_turn.table] == ["compiled", "recompiled", "served"]
 
 
 def test_explorer_chooses_variations_that_the_function_takes() -> None:
     """Sizes that belong together are varied together, values and modes too; none of them raises."""
-    probe = explorer.probe(two, X, Y, backend="eager")
-    changes = [row["change"] for row in probe.rows]
+    probe = explorer.vary(two, X, Y, backend="eager")
+    changes = [row["change"] for row in probe.table]
     assert "x.size(0) = 9" in changes and "x.size(1) = 5, y.size(0) = 5, y.size(1) = 5" in changes
-    assert "raises" not in {row["outcome"] for row in probe.rows}
+    assert "raises" not in {row["outcome"] for row in probe.table}
 
 
 def test_the_way_to_the_recompile_limit_is_that_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ever other sizes fill the cache up to Dynamo's limit; then the function runs eagerly, at the call at which torch stops."""
     with torch._dynamo.config.patch(recompile_limit=3):
-        probe = explorer.probe(branching, X, backend="eager", variations=[]).to_limit("x", 0)
-        calls = [lambda f, n=n: f(torch.randn(n, 4)) for n in range(8, 8 + len(probe.rows))]  # type: ignore[misc]
+        probe = explorer.vary(branching, X, backend="eager", variations=[]).to_limit("x", 0)
+        calls = [lambda f, n=n: f(torch.randn(n, 4)) for n in range(8, 8 + len(probe.table))]  # type: ignore[misc]
         plain = by_torch(branching, calls, backend="eager", dynamic=False)
-    assert [bool(row["compiled"]) for row in probe.rows] == [compiled for compiled, _ in plain]
-    assert [row["outcome"] for row in probe.rows] == ["compiled", "recompiled", "recompiled", "eager", "eager"]
-    assert [row["entries"] for row in probe.rows] == [1, 2, 3, 3, 3]
-    assert not untold(probe.rows[3]["note"], "recompile_limit", "3", "eagerly")
+    assert [bool(row["compiled"]) for row in probe.table] == [compiled for compiled, _ in plain]
+    assert [row["outcome"] for row in probe.table] == ["compiled", "recompiled", "recompiled", "eager", "eager"]
+    assert [row["entries"] for row in probe.table] == [1, 2, 3, 3, 3]
+    assert not untold(probe.table[3]["note"], "recompile_limit", "3", "eagerly")
 
 
 def test_a_mark_spares_recompiles_or_says_what_forbids_it() -> None:
     """mark_dynamic spares the recompile of another size; where the program fixes the size torch's own words are there."""
-    probe = explorer.probe(branching, X, backend="eager", variations=[])
+    probe = explorer.vary(branching, X, backend="eager", variations=[])
     rows = {row["remedy"]: row for row in probe.dynamic("x", 0, sizes=(8, 9, 10))}
     assert (rows["nothing"]["compiles"], rows["dynamic=False"]["compiles"], rows["mark_dynamic"]["compiles"]) == (2, 3, 1)
     assert rows["mark_dynamic"]["spares"] == 1
-    rows = {row["remedy"]: row for row in explorer.probe(fixed, X, backend="eager", variations=[]).dynamic("x", 0, sizes=(8, 9))}
+    rows = {row["remedy"]: row for row in explorer.vary(fixed, X, backend="eager", variations=[]).dynamic("x", 0, sizes=(8, 9))}
     assert (
         "You marked L['x'].size()[0] as dynamic but your code specialized it to be a constant (8)"
         in rows["mark_dynamic"]["raises"]
@@ -259,16 +259,16 @@ def test_a_stance_decides_what_a_failed_guard_does() -> None:
     """eager_on_recompile runs eagerly, fail_on_recompile raises, and the stance is torch's default afterwards."""
     other = Vary("x", dtype=torch.float64)
     stances = ("force_eager", "eager_on_recompile", "fail_on_recompile")
-    probe = explorer.probe(branching, X, backend="eager", variations=[Vary(stance=s) & other for s in stances])
-    assert [row["outcome"] for row in probe.rows] == ["compiled", "eager", "eager", "raises"]
-    assert "Detected recompile" in probe.rows[3]["note"]
+    probe = explorer.vary(branching, X, backend="eager", variations=[Vary(stance=s) & other for s in stances])
+    assert [row["outcome"] for row in probe.table] == ["compiled", "eager", "eager", "raises"]
+    assert "Detected recompile" in probe.table[3]["note"]
     assert torch._dynamo.eval_frame._stance.stance == "default"
 
 
 def test_what_a_variation_raises_is_its_outcome() -> None:
     """An error of the program, or of fullgraph, is in the row, and the next variation is tried."""
-    probe = explorer.probe(two, X, Y, backend="eager", variations=[Vary("y", size={0: 5}), Vary("x", size={0: 9})])
-    assert [row["outcome"] for row in probe.rows] == ["compiled", "raises", "recompiled"]
+    probe = explorer.vary(two, X, Y, backend="eager", variations=[Vary("y", size={0: 5}), Vary("x", size={0: 9})])
+    assert [row["outcome"] for row in probe.table] == ["compiled", "raises", "recompiled"]
 
 
 def test_the_program_is_left_alone(module_at: Callable[[Path], ModuleType]) -> None:
@@ -280,9 +280,9 @@ def test_the_program_is_left_alone(module_at: Callable[[Path], ModuleType]) -> N
     before, generator, kept = state.snapshot(), torch.get_rng_state(), X.clone()
     entries = torch._dynamo.eval_frame._debug_get_cache_entry_list(branching.__code__)
     with torch._dynamo.config.patch(recompile_limit=2):
-        probe = explorer.probe(branching, X, backend="eager")
+        probe = explorer.vary(branching, X, backend="eager")
         probe.to_limit("x", 0)
-    assert "SCALE = 3.0" in [row["change"] for row in probe.rows]
+    assert "SCALE = 3.0" in [row["change"] for row in probe.table]
     assert state.difference(before, state.snapshot()) == {}
     assert torch.equal(torch.get_rng_state(), generator) and torch.equal(X, kept) and SCALE == 2.0
     after = torch._dynamo.eval_frame._debug_get_cache_entry_list(branching.__code__)
@@ -297,45 +297,45 @@ def test_the_program_is_left_alone(module_at: Callable[[Path], ModuleType]) -> N
 
 def test_mistakes_say_what_to_do() -> None:
     """A name that is no argument, a change without a name, what is no variation, a call that compiled nothing."""
-    probe = explorer.probe(branching, X, backend="eager", variations=[Vary("x", stride="offset")])
-    with pytest.raises(explorer.InputError, match=says("'z'", "'x'")):
+    probe = explorer.vary(branching, X, backend="eager", variations=[Vary("x", stride="offset")])
+    with pytest.raises(explorer.errors.InputError, match=says("'z'", "'x'")):
         probe.sequence([Vary("z", size={0: 9})])
-    with pytest.raises(explorer.InputError, match=says("x", "2 dimensions", "5")):
+    with pytest.raises(explorer.errors.InputError, match=says("x", "2 dimensions", "5")):
         probe.sequence([Vary("x", size={5: 9})])
-    with pytest.raises(explorer.InputError, match=says("dtype of", "argument", "Vary('x', dtype=…)")):
+    with pytest.raises(explorer.errors.InputError, match=says("dtype of", "argument", "Vary('x', dtype=…)")):
         Vary(dtype=torch.float64)
-    with pytest.raises(explorer.InputError, match=says("Vary('x', size={0: 9})")):
+    with pytest.raises(explorer.errors.InputError, match=says("Vary('x', size={0: 9})")):
         Vary()
-    with pytest.raises(explorer.InputError, match=says("'transpose'", "'transposed'")):
+    with pytest.raises(explorer.errors.InputError, match=says("'transpose'", "'transposed'")):
         Vary("x", stride="transpose")
-    with pytest.raises(explorer.InputError, match=says("variation", "explorer.Vary('x', size={0: 9})", "not 'x'")):
-        explorer.probe(branching, X, variations=["x"])  # type: ignore[list-item]
-    with pytest.raises(explorer.InputError, match=says("call 1", "compiled nothing", probe.rows[1]["outcome"])):
-        probe.trace(1)
-    with pytest.raises(explorer.NoKernelError, match=says("call 7", "0", str(len(probe.rows) - 1))):
-        probe.trace(7)
+    with pytest.raises(explorer.errors.InputError, match=says("variation", "explorer.Vary('x', size={0: 9})", "not 'x'")):
+        explorer.vary(branching, X, variations=["x"])  # type: ignore[list-item]
+    with pytest.raises(explorer.errors.InputError, match=says("call 1", "compiled nothing", probe.table[1]["outcome"])):
+        probe[1]
+    with pytest.raises(explorer.errors.NoKernelError, match=says("call 7", "0", str(len(probe.table) - 1))):
+        probe[7]
 
 
 def test_variations_that_torch_refuses_are_mistakes() -> None:
     """A path into nothing, a mode that torch.compile lacks, mode beside options, a device this torch is built without."""
-    probe = explorer.probe(Scaled(), X, backend="eager", variations=[])
+    probe = explorer.vary(Scaled(), X, backend="eager", variations=[])
     lacks = {
         "self.foo.bar": ("Scaled", "'foo'"),
         "self.linear.nope": ("Linear", "'nope'"),
         "self.linear[0]": ("Linear", "item [0]"),
     }
     for where, facts in lacks.items():
-        with pytest.raises(explorer.InputError, match=says(repr(where), *facts)):
+        with pytest.raises(explorer.errors.InputError, match=says(repr(where), *facts)):
             probe.sequence([Vary(where, value=1)])
-    with pytest.raises(explorer.InputError, match="'bogus'"):
-        explorer.probe(branching, X, target="h100", variations=[Vary(mode="bogus")])
+    with pytest.raises(explorer.errors.InputError, match="'bogus'"):
+        explorer.vary(branching, X, target="h100", variations=[Vary(mode="bogus")])
     if not torch.backends.cuda.is_built():
-        with pytest.raises(explorer.InputError, match="not compiled with CUDA"):
+        with pytest.raises(explorer.errors.InputError, match="not compiled with CUDA"):
             probe.sequence([Vary("x", device="cuda")])
-    with pytest.raises(explorer.InputError, match=says("torch.compile", "mode", "options")):
-        explorer.probe(branching, X, options={"max_fusion_size": 8}, target="h100", variations=[Vary(mode="default")])
-    with pytest.raises(explorer.InputError, match=says("variations", "list", "[explorer.Vary('x', size={0: 9})]", "5")):
-        explorer.probe(branching, X, variations=5)  # type: ignore[arg-type]
+    with pytest.raises(explorer.errors.InputError, match=says("torch.compile", "mode", "options")):
+        explorer.vary(branching, X, options={"max_fusion_size": 8}, target="h100", variations=[Vary(mode="default")])
+    with pytest.raises(explorer.errors.InputError, match=says("variations", "list", "[explorer.Vary('x', size={0: 9})]", "5")):
+        explorer.vary(branching, X, variations=5)  # type: ignore[arg-type]
 
 
 # Names that a guard has ----------------------------------------------------------------------------------------------------
@@ -365,13 +365,13 @@ def test_a_tensor_has_the_name_that_the_guard_says(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], typed: str, torchs: str
 ) -> None:
     """Every verb takes the name in the failed guard, and the name of the parameter, as the same argument."""
-    probe = explorer.probe(function, *args, kwargs=kwargs, variations=[], backend="eager", dynamic=False)
+    probe = explorer.vary(function, *args, kwargs=kwargs, variations=[], backend="eager", dynamic=False)
     sizes = {0: 3} if typed != "rest[0]" else {0: 1}
-    (_, changed) = probe.sequence([Vary(typed, size=sizes)]).rows
+    (_, changed) = probe.sequence([Vary(typed, size=sizes)]).table
     assert named_by_a_guard(changed["guard"]) == torchs
     local = re.sub(r"^\w+", lambda root: f"L['{root[0]}']", torchs)
     for name in (torchs, local):
-        (_, again) = probe.sequence([Vary(name, size=sizes)]).rows
+        (_, again) = probe.sequence([Vary(name, size=sizes)]).table
         assert (again["outcome"], again["guard"]) == (changed["outcome"], changed["guard"])
         outcomes = [[row["outcomes"] for row in probe.dynamic(each, 0, sizes=(2, *sizes.values()))] for each in (name, typed)]
         assert outcomes[0] == outcomes[1]
@@ -388,7 +388,7 @@ def test_a_value_has_the_name_that_the_guard_says() -> None:
         (linear, (x,), {}, "L['fn'].training", False),
     ]
     for function, args, kwargs, name, value in cases:
-        probe = explorer.probe(function, *args, kwargs=kwargs, variations=[Vary(name, value=value)], backend="eager")
-        assert probe.rows[1]["outcome"] in ("served", "recompiled"), name
+        probe = explorer.vary(function, *args, kwargs=kwargs, variations=[Vary(name, value=value)], backend="eager")
+        assert probe.table[1]["outcome"] in ("served", "recompiled"), name
     with pytest.raises(InputError, match=says("'nothing.part'", "'x'")):
-        explorer.probe(branching, x, variations=[Vary("L['nothing'].part", value=1)], backend="eager")
+        explorer.vary(branching, x, variations=[Vary("L['nothing'].part", value=1)], backend="eager")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explorer.analysis.questions.comparison import compare
 from explorer.analysis.questions.matched_kernels import MatchedKernel, matched_kernels
 from explorer.analysis.questions.tables import symbols, table
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 
 #: A guard that leaves a size or a number one value.
 _EQUALS = re.compile(r"^(?P<source>\S+) == -?\d+$")
@@ -56,7 +56,7 @@ def code_changes(first: TraceData, again: TraceData) -> CodeChanges:
 
 def _texts(trace: TraceData, kernels: tuple[MatchedKernel, ...]) -> list[str]:
     """The texts of kernels without their names and Inductor's notes, which differ from compile to compile."""
-    artifacts = [(trace.artifact(kernel.artifact) if kernel.artifact else None, kernel.name) for kernel in kernels]
+    artifacts = [(artifact_of(trace, kernel.artifact) if kernel.artifact else None, kernel.name) for kernel in kernels]
     return sorted(_nameless(a.text, name) if a is not None and a.kernel else name for a, name in artifacts)
 
 

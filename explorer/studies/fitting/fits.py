@@ -1,4 +1,4 @@
-"""fit: whether a model fits on each rank of GPUs you don't have, and what bounds a call of it, without the model's weights."""
+"""fits: whether a model fits on each rank of GPUs you don't have, and what bounds a call of it, without the model's weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from explorer.analysis.questions.target import compiled_for
 from explorer.capture.absent.cluster import Cluster
 from explorer.capture.observe.without_data import as_fake
 from explorer.errors import CompileError, InputError, require_installed
-from explorer.model.values import Rows
+from explorer.lab.live.protocol import live_of
+from explorer.model.values import Table
 from explorer.reference.gpus.figures import Target
 from explorer.studies.fitting import models
 from explorer.studies.fitting.answer import Fit, cache_bytes, left_out
@@ -26,7 +27,7 @@ from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
 
 
-def fit(
+def fits(
     model: object,
     *,
     target: str | Target = "h100",
@@ -58,7 +59,7 @@ def fit(
     rank `rank`; `interconnect` is what a GPU sends to the others, in bytes/s. Raises InputError for what cannot be, CompileError
     where a region does not compile as one graph, and NotInstalledError without transformers for a config.
     """
-    require_installed("torch", "explorer.fit", "full")
+    require_installed("torch", "explorer.fits", "full")
     started = time.perf_counter()
     _check(train, optimizer, {"batch": batch, "sequence": sequence})
     cluster = Cluster(target, world, rank, interconnect)
@@ -113,7 +114,7 @@ def _asked(
 
 @dataclass(frozen=True)
 class _Fitting:
-    """One call of `fit`, in the cluster's process group."""
+    """One call of `fits`, in the cluster's process group."""
 
     asked: _Asked
     cluster: Cluster
@@ -146,10 +147,10 @@ class _Fitting:
             train=self.train,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             memory=memory,
-            at=at,
-            moments=_moments(walk, kept, sum(map(models.bytes_of, tensors.values()))),
+            peak_at=at,
+            timeline=_moments(walk, kept, sum(map(models.bytes_of, tensors.values()))),
             times=times(counted),
-            regions=Rows(({"region": path, "calls": calls} for path, calls, _ in counted), ("region", "calls")),
+            regions=Table(({"region": path, "calls": calls} for path, calls, _ in counted), ("region", "calls")),
             ranks=_ranks(tensors, world),
             unsplit=unsplit,
             left_out=left_out(self.train, kept, self._cache(unsplit), world),
@@ -177,7 +178,7 @@ class _Fitting:
         """Trace one region for the GPU; CompileError where it does not compile as one graph."""
         target = self.cluster if self.cluster.world > 1 else self.cluster.target
         traced = trace(part.module, *part.args, target=target, train=part.train, fullgraph=True)
-        if traced.live is None or traced.live.error is not None or not traced.find("output_code"):
+        if (live := live_of(traced)) is None or live.error is not None or not traced.find("output_code"):
             why = next((failure.message for failure in traced.failures), "no code was generated")
             raise CompileError(f"{part.path} does not compile as one graph for {compiled_for(traced)}: {why}")
         return traced
@@ -191,7 +192,7 @@ def _by_module(tensors: Mapping[str, Any]) -> dict[tuple[str, str], int]:
     return sizes
 
 
-def _at_the_peak(walk: Walk, weights: Parts, kept: OptimizerMemory | None) -> tuple[str, Rows]:
+def _at_the_peak(walk: Walk, weights: Parts, kept: OptimizerMemory | None) -> tuple[str, Table]:
     """When the most is live, and what that is: in a region, or in the optimizer's step."""
     at, parts = walk.at, dict(walk.parts)
     gradients = sum(held.bytes for held in walk.gradients.values())
@@ -206,23 +207,23 @@ def _at_the_peak(walk: Walk, weights: Parts, kept: OptimizerMemory | None) -> tu
         place = (what, models.pattern_of(module))
         sizes[place] = sizes.get(place, 0) + size
     rows = ({"what": what, "module": module, "bytes": size} for (what, module), size in sizes.items() if size)
-    return at, Rows(sorted(rows, key=lambda row: -int(row["bytes"])), ("what", "module", "bytes"))
+    return at, Table(sorted(rows, key=lambda row: -int(row["bytes"])), ("what", "module", "bytes"))
 
 
-def _moments(walk: Walk, kept: OptimizerMemory | None, weights: int) -> Rows:
+def _moments(walk: Walk, kept: OptimizerMemory | None, weights: int) -> Table:
     """The most of each call of a region, with everything that is there all the time."""
     always = weights + (kept.state if kept is not None else 0)
     rows = [{"region": m.region, "graph": m.direction, "peak": always + m.peak, "after": always + m.after} for m in walk.moments]
     if kept is not None:
         live = always + sum(held.bytes for held in walk.gradients.values())
         rows.append({"region": STEP.format(name=kept.name), "graph": "", "peak": live + kept.temporary, "after": live})
-    return Rows(rows, ("region", "graph", "peak", "after"))
+    return Table(rows, ("region", "graph", "peak", "after"))
 
 
-def _ranks(tensors: Mapping[str, Any], world: int) -> Rows:
+def _ranks(tensors: Mapping[str, Any], world: int) -> Table:
     """The bytes of each rank's weights."""
     sizes = ({"rank": n, "weights": sum(models.bytes_on_rank(t, n) for t in tensors.values())} for n in range(world))
-    return Rows(sizes, ("rank", "weights"))
+    return Table(sizes, ("rank", "weights"))
 
 
 #: What models call the products that give keys and values.
@@ -230,4 +231,4 @@ KEYS_AND_VALUES = ("k_proj", "v_proj", "qkv_proj", "c_attn", "query_key_value", 
 #: What the optimizer's step is called.
 STEP = "{name}.step"
 
-__all__ = ["Fit", "fit"]
+__all__ = ["Fit", "fits"]

@@ -19,7 +19,7 @@ def scaled(x: torch.Tensor, n: int = 2) -> torch.Tensor:
 
 def test_a_slider_calls_the_function() -> None:
     """A new size is compiled, the old one is served, and what was compiled for one call serves the next."""
-    sliders = explorer.probe(scaled, torch.randn(8, 4), backend="eager", variations=[]).sliders()
+    sliders = explorer.vary(scaled, torch.randn(8, 4), backend="eager", variations=[]).sliders()
     assert {"x.size(0)", "x.size(1)", "x.dtype", "x.stride", "x.requires_grad", "n", "mode", "stance"} <= sliders.controls.keys()
     for size in (9, 8, 11):
         sliders.controls["x.size(0)"].value = size
@@ -35,7 +35,7 @@ def test_a_slider_calls_the_function() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     """A control whose change the call cannot have says so, and the next change works."""
-    sliders = explorer.probe(scaled, torch.randn(8, 4), backend="eager", variations=[]).sliders()
+    sliders = explorer.vary(scaled, torch.randn(8, 4), backend="eager", variations=[]).sliders()
     sliders.controls["x.size(0)"].value = 0
     sliders.controls["x.stride"].value = "expanded"
     assert not untold(sliders.wrong, "x expanded", "(0, 4)")
@@ -48,7 +48,7 @@ def test_a_saved_notebook_keeps_the_last_state() -> None:
     """The table under the widgets is an output of HTML, which a moved slider shows again."""
     cells = [
         "import torch, explorer\ndef f(x):\n    return x.sin() * x.shape[0]",
-        "s = explorer.probe(f, torch.randn(8), backend='eager', variations=[]).sliders()\ns",
+        "s = explorer.vary(f, torch.randn(8), backend='eager', variations=[]).sliders()\ns",
         "s.controls['x.size(0)'].value = 9",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

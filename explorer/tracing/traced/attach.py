@@ -1,0 +1,76 @@
+"""Put something more into a trace: a profile, the result of a bisection, symbolic steps, a choice's texts, machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from explorer.analysis.questions.choices import recorded_forms
+from explorer.analysis.questions.missing import explain_missing
+from explorer.errors import InputError
+from explorer.lab.live.choice_texts import choice_texts
+from explorer.lab.live.forms import forms_of, without_form
+from explorer.lab.live.protocol import needs_live, no_text
+from explorer.model.values import Artifact
+from explorer.stages.replay import extended
+from explorer.tracing.traced.choice import Choice
+
+if TYPE_CHECKING:
+    from explorer.tracing.traced.trace import Trace
+
+#: The machine code that is made on demand, as errors name it.
+MACHINE_CODE = {"sass": "SASS", "assembly": "the assembly"}
+
+
+def attached(trace: Trace, what: object, stages: Sequence[str]) -> Trace:
+    """Return the trace with what was given: see `Trace.attach`."""
+    from explorer.analysis.timing.profile import profiled
+    from explorer.lab.bisecting.bisection import Bisection
+    from explorer.lab.bisecting.marks import painted
+    from explorer.lab.stepping.symbolic import SymbolicSteps, with_steps
+
+    if isinstance(what, Choice):
+        return _with_choice(trace, what, stages)
+    if stages:
+        raise InputError("stages are for a choice, t.attach(t.inductor.choices[0], 'ttgir'); other things take one argument")
+    if what == "sass":
+        return _with_forms(trace, "sass", _with_ptx(trace))
+    if what == "assembly":
+        return _with_forms(trace, "assembly", [a for a in trace.find("kernel") if a.language == "cpp"])
+    if isinstance(what, Bisection):
+        return painted(trace, what)
+    if isinstance(what, SymbolicSteps):
+        return with_steps(trace, what)
+    return profiled(trace, what)
+
+
+def _with_ptx(trace: Trace) -> list[Artifact]:
+    """The kernels that have PTX, from which SASS is made."""
+    have_ptx = {(a.frame, a.graph, a.kernel) for a in trace.find("ptx")}
+    return [a for a in trace.find("kernel") if (a.frame, a.graph, a.kernel) in have_ptx]
+
+
+def _with_forms(trace: Trace, stage: str, kernels: Sequence[Artifact]) -> Trace:
+    """Return the trace with the texts of these kernels in `stage`; those that it does not hold are made."""
+    if not kernels:
+        raise no_text(trace, stage)
+    lacking = without_form(trace, kernels, stage)
+    if not lacking:
+        return trace
+    explain_missing(trace, stage)
+    live = needs_live(trace, MACHINE_CODE[stage])
+    with live.watchers.verb(f"attach({stage!r})"):
+        return extended(trace, forms_of(trace, live, lacking, stage))
+
+
+def _with_choice(trace: Trace, choice: Choice, stages: Sequence[str]) -> Trace:
+    """Return the trace with texts of a choice, its source always among them."""
+    if choice._row not in trace.inductor.choices.table:
+        raise InputError(f"{choice.name} is a choice of another trace: take it from t.inductor.choices")
+    held = recorded_forms(trace, choice._row)
+    if choice._row["source"] and {"kernel", *stages} <= held.keys():
+        return trace
+    choice.check_stages(stages)
+    live = needs_live(trace, "the texts of a choice")
+    with live.watchers.verb(f"attach({choice.name})"):
+        return extended(trace, choice_texts(trace, live, choice._row, stages))
