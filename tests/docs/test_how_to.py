@@ -20,6 +20,7 @@ import pytest
 pytestmark = [pytest.mark.docs, pytest.mark.usefixtures("warm_python")]
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
+README = GUIDES.parents[1] / "README.md"
 PAGES = sorted(path.stem for path in GUIDES.glob("*.md") if path.stem != "index")
 #: Short guides for coding agents, in the form that they read: a folder with a SKILL.md.
 SKILLS = sorted((Path(__file__).parents[2] / "skills").glob("*/SKILL.md"))
@@ -109,6 +110,14 @@ def test_a_guide_runs(page: str, folder: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("a GPU is attached: what the guides show was printed without one")
     run_page((GUIDES / f"{page}.md").read_text(encoding="utf-8"), f"{page}.md")
+
+
+def test_the_readme_runs_and_is_one_page(folder: Path) -> None:
+    """Its ten lines print what it says; it has less than seven hundred words."""
+    pytest.importorskip("triton", reason="triton is not installed: the README compiles for a GPU that is not here")
+    text = README.read_text(encoding="utf-8")
+    assert len(text.split()) < 700
+    run_page(text, "README.md")
 
 
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda path: path.parent.name)

@@ -244,7 +244,7 @@ def test_a_hand_written_kernel_shows_the_forms_of_its_launch() -> None:
     x, out = torch.randn(1000, device="cuda"), torch.zeros(1000, device="cuda")
     config = {"BLOCK": 128, "num_warps": 4}
     before = explorer.trace(double.fn, x, out, x.numel(), sass=False, **config).kernels[0]
-    assert before.trace.find("ptx")[0].data["launched"] and not out.any() and not before.trace.failures
+    assert before._trace.find("ptx")[0].data["launched"] and not out.any() and not before._trace.failures
     made = double.fn[(8,)](x, out, x.numel(), **config)
     torch.cuda.synchronize()
     for kernel in (before, explorer.trace(double.fn, x, out, x.numel(), **config).kernels[0]):

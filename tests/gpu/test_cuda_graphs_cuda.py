@@ -107,7 +107,9 @@ def test_attached_and_absent_say_the_same() -> None:
     absent = explorer.trace(net, torch.randn(32, 64), target=name, train=True, mode="reduce-overhead")
     attached = explorer.trace(net.cuda(), torch.randn(32, 64, device="cuda"), train=True, mode="reduce-overhead")
     for table in ("cuda_graphs", "perf_hints"):
-        assert [dict(row) for row in getattr(attached, table)] == [dict(row) for row in getattr(absent, table)], table
+        assert [dict(row) for row in getattr(attached.inductor, table)] == [
+            dict(row) for row in getattr(absent.inductor, table)
+        ], table
     inputs = [[row["inputs"] for row in trace.memory.table if row["inputs"]] for trace in (attached, absent)]
     assert inputs[0] == inputs[1] and ("0.weight",) in inputs[0] and ("1.running_mean",) in inputs[0]
     assert attached.compiler.metrics and attached.compiler.files and attached.compiler.settings

@@ -132,17 +132,19 @@ def place_of(trace: TraceData, where: str | Artifact, line: object) -> tuple[Art
 
     The line of a file is the file's own. InputError, with the nearest names, for what the trace does not have.
     """
-    if isinstance(where, str) and where not in {a.id for a in trace.artifacts} and len(found := trace.find(where)) != 1:
-        place = source_line(trace, where, line) if isinstance(line, int) else None
-        if place is None and found:
-            ids = ", ".join(repr(a.id) for a in found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
-            raise InputError(f"the trace has {len(found)} texts of {where!r}: name one by its id, {ids}")
-        if place is None and where.endswith(".py") and isinstance(line, int):
-            raise InputError(f"no function of the trace has line {line} of {where}; t.text('source') prints them")
-        if place is None:
-            raise unknown_name("stage, text or file", where, {name for a in trace.artifacts for name in (a.stage, a.id)})
+    if isinstance(where, Artifact) or any(a.id == where for a in trace.artifacts):
+        artifact = artifact_of(trace, where)
+    elif len(found := trace.find(where)) == 1:
+        (artifact,) = found
+    elif isinstance(line, int) and (place := source_line(trace, where, line)):
         return artifact_of(trace, place[0]), place[1]
-    artifact = artifact_of(trace, where) if isinstance(where, Artifact) else trace.find(where)[0]
+    elif found:
+        ids = ", ".join(repr(a.id) for a in found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+        raise InputError(f"the trace has {len(found)} texts of {where!r}: name one by its id, {ids}")
+    elif where.endswith(".py") and isinstance(line, int):
+        raise InputError(f"no function of the trace has line {line} of {where}; t.text('source') prints them")
+    else:
+        raise unknown_name("stage, text or file", where, {name for a in trace.artifacts for name in (a.stage, a.id)})
     if type(line) is not int or not 1 <= line <= max(1, len(artifact.lines)):
         raise InputError(f"{artifact.id!r} has lines 1 to {len(artifact.lines)}, not {line!r}")
     return artifact, line

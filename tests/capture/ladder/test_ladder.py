@@ -71,7 +71,7 @@ def test_every_named_gpu_gets_every_stage(target: Target, source: str) -> None:
     ladder = compile_ladder(source, NAME, target)
     assert tuple(ladder.texts) == ladders.TEXTS[target.backend] and all(ladder.texts.values())
     assert ladder.binary[:4] == b"\x7fELF"
-    assert 0 < ladder.resources["registers"] <= 64 and ladder.resources["occupancy"]["blocks"] > 0
+    assert 0 < ladder.metadata["registers"] <= 64 and ladder.metadata["occupancy"]["blocks"] > 0
     machine = f"sm_{target.arch}" if target.vendor == "nvidia" else target.arch
     assert machine in ladder.texts["ptx" if target.vendor == "nvidia" else "amdgcn"]
 
@@ -419,7 +419,7 @@ def test_the_occupancy_on_amd_is_the_one_llvm_writes() -> None:
     for ladder in compile_ladders(kernels("mlp_train"), target):
         assert isinstance(ladder, Ladder)
         noted = re.search(r"; Occupancy: (\d+)", ladder.texts["amdgcn"])
-        assert noted is None or occupancy(target, 4, ladder.resources["registers"], 0).limits["registers"] == int(noted[1])
+        assert noted is None or occupancy(target, 4, ladder.metadata["registers"], 0).limits["registers"] == int(noted[1])
 
 
 def test_a_source_for_another_gpu_is_compiled_for_the_one_asked_for(source: str) -> None:
