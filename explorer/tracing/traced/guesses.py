@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from explorer.analysis.questions.fusion import Fusion
 from explorer.analysis.questions.memory import Memory
 from explorer.model.accessor import Accessor
+from explorer.stages import STAGES
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
 from explorer.tracing.traced.dynamo import DynamoAccessor
@@ -101,7 +102,8 @@ def places_of(name: str) -> Iterator[str]:
     if name.startswith("_"):
         return
     found = [f"{accessor.path}.{name}{_call(accessor, name)}" for accessor in ACCESSORS if name in _members(accessor)]
-    other = OTHER_NAMES.get(name) or HABITS.get(name)
+    stage = f"t.text({name!r})" if any(name == each.name for each in STAGES) else ""
+    other = OTHER_NAMES.get(name) or HABITS.get(name) or stage
     yield from found or ([other] if other else [])
 
 
