@@ -207,7 +207,7 @@ def test_a_live_view_makes_a_text_where_it_is_asked(hosted):
 def test_what_a_process_cannot_make_is_said_in_the_view(hosted):
     """An error of Python stands where the text was asked for, and the choice can be asked for again."""
     tab, widget = hosted
-    widget.trace = replace(widget.trace, live=replace(live_of(widget.trace), ladders=Ladders()))
+    widget.trace = replace(widget.trace, _live=replace(live_of(widget.trace), ladders=Ladders()))
     panel = show(tab, "Autotuning")
     name = next(row["choice"] for row in widget.trace.inductor.choices.table if row["source"])
     panel.get_by_role("button", name=name, exact=True).click()

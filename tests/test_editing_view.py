@@ -19,7 +19,7 @@ from tests.test_what_if_view import HOST as ONE_LISTENER
 pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
 
 #: The model of a notebook's widget, which several parts listen to.
-HOST = ONE_LISTENER.replace("progress: {},", "progress: {}, called: {}, variants: [],")
+HOST = ONE_LISTENER.replace("progress: {},", "progress: {}, called: {}, edits: [],")
 ONE, TWO = "static_cast<float>(1.0)", "static_cast<float>(2.0)"
 
 #: The edits of the view, and whether an element has the focus.
@@ -99,7 +99,7 @@ class Notebook:
         self.tell()
 
     def tell(self) -> None:
-        for name in ("variants", "progress"):
+        for name in ("edits", "progress"):
             self.tab.evaluate("([name, value]) => tell(name, value)", [name, getattr(self.widget, name)])
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert "in place" in pane.locator(".verdict").inner_text()
     assert pane.locator(".edit-figures tbody tr").count() >= 2
     assert pane.locator(".edit-diff .line-made").inner_text().startswith("+ ")
-    assert "variant" in pane.locator(".edited-badge").inner_text()
+    assert "edit " in pane.locator(".edited-badge").inner_text()
     assert "edited" in book.tab.locator(".rail .edited-mark").all_inner_texts()
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
@@ -176,8 +176,8 @@ def test_an_error_stands_at_its_line(notebook: Any, triton: Trace) -> None:
     described = pane.locator(f"#{content.get_attribute('aria-describedby')}").inner_text()
     assert described and described.splitlines()[0] in pane.locator(".fault-message").inner_text()
     assert content.evaluate(HAS_FOCUS)
-    variant = triton.kernels[0].edits[-1]
-    assert variant.text.splitlines()[variant.line - 1] == "    tl.dot(1, 2)"
+    edit = triton.kernels[0].edits[-1]
+    assert edit.text.splitlines()[edit.line - 1] == "    tl.dot(1, 2)"
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -193,7 +193,7 @@ def test_output_code_is_edited_too(notebook: Any, cpp: Trace) -> None:
     book.run()
     assert "in place" in pane.locator(".verdict").inner_text() and [each.form for each in cpp.live.edits.current] == ["wrapper"]
     assert not untold(pane.locator(".edit-figures").inner_text(), "call", "output code")
-    assert "variant" in pane.locator(".edited-badge").inner_text()
+    assert "edit " in pane.locator(".edited-badge").inner_text()
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
     assert cpp.live.edits.current == () and pane.locator(".edited-badge").is_hidden()
@@ -281,7 +281,7 @@ def test_the_draft_of_a_program_that_was_changed_is_dropped(notebook: Any, trito
 
 @pytest.mark.usefixtures("tried_here")
 def test_an_answer_leaves_the_variant_that_is_looked_at(notebook: Any, triton: Trace) -> None:
-    """The text and the answer of an earlier variant stay together; back at the draft stands the new answer."""
+    """The text and the answer of an earlier edit stay together; back at the draft stands the new answer."""
     book = notebook(triton)
     pane = book.edit()
     triton.kernels[0].edit(triton.kernels[0].source + "\n# first\n")
@@ -356,9 +356,9 @@ def test_an_edit_from_a_cell_is_in_the_history(notebook: Any, triton: Trace) -> 
     book = notebook(triton)
     pane = book.edit()
     kernel = triton.kernels[0]
-    variant = kernel.edit(kernel.source + "\n")
+    edit = kernel.edit(kernel.source + "\n")
     book.tell()
-    assert f"{variant.number}: in place, runs now" in pane.locator(".history").inner_text()
+    assert f"{edit.number}: in place, runs now" in pane.locator(".history").inner_text()
     kernel.edits.reset()
     book.tell()
     assert "runs now" not in pane.locator(".history").inner_text()

@@ -114,7 +114,7 @@ def test_the_line_of_a_graph_break_is_shown_by_advice(recorded):
 def test_the_cell_that_calls_a_compiled_function_is_named(recorded):
     """Each place of the call: where torch.compile stands, and the line that called it, in a cell without a source."""
     row = next(row for row in recorded.dynamo.functions if row["frame"] == "0/0")
-    assert (row["file"], row["line"]) == ("In[4]", 2) and (row["called_file"], row["called_line"]) == ("In[3]", 2)
+    assert (row["compile_file"], row["compile_line"]) == ("In[4]", 2) and (row["called_file"], row["called_line"]) == ("In[3]", 2)
     (text, *_) = [a.text for a in recorded.find("compile_call")]
     compiled, called = text.splitlines()
     assert not untold(compiled, "In[4]:2") and not untold(called, "In[3]:2", "return compiled(x)")

@@ -155,7 +155,7 @@ def test_a_page_names_no_machine(page: tuple[Path, dict[str, Any]], gallery: Mod
     shown = gallery.portable(made)
     assert str(DOCS) in repr([a.data for a in made.artifacts])
     assert links.OF_THE_MACHINE.findall(repr([(a.text, a.data) for a in shown.artifacts]) + repr(shown.meta)) == []
-    assert torch.equal(shown.result, made.result)
+    assert torch.equal(shown.live.result, made.live.result)
 
 
 def test_a_place_that_is_not_there_is_an_error(gallery: ModuleType) -> None:

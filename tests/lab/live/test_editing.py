@@ -66,7 +66,7 @@ THREE = "static_cast<float>(3.0)"
 def test_a_right_edit_stays_in_place_until_it_is_put_back(cpp: explorer.Kernel) -> None:
     """The function runs with it, is right, and both launches are timed; reset puts the original back, once.
 
-    The edit has a row in the table of variants, with its number and status.
+    The edit has a row in the table of edits, with its number and status.
     """
     count = len(cpp.edits)
     variant = edited(cpp, ONE, f"({TWO} - {ONE})")

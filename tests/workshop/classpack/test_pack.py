@@ -23,7 +23,7 @@ CELLS = (
     "def f(x):\n    return torch.relu(x) + 1\n\n\n# a tensor and a trace\nx = torch.ones(64)\n"
     't = explorer.trace(f, x, target="h100")\nprint(t.text("post_grad"))',
     "x.shape",
-    '(source,) = t.find("source")\nt.follow(source.id, 2).frame[["stage"]]',
+    '(source,) = t.find("source")\nt.follow(source.id, 2).to_pandas()[["stage"]]',
     "size, name = len(x), t.kernels[0].name\njson.dumps([size, name])",
     "torch.ones(2) @ torch.ones(3)",
 )
