@@ -575,7 +575,7 @@ def compare(options: argparse.Namespace) -> int:
     """Print what traces were compiled into, and of two why; the status is `BROKEN` for what `--fail-on` names."""
     from explorer import compare as comparison_of
     from explorer import load
-    from explorer.testing.report import difference
+    from explorer.testing.report import difference, findings, in_words
 
     _check_folders(options.output)
     for path in options.output:
@@ -586,18 +586,18 @@ def compare(options: argparse.Namespace) -> int:
         raise InputError(f"--fail-on and --markdown are for two traces, before and after, not for {len(options.files)}")
     traces = [_of_one_rank(load(file), file, "compare") for file in options.files]
     compared = comparison_of(*traces, names=options.name or (("before", "after") if two else ()))
-    found = difference(*traces) if two else None
+    found = findings(*traces) if two else ()
     if options.json:
         tables = {"figures": compared.figures, "lines": compared.lines, "groups": compared.groups}
-        _print_json({**tables, **({"findings": found.plain()["findings"]} if found else {})})
-    elif found and options.markdown:
-        print(found.markdown)
+        _print_json({**tables, **({"findings": [finding.plain() for finding in found]} if two else {})})
+    elif options.markdown:
+        print(difference(compared, found).markdown)
     elif not options.output or options.fail_on:
-        print(compared, *([found.said] if found else []), sep="\n\n")
+        print(compared, *([in_words(found)] if two else []), sep="\n\n")
     for line in _write(compared, options.output):
         print(line, file=sys.stderr)
     names = {"peak memory" if name == "memory" else name for name in options.fail_on}
-    worse = [finding for finding in found.findings if not finding.is_gain] if found else []
+    worse = [finding for finding in found if not finding.is_gain]
     return BROKEN if any(finding.rule in names or (names and not finding.judged) for finding in worse) else 0
 
 

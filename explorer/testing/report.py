@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from explorer.analysis.questions.comparison import Comparison, shown
 from explorer.analysis.questions.target import compiled_for
@@ -28,11 +27,6 @@ class Difference:
     findings: tuple[Finding, ...]
 
     @property
-    def said(self) -> str:
-        """The differences in words, each with its sign, or that there are none."""
-        return "\n".join(map(_with_sign, self.findings)) or "compiled alike"
-
-    @property
     def markdown(self) -> str:
         """The same for a pull request: a table of the figures that differ, and a section for what is worse and what is better."""
         differing = [row for row in self.figures if row[1] != row[2] and row[0] not in OF_THE_RUN]
@@ -44,18 +38,22 @@ class Difference:
         parts = [*table, *alike, *_section("Worse, or to look at", worse), *_section("Better", better)]
         return "\n".join(["## What torch.compile makes of it", "", *parts])
 
-    def plain(self) -> dict[str, Any]:
-        """The same as JSON: `figures`, each with `figure`, `before` and `after` as shown, and `findings`."""
-        figures = [{"figure": name, "before": before, "after": after} for name, before, after in self.figures]
-        return {"figures": figures, "findings": [finding.plain() for finding in self.findings]}
 
-
-def difference(before: TraceData, after: TraceData) -> Difference:
-    """Compare two traces; if one does not say what became of the program's nodes, the finding is "not judged"."""
-    rows = Comparison((before, after), NAMES).figures
-    figures = ((row["figure"], shown(row["figure"], row["before"]), shown(row["figure"], row["after"])) for row in rows)
-    found = _not_comparable(before, after) or sorted(changes(facts_of(before), after), key=lambda finding: finding.is_gain)
+def difference(compared: Comparison, found: Iterable[Finding]) -> Difference:
+    """Put the figures of two traces beside what was found to differ between them."""
+    before, after = compared.names
+    figures = ((row["figure"], shown(row["figure"], row[before]), shown(row["figure"], row[after])) for row in compared.figures)
     return Difference(tuple(figures), tuple(found))
+
+
+def findings(before: TraceData, after: TraceData) -> tuple[Finding, ...]:
+    """Say what was compiled otherwise, what is worse first; if that cannot be told, why."""
+    return tuple(_not_comparable(before, after) or sorted(changes(facts_of(before), after), key=lambda finding: finding.is_gain))
+
+
+def in_words(found: Iterable[Finding]) -> str:
+    """Write the findings, each with its sign, or that there are none."""
+    return "\n".join(map(_with_sign, found)) or "compiled alike"
 
 
 def _not_comparable(*traces: TraceData) -> list[Finding]:

@@ -13,7 +13,7 @@ from explorer.entry import cli
 from explorer.sources.files.trace_file import load_events
 from explorer.testing.facts import facts_of
 from explorer.testing.findings import Finding
-from explorer.testing.report import Difference, difference
+from explorer.testing.report import Difference, findings
 from explorer.testing.rules import RULES
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.trace import trace_of_events
@@ -47,7 +47,7 @@ def test_a_lost_fusion_is_a_finding_of_compare(
     monkeypatch.setattr("explorer.testing.report.facts_of", lambda trace: replace(facts, kernels=(one, *rest)))
     file = tmp_path / "t.json.gz"
     trace.save(file)
-    (finding,) = difference(trace, trace).findings
+    (finding,) = findings(trace, trace)
     for form in ((), ("--markdown",), ("--json",)):
         assert cli.main(["compare", str(file), str(file), *form, "--fail-on", "not-fused"]) == cli.BROKEN
         text = capsys.readouterr().out

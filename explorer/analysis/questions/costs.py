@@ -1,7 +1,7 @@
 """The cost of each generated kernel and library call: bytes, operations and seconds, each with its source. Pure.
 
-    t.kernels.table      one row per kernel
-    t.inductor.extern_calls        one row per library call
+    t.kernels.table            one row per kernel
+    t.inductor.extern_calls    one row per library call
 
 `observe/work.py` counts bytes and operations during the compile, from the scheduler's nodes. Seconds are those that Inductor
 measured on an attached device. Otherwise they are an estimate: a launch, and the longer of the times for the bytes and for the

@@ -169,17 +169,17 @@ class Memory(Accessor):
     def summary(self) -> str:
         """Say for each graph how much memory it takes at its peak, and what is not counted."""
         lines = [f"{row['frame']} {row['graph']}: {row['why']}" for row in self.unread]
-        for artifact, _ in self._graphs:
+        for artifact, storages in self._graphs:
             if artifact.language == "cpp":
                 continue
-            rows = self.peak.where(artifact=artifact.id)
+            rows, table = self._peak(artifact, storages), self._rows(artifact, storages)
             peak = sum(row["bytes"] or 0 for row in rows)
             uncounted = _uncounted(artifact)
-            unsized = [row for row in self.table.where(artifact=artifact.id) if row["bytes"] is None]
+            unsized = [row for row in table if row["bytes"] is None]
             bound = "at least" if unsized or uncounted else "at most"
             head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {bound}"
             where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
-            kept = sum(row["bytes"] or 0 for row in self.saved if row["artifact"] == artifact.id)
+            kept = sum(row["bytes"] or 0 for row in table if row["saved"])
             kept_text = f"; {readable(kept)} kept for backward" if kept else ""
             lines.append(head + where + kept_text + _left_out(unsized) + _unmeasured(uncounted))
         return "\n".join(lines) or "no output code, so nothing is known of memory"

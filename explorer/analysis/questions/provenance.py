@@ -132,7 +132,7 @@ def place_of(trace: TraceData, where: str | Artifact, line: object) -> tuple[Art
 
     The line of a file is the file's own. InputError, with the nearest names, for what the trace does not have.
     """
-    if isinstance(where, Artifact) or any(a.id == where for a in trace.artifacts):
+    if isinstance(where, Artifact) or where in trace._by_id:
         artifact = artifact_of(trace, where)
     elif len(found := trace.find(where)) == 1:
         (artifact,) = found

@@ -70,7 +70,7 @@ def _lines(trace: Trace, stage: str, kernel: str, frame: str | None, graph: str 
     if kernel:
         made = kernel_named(trace, kernel).text(stage)
         return f"{stage} of {kernel}", text_lines(made)
-    found = _of(trace, stage, frame, graph)
+    found = trace.find(stage, frame, graph)
     if len(found) > 1:
         raise InputError(f"the trace has {len(found)} texts of {stage}; name one by its id: {_ids(found)}")
     if not found:
@@ -86,11 +86,6 @@ def kernel_named(trace: Trace, name: str) -> Kernel:
     if not found:
         raise unknown_name("kernel", name, [kernel.name for kernel in trace.kernels])
     return found[0]
-
-
-def _of(trace: Trace, stage: str, frame: str | None, graph: str | None) -> tuple[Artifact, ...]:
-    by_id = tuple(artifact for artifact in trace.artifacts if artifact.id == stage)
-    return by_id or trace.find(stage, frame, graph)
 
 
 def _ids(found: Sequence[Artifact]) -> str:
