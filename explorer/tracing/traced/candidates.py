@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.ladder.ladder import Ladder
-from explorer.errors import InputError, unknown_name
+from explorer.errors import InputError
 from explorer.lab.live.protocol import needs_live
 from explorer.model.values import Artifact, Plain, Table
-from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
+from explorer.tracing.traced.ladder_texts import ladder_text, mix_of
 
 if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
@@ -55,11 +55,7 @@ class Candidate:
         """
         if stage == "kernel":
             return self.source
-        if stage == "sass" and "ptx" in self._ladder.texts:
-            return self._ladder.sass()
-        if stage not in self._ladder.texts:
-            raise unknown_name("stage of this candidate", stage, self.stages)
-        return self._ladder.texts[stage]
+        return ladder_text(self._ladder, stage, "candidate", self.stages)
 
     @property
     def resources(self) -> Mapping[str, Plain]:
@@ -68,8 +64,7 @@ class Candidate:
 
     def instruction_mix(self) -> Mapping[str, int]:
         """Count the instructions of each class in its machine code, the most frequent first."""
-        texts = self._ladder.texts
-        return amdgcn_mix(texts["amdgcn"]) if "amdgcn" in texts else sass_mix(self.text("sass"))
+        return mix_of(self.stages, self.text)
 
     def binary(self) -> bytes:
         """Return its cubin, hsaco or SPIR-V."""

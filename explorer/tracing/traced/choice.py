@@ -17,7 +17,7 @@ from explorer.capture.ladder.ladder import Ladder
 from explorer.errors import InputError, unknown_name
 from explorer.lab.live.protocol import needs_live
 from explorer.model.values import Plain, Table
-from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
+from explorer.tracing.traced.ladder_texts import ladder_text, mix_of
 
 if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
@@ -103,12 +103,7 @@ class Choice:
             return held.text
         if stage == "kernel":
             return str(self._source()["text"])
-        ladder = self._ladder()
-        if stage == "sass" and "ptx" in ladder.texts:
-            return ladder.sass()
-        if stage not in ladder.texts:
-            raise unknown_name("stage of this choice", stage, self.stages)
-        return ladder.texts[stage]
+        return ladder_text(self._ladder(), stage, "choice", self.stages)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -124,8 +119,7 @@ class Choice:
 
     def instruction_mix(self) -> Mapping[str, int]:
         """Count the instructions of each class in its machine code, the most frequent first."""
-        texts = self._ladder().texts
-        return amdgcn_mix(texts["amdgcn"]) if "amdgcn" in texts else sass_mix(self.text("sass"))
+        return mix_of(tuple(self._ladder().texts), self.text)
 
     def binary(self) -> bytes:
         """Return the cubin, hsaco or SPIR-V of a Triton template."""

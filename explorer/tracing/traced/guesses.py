@@ -101,15 +101,11 @@ def places_of(name: str) -> Iterator[str]:
     """The places of a name behind the accessors; else what answers a habit."""
     if name.startswith("_"):
         return
-    found = [f"{accessor.path}.{name}{_call(accessor, name)}" for accessor in ACCESSORS if name in _members(accessor)]
+    found = [
+        f"{accessor.path}.{name}" + ("" if isinstance(members[name], property) else "()")
+        for accessor in ACCESSORS
+        if name in (members := dict(accessor.members()))
+    ]
     stage = f"t.text({name!r})" if any(name == each.name for each in STAGES) else ""
     other = OTHER_NAMES.get(name) or HABITS.get(name) or stage
     yield from found or ([other] if other else [])
-
-
-def _members(accessor: type[Accessor]) -> set[str]:
-    return {name for name, _ in accessor.members()}
-
-
-def _call(accessor: type[Accessor], name: str) -> str:
-    return "" if isinstance(vars(accessor)[name], property) else "()"

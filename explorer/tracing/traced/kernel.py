@@ -16,9 +16,9 @@ from explorer.lab.live.editing import TIMEOUT, EditRequest, one_text
 from explorer.lab.live.protocol import live_of, needs_live
 from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
-from explorer.stages.triton.instruction_mix import amdgcn_mix, sass_mix
 from explorer.tracing.traced.candidates import Candidates
 from explorer.tracing.traced.edits import Edits, edits_of_kernel
+from explorer.tracing.traced.ladder_texts import mix_of
 
 if TYPE_CHECKING:
     from explorer.lab.scripts.kernel_script import Made
@@ -67,9 +67,7 @@ class Kernel(KernelData):
 
         SASS is made (0.3 s) if the trace does not hold it; LiveError where this process cannot.
         """
-        if "amdgcn" in self.stages:
-            return amdgcn_mix(self.text("amdgcn"))
-        return sass_mix(self.text("sass")) if {"ptx", "sass"} & set(self.stages) else {}
+        return mix_of(self.stages, self.text)
 
     def binary(self) -> bytes:
         """Return the cubin, hsaco or SPIR-V of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""

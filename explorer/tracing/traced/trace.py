@@ -32,6 +32,7 @@ from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it
 from explorer.sources.files import trace_file
 from explorer.stages import STAGES, replay
 from explorer.tracing.traced import what_if
+from explorer.tracing.traced.accessor import NamesGuessed
 from explorer.tracing.traced.attach import attached
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
@@ -59,7 +60,7 @@ def lost(error: Exception, meta: Mapping[str, Plain], failures: Sequence[Failure
 
 @deferrable("artifacts", "links", "failures", "_stages")
 @dataclass(frozen=True, repr=False)
-class Trace(TraceData):
+class Trace(NamesGuessed, TraceData):
     """Every stage of one or more compiles, linked.
 
     `meta` says what was traced and with what; `artifacts` are the stages' texts in the compiler's order; `links`
@@ -418,8 +419,7 @@ class Trace(TraceData):
         with live.watchers.verb("to_script()"):
             return trace_to_script(self, live, path, gpu=self.target, inputs=inputs, limit=limit)
 
-    @staticmethod
-    def _guess(asked: str, name: str) -> str:
+    def _guess(self, name: str, asked: str = "Trace") -> str:
         """Say what a name is called that the trace, or one of its accessors, does not have."""
         return guess(asked, name)
 
@@ -443,14 +443,6 @@ class Trace(TraceData):
 
         data, metadata = Explorer(self)._repr_mimebundle_(**kwargs)
         return {**data, "text/plain": repr(self)}, metadata
-
-    if not TYPE_CHECKING:  # to mypy a class with it would have every name
-
-        def __getattr__(self, name: str) -> Any:
-            """Say where a name is that a trace does not have."""
-            if hasattr(type(self), name):  # a property that raised AttributeError itself
-                return object.__getattribute__(self, name)
-            raise AttributeError(self._guess("Trace", name), name=name, obj=self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return loads, (trace_file.dumps(self),)
