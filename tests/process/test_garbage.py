@@ -42,16 +42,17 @@ def test_the_full_collection_that_is_due_after_a_pause_is_put_off_but_never_twic
 
 def test_objects_that_the_program_froze_stay_frozen() -> None:
     """A server freezes its objects before it forks; the collection that is due is not put off then."""
+    frozen = [[number] for number in range(100)]
     gc.collect()
     gc.freeze()
     try:
-        frozen = gc.get_freeze_count()
         with full_collections_paused():
             _collect_young_generations(20)
-        # one of them that dies meanwhile is no longer counted; unfreezing them would leave none
-        assert frozen // 2 < gc.get_freeze_count() <= frozen
+        ids = set(map(id, frozen))
+        assert gc.get_freeze_count() >= len(frozen) and not any(id(each) in ids for each in gc.get_objects())
     finally:
         gc.unfreeze()
+    assert sum(id(each) in ids for each in gc.get_objects()) == len(frozen)  # they are seen where they are not frozen
 
 
 def _collect_young_generations(times: int) -> None:
