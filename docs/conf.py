@@ -24,6 +24,7 @@ include_patterns = [
     "CHANGELOG.md",
     "binder/README.md",
     "benchmarks/README.md",
+    "skills/**.md",
 ]
 # folders that Sphinx need not walk through
 exclude_patterns = [".*", "**/.ipynb_checkpoints", "docs/_build", "explorer", "tests", "node_modules"]

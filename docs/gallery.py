@@ -39,11 +39,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Entry:
-    """A page of the gallery: `look` says what to look at, `places` lead there."""
+    """A page of the gallery, and the places in it that gallery.md links to."""
 
     name: str
-    title: str
-    look: str
     make: Callable[[], Any]
     places: tuple[Place, ...]
 
@@ -88,8 +86,6 @@ ALL_THE_WAY = {"left": "source", "right": "kernel", "third": "ttgir", "fourth": 
 ENTRIES = (
     Entry(
         "softmax",
-        "Softmax, down to SASS",
-        "One line of Python is one kernel. Each row is read once: maximum and sum are made while it is in registers.",
         lambda: trace("softmax", (256, 1000)).attach("sass"),
         (
             Place("the line, its Triton, TTGIR and SASS", panes=ALL_THE_WAY, line="torch.softmax"),
@@ -98,8 +94,6 @@ ENTRIES = (
     ),
     Entry(
         "layer_norm",
-        "Layer norm",
-        "AOTAutograd made seven operators of one, and Inductor made one kernel of the seven.",
         lambda: trace("layer_norm", (512, 1024), (1024,), (1024,)),
         (
             Place(
@@ -113,8 +107,6 @@ ENTRIES = (
     ),
     Entry(
         "linear_gelu",
-        "Matrix product, bias and GELU",
-        "The product is a call into a library. Bias and GELU are one kernel after it. In Fusion, click both to read why.",
         lambda: trace("linear_gelu", (512, 256), (256, 512), (512,)),
         (
             Place("the output code: one call, one launch", panes={"left": "source", "right": "output_code"}, line="F.gelu"),
@@ -124,8 +116,6 @@ ENTRIES = (
     ),
     Entry(
         "attention",
-        "Attention, written by hand",
-        "A pattern recognises the products and the softmax, and puts scaled_dot_product_attention in their place.",
         lambda: trace("attention", *[(2, 8, 128, 64)] * 3, dtype="float16"),
         (
             Place("the pattern, before and after", "passes"),
@@ -134,8 +124,6 @@ ENTRIES = (
     ),
     Entry(
         "dropout",
-        "A training step with dropout",
-        "The forward keeps dropout's mask for the backward, so no random number is drawn twice.",
         lambda: trace("DropoutBlock", (256, 128), train=True),
         (
             Place("the two graphs", panes={"left": "source", "right": "forward", "third": "backward"}, line="F.dropout"),
@@ -144,8 +132,6 @@ ENTRIES = (
     ),
     Entry(
         "gpt2",
-        "GPT-2 of two layers",
-        "A model of transformers, all of its lines in the first pane. Click one to see what became of it.",
         gpt2,
         (
             Place("its kernels and library calls, with their bytes", "kernels"),
@@ -155,8 +141,6 @@ ENTRIES = (
     ),
     Entry(
         "convnet",
-        "A small convolutional network",
-        "The convolution is a call into cuDNN. Batch norm and ReLU are one kernel; pooling is part of the mean after it.",
         lambda: trace("ConvNet", (8, 3, 32, 32), target="a100"),
         (
             Place("the lines of forward, and the kernels", panes={"left": "source", "right": "kernel"}, line="self.norm"),
@@ -165,8 +149,6 @@ ENTRIES = (
     ),
     Entry(
         "gpus",
-        "One function, two GPUs",
-        "Layer norm for an H100 and for an MI300X, side by side: the same graph, other warps, other machine code.",
         side_by_side,
         (Place("the figures, and the kernels matched", "traces"),),
     ),

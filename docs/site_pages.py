@@ -74,27 +74,22 @@ def code_in(text: str) -> Iterator[nodes.Node]:
 
 
 class Gallery(Directive):
-    """`{gallery}`: each page that `gallery.py` made, with what to look at and links to the places."""
+    """`{gallery} NAME`: the page of that name that `gallery.py` made, and links to places in it."""
+
+    required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         file = gallery.FOLDER / "index.json"
         if not file.exists():
             raise self.severe("the gallery was not made: run docs/gallery.py first, or docs/build.py, which does")
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        return [card(entry, facts[entry.name]) for entry in gallery.ENTRIES]
-
-
-def card(entry: gallery.Entry, facts: dict[str, Any]) -> nodes.section:
-    page = f"gallery/{entry.name}.html"
-    made = nodes.section(ids=[entry.name], names=[entry.name])
-    made += nodes.title("", entry.title)
-    made += nodes.paragraph("", entry.look)
-    whole = nodes.strong("", "", link(page, "Open the trace"))
-    about = f" · {' and '.join(facts['targets'])} · {facts['counts']} · {facts['bytes'] / 1e6:.1f} MB"
-    made += nodes.paragraph("", "", whole, nodes.Text(about))
-    places = [link(page + end, place.words) for place, end in zip(entry.places, facts["links"], strict=True)]
-    made += nodes.bullet_list("", *(nodes.list_item("", nodes.paragraph("", "", place)) for place in places))
-    return made
+        (entry,) = (entry for entry in gallery.ENTRIES if entry.name == self.arguments[0])
+        facts = json.loads(file.read_text(encoding="utf-8"))[entry.name]
+        page = f"gallery/{entry.name}.html"
+        whole = nodes.strong("", "", link(page, "Open the trace"))
+        about = f" · {' and '.join(facts['targets'])} · {facts['counts']} · {facts['bytes'] / 1e6:.1f} MB"
+        places = [link(page + end, place.words) for place, end in zip(entry.places, facts["links"], strict=True)]
+        items = [nodes.list_item("", nodes.paragraph("", "", place)) for place in places]
+        return [nodes.paragraph("", "", whole, nodes.Text(about)), nodes.bullet_list("", *items)]
 
 
 def link(address: str, words: str) -> nodes.reference:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,10 +159,16 @@ def test_a_page_names_no_machine(page: tuple[Path, dict[str, Any]], gallery: Mod
     assert torch.equal(shown.live.result, made.live.result)
 
 
+def test_each_trace_of_the_gallery_has_its_section(gallery: ModuleType) -> None:
+    """The page gallery.md has a heading and the directive of each trace that the build makes, and no other."""
+    headings = re.findall(r"^## .+\n\n.+\n\n```\{gallery\} (\w+)\n```$", (DOCS / "gallery.md").read_text(), re.MULTILINE)
+    assert headings == [entry.name for entry in gallery.ENTRIES]
+
+
 def test_a_place_that_is_not_there_is_an_error(gallery: ModuleType) -> None:
     """A link of the gallery to a stage that the trace does not have raises when the page is made."""
     pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
     made = gallery.trace("softmax", (4, 8), target="h100")
-    entry = gallery.Entry("x", "", "", lambda: made, (gallery.Place("the passes", "no_such_view"),))
+    entry = gallery.Entry("x", lambda: made, (gallery.Place("the passes", "no_such_view"),))
     with pytest.raises(explorer.errors.InputError, match="no_such_view"):
         gallery.links(entry, made)
