@@ -75,6 +75,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     """What `explorer.__all__` names is described, and so is each public method of a Trace and of a Kernel."""
     described = inventory(site)
     public = {f"explorer.{name}" for name in explorer.__all__} - {"explorer.__version__", "explorer.quiz"}
+    public |= {f"explorer.types.{name}" for name in explorer.types.__all__}
     methods = {f"explorer.{kind.__name__}.{name}" for kind in (explorer.Trace, explorer.Kernel) for name in own_names(kind)}
     assert (public | methods | {"explorer.quiz.board", "explorer.quiz.Question"}) - described == set()
 
