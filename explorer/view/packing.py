@@ -18,7 +18,20 @@ from explorer.view import wire
 #: The fields that are large, by the list of the payload whose entries have them; "memory" is one object.
 LARGE: Mapping[wire.HeldIn, tuple[str, ...]] = {
     "artifacts": ("text", "nodes", "rows", "layouts", "before"),
-    "fusion": ("groups", "costs", "made", "inlined", "verdicts", "members", "known", "operators", "touched", "apart", "kernels"),
+    "fusion": (
+        "groups",
+        "costs",
+        "made",
+        "inlined",
+        "verdicts",
+        "members",
+        "known",
+        "operators",
+        "touched",
+        "kept_inputs",
+        "apart",
+        "kernels",
+    ),
     "memory": ("table", "timeline"),
 }
 #: What the first screen needs of a stage's artifacts, beside the text that it opens with: the program in the order of its calls,

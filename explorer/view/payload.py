@@ -448,6 +448,7 @@ def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.Fu
             for name, places in graph.operators.items()
         },
         "touched": [sorted(graph.touched((n,))) for n in singles],
+        "kept_inputs": [sorted(inputs) for inputs in graph.kept_inputs],
         "devices": [graph.nodes.get(name, {}).get("device") for name in v.names],
         "apart": [graph.unfusable("", n) for n in singles],
         "kernels": jsonable(v.data.kernels),

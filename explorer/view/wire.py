@@ -268,8 +268,8 @@ class FusionInfo(TypedDict):
     """The scheduler's verdicts on one graph, and what answers `Trace.why` for any two of its nodes.
 
     Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
-    "known" all other names, "operators" the places of operators, whose names are no node's. "touched", "devices" and "apart"
-    (why the scheduler never asks) are by single node, "final" are the numbers of "groups", "costs" what these take. "nodes" is
+    "known" all other names, "operators" the places of operators, whose names are no node's. "touched", "kept_inputs" (the
+    reductions and calls that it reads), "devices" and "apart" (why the scheduler never asks) are by single node, "final" are the numbers of "groups", "costs" what these take. "nodes" is
     the index of the artifact with the nodes, -1 for none.
     """
 
@@ -287,6 +287,7 @@ class FusionInfo(TypedDict):
     known: dict[str, list[int]]
     operators: dict[str, list[OperatorPlaceInfo]]
     touched: list[Names]
+    kept_inputs: list[list[int]]
     devices: list[str | None]
     apart: Names
     kernels: list[tuple[str, list[int]]]

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
@@ -181,6 +182,13 @@ def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
 
 def _places(graphs: Iterable[Graph]) -> str:
     return ", ".join(g.place for g in graphs)
+
+
+class Side(NamedTuple):
+    """One of two names in a question, and the single nodes that it stands for."""
+
+    name: str
+    nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -384,20 +392,65 @@ class Graph:
 
     def why(self, first: str, second: str) -> Why:
         """Say why two nodes are one kernel or not."""
-        one, other = self.find(first) or (), self.find(second) or ()
-        if both := set(one) & set(other):
-            name = self.verdicts.names[min(both)]
-            same = f"{first} and {second} are one scheduler node, {name}: lowering inlined one into the other."
-            return Why(first, second, True, same if first != second else f"{first} is {name} itself.", considered=False)
-        groups = {self._group_of[n].number for n in one} & {self._group_of[n].number for n in other}
-        verdicts = self._between(one, other)
+        one, other = (Side(name, self.find(name) or ()) for name in (first, second))
+        if not set(one.nodes) & set(other.nodes):
+            return self._of_two(one, other)
+        return self._overlapping(one, other)
+
+    def _overlapping(self, one: Side, other: Side) -> Why:
+        """Say why two names are one kernel or not that have scheduler nodes in common."""
+        both = [n for n in one.nodes if n in other.nodes]
+        node = self.verdicts.names[min(both)]
+        if one.name == other.name:
+            return Why(one.name, other.name, True, f"{one.name} is {node} itself.", considered=False)
+        for whole, part in ((one, other), (other, one)):
+            if whole.name in self._groups_and_kernels and set(part.nodes) <= set(whole.nodes):
+                return Why(one.name, other.name, True, f"{part.name} is in {whole.name}.", considered=False)
+        if self._computed_in(both, one) and self._computed_in(both, other):
+            same = f"{one.name} and {other.name} are one scheduler node, {node}: lowering inlined one into the other."
+            return Why(one.name, other.name, True, same, considered=False)
+        answer = self._of_two(self._without(one, both), self._without(other, both))
+        inlined = " and ".join(side.name for side in (one, other) if side.name != node)
+        return replace(answer, first=one.name, second=other.name, sentence=f"{node} has code of {inlined}. {answer.sentence}")
+
+    @cached_property
+    def _groups_and_kernels(self) -> set[str]:
+        v = self.verdicts
+        groups = {"_".join(v.names_in(group.number)) for group in v.data.final}
+        return groups - set(v.names) | {kernel for kernel, _ in v.data.kernels}
+
+    def _computed_in(self, nodes: Iterable[int], side: Side) -> bool:
+        """Tell whether some nodes of a name have all of it, and not only what follows a reduction or a call of it."""
+        rest = set(side.nodes) - set(nodes)
+        return not any(rest & self.kept_inputs[n] for n in nodes)
+
+    @cached_property
+    def kept_inputs(self) -> list[set[int]]:
+        """For each node, the reductions and calls whose results it reads: lowering copies no such node into its readers."""
+        rows = [self.nodes.get(name, {}) for name in self.verdicts.names]
+        kept = {name: n for n, (name, row) in enumerate(zip(self.verdicts.names, rows, strict=True)) if _is_kept(row)}
+        return [{kept[name] for name in row.get("inputs", ()) if name in kept} for row in rows]
+
+    def _without(self, side: Side, shared: Iterable[int]) -> Side:
+        """Return the nodes that only one of two names has, under a name that says which; all of them if it has no such node."""
+        own = tuple(n for n in side.nodes if n not in set(shared))
+        if not own or own == side.nodes:
+            return side
+        names = [self.verdicts.names[n] for n in own]
+        return Side(f"{', '.join(names)} of {side.name}", own)
+
+    def _of_two(self, one: Side, other: Side) -> Why:
+        """Say why nodes are one kernel or not."""
+        groups = {self._group_of[n].number for n in one.nodes} & {self._group_of[n].number for n in other.nodes}
+        verdicts = self._between(one.nodes, other.nodes)
         if groups:
-            return self._fused(first, second, min(groups), verdicts)
+            return self._fused(one, other, min(groups), verdicts)
         refused = [v for v in verdicts if v.verdict == "refused"]
         if refused:
-            return self._refused(first, second, refused, verdicts)
-        sentence = self._never(first, second, one, other)
-        return Why(first, second, False, sentence, considered=bool(verdicts), verdicts=Table(map(self.row, verdicts)))
+            return self._refused(one.name, other.name, refused, verdicts)
+        sentence = self._never(one, other)
+        rows = Table(map(self.row, verdicts))
+        return Why(one.name, other.name, False, sentence, considered=bool(verdicts), verdicts=rows)
 
     def _between(self, one: Iterable[int], other: Iterable[int]) -> list[Verdict]:
         """Find every verdict on two nodes, or on the groups that contain them, in the order of the rounds."""
@@ -405,21 +458,21 @@ class Graph:
         verdicts = [v for x in a for y in b for pair in ((x, y), (y, x)) for v in self.verdicts.about(*pair)]
         return sorted(verdicts, key=lambda v: (v.rounds[-1], max(v.first, v.second), v.first, v.second))
 
-    def _fused(self, first: str, second: str, group: int, verdicts: list[Verdict]) -> Why:
+    def _fused(self, first: Side, second: Side, group: int, verdicts: list[Verdict]) -> Why:
         kernels = self.verdicts.kernels(self.verdicts.members(group))
         names = ", ".join(kernels) or self.verdicts.name(group)
         one = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
         joined = next((v for v in verdicts if v.verdict == "fused"), None)
         how = f" In round {joined.rounds[0] + 1} {self.verdicts.sentence(joined)}" if joined else self._grouped(group)
         rows, roles = Table(map(self.row, verdicts)), self._roles(first, second, group)
-        return Why(first, second, True, f"{first} and {second} are {one}, {names}.{how}{roles}", verdicts=rows)
+        sentence = f"{first.name} and {second.name} are {one}, {names}.{how}{roles}"
+        return Why(first.name, second.name, True, sentence, verdicts=rows)
 
-    def _roles(self, first: str, second: str, group: int) -> str:
+    def _roles(self, first: Side, second: Side, group: int) -> str:
         """Say where in a template two nodes are computed; "" outside of one."""
         template = next(g for g in self.verdicts.data.final if g.number == group)
         sentences = ""
-        for name in (first, second):
-            numbers = self.find(name) or ()
+        for name, numbers in (first, second):
             for role, computed in (("prologue", template.prologue), ("epilogue", template.epilogue)):
                 if set(numbers) <= set(computed or ()):
                     sentences += f" {name} is in the template's {role}: computed {ROLES[role]}."
@@ -452,15 +505,16 @@ class Graph:
         one, other = (set(self.verdicts.kernels(self.verdicts.members(n))) for n in (v.first, v.second))
         return ", ".join(sorted(one & other))
 
-    def _never(self, first: str, second: str, one: tuple[int, ...], other: tuple[int, ...]) -> str:
+    def _never(self, one: Side, other: Side) -> str:
         """Say why the scheduler did not consider two nodes."""
-        for name, numbers in ((first, one), (second, other)):
+        first, second = one.name, other.name
+        for name, numbers in (one, other):
             if sentence := next(filter(None, (self.unfusable(name, number) for number in numbers)), ""):
                 return sentence
-        a, b = (self.touched(side) for side in (one, other))
+        a, b = (self.touched(side.nodes) for side in (one, other))
         if not a & b:
             return f"{first} and {second} were never considered: they have no buffer in common."
-        devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side} for side in (one, other)]
+        devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side.nodes} for side in (one, other)]
         if not devices[0] & devices[1]:
             return f"{first} and {second} were never considered: they run on different devices."
         shared = ", ".join(sorted(a & b)[:MAX_LISTED])
@@ -548,6 +602,12 @@ def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
     for v in verdicts:
         sentences.setdefault(str(v.rule), graph.reason(v))
     return list(sentences.values())
+
+
+def _is_kept(row: Mapping[str, Plain]) -> bool:
+    """Tell whether lowering always writes a node's result to memory: it is a call or a reduction."""
+    sizes = row.get("sizes") or ()
+    return "Extern" in row.get("kind", "") or (len(sizes) > 1 and any(size != "1" for size in sizes[-1]))
 
 
 def kind_of(group: FinalNode, members: tuple[int, ...]) -> str:

@@ -96,10 +96,10 @@ def data(**changes: Any) -> dict[str, Any]:
     }
 
 
-def events(graph: str = "inference", **changes: Any) -> list[Event]:
-    text = "".join(f"{r['name']}: {r['kind']}\n\n\n" for r in ROWS)
+def events(rows: list[dict[str, Any]] = ROWS, graph: str = "inference", **changes: Any) -> list[Event]:
+    text = "".join(f"{r['name']}: {r['kind']}\n\n\n" for r in rows)
     return [
-        Event("ir_pre_fusion", 1.0, "0/0", graph, plain({"text": text, "nodes": ROWS, "of": ""})),
+        Event("ir_pre_fusion", 1.0, "0/0", graph, plain({"text": text, "nodes": rows, "of": ""})),
         Event("fusion", 2.0, "0/0", graph, plain(data(**changes))),
     ]
 
@@ -138,6 +138,49 @@ def test_why_answers_for_any_two_names(
     assert not untold(why.sentence, *facts) and str(why) == why.sentence and (rule in repr(why))
 
 
+#: A mean and a variance by hand: op0 and op1 are their reductions, and op2 divides by the count for both.
+NORMED = [
+    row("op0", ["x"], ["buf0"], [], ["mean"], sizes=[["64"], ["512"]], node=""),
+    row("op1", ["x"], ["buf1"], [], ["var"], sizes=[["64"], ["512"]], node=""),
+    row("op2", ["x", "buf0", "buf1"], ["buf2"], ["op0", "op1"], ["mean", "var", "sub", "neg"], sizes=[["32768"], ["1"]]),
+    row("op3", ["x"], ["buf3"], [], ["sub", "cos"], sizes=[["32768"], ["1"]]),
+]
+
+
+def normed(pairs: list[list[Any]], final: list[int], kernels: list[list[Any]]) -> Trace:
+    rows = [{"number": n, "kind": "SchedulerNode", "ir": "ComputedBuffer", "call": "", "read": 1, "written": 1} for n in final]
+    changes = {"names": [r["name"] for r in NORMED], "pairs": pairs, "final": rows, "kernels": kernels, "made": [], "scores": []}
+    return trace_of_events(events(NORMED, **changes))
+
+
+def test_names_that_share_a_node_are_answered_by_what_each_has_alone() -> None:
+    """A reduction's name stands for what follows it too, wherever that is: the answer is that of the reductions."""
+    fused = normed([[0, "fused", 0, 0, 256, 1, "1"]], [4, 2, 3], [["triton_a", [0, 1]], ["triton_b", [2]], ["triton_c", [3]]])
+    refused = normed([[0, "refused", 1, 0, 256, 3, "1"]], [0, 1, 2, 3], [["triton_b", [2]], ["triton_c", [3]]])
+    for names in (("mean", "var"), ("var", "mean")):
+        why = fused.why(*names)
+        assert why.fused and not untold(why.sentence, "op2", "op0 of mean", "op1 of var", "triton_a", "round 1")
+        why = refused.why(*names)
+        assert not why.fused and why.rule == "exceeds max fusion" and not untold(why.sentence, "op2 has code of")
+
+
+def test_a_name_of_a_shared_node_is_not_all_of_the_other() -> None:
+    """What follows a reduction is fused with its reader, and the reduction itself is refused: both are told."""
+    trace = normed([[0, "refused", 1, 0, 256, 3, "2"]], [0, 1, 2, 3], [["triton_b", [2]], ["triton_c", [3]]])
+    for names in (("neg", "mean"), ("mean", "neg"), ("op2", "mean")):
+        why = trace.why(*names)
+        assert not why.fused and why.rule == "exceeds max fusion" and not untold(why.sentence, "op2 has code of")
+    why = trace.why("sub", "neg")  # lowering copied the pointwise `sub` into two nodes, and all of it is in op2
+    assert why.fused and not untold(why.sentence, "sub", "neg", "op2", "inlined")
+
+
+def test_a_node_is_in_its_kernel(trace: Trace) -> None:
+    """Asked about a kernel or a group and a node of it, the answer is not that both are one node."""
+    for whole in ("triton_a", "op0_op1"):
+        why = trace.why("exp", whole)
+        assert why.fused and why.sentence == f"exp is in {whole}."
+
+
 def test_nodes_that_were_never_considered_say_so() -> None:
     """The scheduler asks only the next few of those that touch a buffer, on one device, about each other."""
     far = trace_of_events(events(pairs=[])).why("op0", "op2")
@@ -164,7 +207,7 @@ def test_wrong_and_ambiguous_names_are_errors(trace: Trace) -> None:
     """A misspelt name offers the nearest; a name that two graphs have asks which."""
     with pytest.raises(InputError, match="'op1'"):
         trace.why("op11", "op0")
-    both = trace_of_events([*events("forward"), *events("backward")])
+    both = trace_of_events([*events(graph="forward"), *events(graph="backward")])
     with pytest.raises(InputError, match=says("'op0'", "'op1'", "0/0", "forward", "backward")):
         both.why("op0", "op1")
     assert both.why("op0", "op1", graph="backward").fused
@@ -178,7 +221,7 @@ def test_wrong_and_ambiguous_names_are_errors(trace: Trace) -> None:
 def test_nodes_of_different_graphs_are_never_fused() -> None:
     """Forward and backward are compiled apart, and the answer says so."""
     names = {"names": [n.replace("op", "bop") for n in NAMES], "kernels": [], "pairs": []}
-    made = trace_of_events([*events("forward"), *events("backward", **names)[1:]])
+    made = trace_of_events([*events(graph="forward"), *events(graph="backward", **names)[1:]])
     why = made.why("op0", "bop1")
     assert not why.fused and not why.considered
     assert not untold(why.sentence, "op0", "forward", "bop1", "backward")

@@ -1,8 +1,9 @@
-// Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Trace.why` of
-// explorer/fusion.py says, in its words. No element is made here.
+// Why two scheduler nodes are one kernel or not, from the trace's own verdicts: what `Trace.why` says, in the
+// words of explorer/analysis/questions/fusion.py. No element is made here.
 
 /** @import { FusionInfo, GroupRow, VerdictInfo } from "./wire.js" */
 /** @typedef {"prologue" | "epilogue"} Role where in a template a node is computed */
+/** @typedef {{ name: string, nodes: number[] }} Side one of two names in a question, and its single nodes */
 
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
@@ -25,12 +26,16 @@ export class Verdicts {
     this.touched = graph.touched;
     this.devices = graph.devices;
     this.attempts = graph.attempts;
+    this.keptInputs = graph.kept_inputs;
     this.rows = graph.verdicts;
     this.operators = new Map(Object.entries(graph.operators));
     const single = new Map(graph.names.map((name, number) => [name, number]));
     /** @type {Map<string, number[]>} every name that a node has */
     this.numbers = new Map(Object.entries(graph.known));
     for (const [name, number] of single) this.numbers.set(name, [number]);
+    /** the names of groups of several nodes, and of kernels */
+    this.wholes = new Set(graph.kernels.map(([name]) => name));
+    for (const { nodes } of graph.groups) if (nodes.length > 1) this.wholes.add(nodes.join("_"));
     /** @type {Map<string, GroupRow>} by the names of its single nodes */
     this.group = new Map();
     /** @type {Map<number | undefined, number>} the place of a group by the numbers of its single nodes */
@@ -111,25 +116,78 @@ export class Verdicts {
     const [one, other] = [this.find(first), this.find(second)];
     if (!one || !other)
       return { fused: null, sentence: this.unanswerable(first) || this.unanswerable(second) };
-    const both = one.filter((n) => other.includes(n));
-    if (both.length)
-      return { fused: true, sentence: this.same(first, second, this.names[Math.min(...both)]) };
-    const places = new Set(one.map((n) => this.groupOf.get(n)));
-    const shared = other.map((n) => this.groupOf.get(n) ?? -1).filter((at) => places.has(at));
-    const verdicts = this.between(one, other);
-    if (shared.length) return { fused: true, sentence: this.fused(first, second, shared, verdicts) };
+    const sides = /** @type {[Side, Side]} */ ([
+      { name: first, nodes: one },
+      { name: second, nodes: other },
+    ]);
+    return one.some((n) => other.includes(n)) ? this.overlapping(...sides) : this.ofTwo(...sides);
+  }
+
+  /**
+   * Why two names are one kernel or not that have scheduler nodes in common.
+   *
+   * @param {Side} one
+   * @param {Side} other
+   */
+  overlapping(one, other) {
+    const both = one.nodes.filter((n) => other.nodes.includes(n));
+    const node = this.names[Math.min(...both)];
+    if (one.name === other.name) return { fused: true, sentence: `${one.name} is ${node} itself.` };
+    for (const [whole, part] of [
+      [one, other],
+      [other, one],
+    ])
+      if (this.wholes.has(whole.name) && part.nodes.every((n) => whole.nodes.includes(n)))
+        return { fused: true, sentence: `${part.name} is in ${whole.name}.` };
+    if (this.computedIn(both, one) && this.computedIn(both, other)) {
+      const same = `${one.name} and ${other.name} are one scheduler node, ${node}`;
+      return { fused: true, sentence: `${same}: lowering inlined one into the other.` };
+    }
+    const { fused, sentence } = this.ofTwo(this.without(one, both), this.without(other, both));
+    const inlined = [one.name, other.name].filter((name) => name !== node).join(" and ");
+    return { fused, sentence: `${node} has code of ${inlined}. ${sentence}` };
+  }
+
+  /**
+   * Whether some nodes of a name have all of it, and not only what follows a reduction or a call of it.
+   *
+   * @param {number[]} nodes
+   * @param {Side} side
+   */
+  computedIn(nodes, side) {
+    const rest = side.nodes.filter((n) => !nodes.includes(n));
+    return !nodes.some((n) => this.keptInputs[n].some((input) => rest.includes(input)));
+  }
+
+  /**
+   * The nodes that only one of two names has, under a name that says which; all where it has no such node.
+   *
+   * @param {Side} side
+   * @param {number[]} shared
+   * @returns {Side}
+   */
+  without(side, shared) {
+    const nodes = side.nodes.filter((n) => !shared.includes(n));
+    if (!nodes.length || nodes.length === side.nodes.length) return side;
+    return { name: `${nodes.map((n) => this.names[n]).join(", ")} of ${side.name}`, nodes };
+  }
+
+  /**
+   * Why nodes are one kernel or not.
+   *
+   * @param {Side} one
+   * @param {Side} other
+   */
+  ofTwo(one, other) {
+    const places = new Set(one.nodes.map((n) => this.groupOf.get(n)));
+    const shared = other.nodes.map((n) => this.groupOf.get(n) ?? -1).filter((at) => places.has(at));
+    const verdicts = this.between(one.nodes, other.nodes);
+    if (shared.length) return { fused: true, sentence: this.fused(one, other, shared, verdicts) };
     const refused = verdicts.filter((v) => v.verdict === "refused");
     return {
       fused: false,
-      sentence: refused.length ? this.refused(refused, verdicts) : this.never(first, second, one, other),
+      sentence: refused.length ? this.refused(refused, verdicts) : this.never(one, other),
     };
-  }
-
-  /** @param {string} first @param {string} second @param {string} name */
-  same(first, second, name) {
-    return first === second
-      ? `${first} is ${name} itself.`
-      : `${first} and ${second} are one scheduler node, ${name}: lowering inlined one into the other.`;
   }
 
   /**
@@ -152,8 +210,8 @@ export class Verdicts {
   }
 
   /**
-   * @param {string} first
-   * @param {string} second
+   * @param {Side} first
+   * @param {Side} second
    * @param {number[]} shared
    * @param {VerdictInfo[]} verdicts
    */
@@ -168,21 +226,21 @@ export class Verdicts {
       : GROUPED[this.groups[at].kind] || "";
     const called = kernels.join(", ") || this.title(this.final[at]);
     const roles = this.roles([first, second], this.groups[at]);
-    return `${first} and ${second} are ${one}, ${called}.${how}${roles}`;
+    return `${first.name} and ${second.name} are ${one}, ${called}.${how}${roles}`;
   }
 
   /**
    * Where in a template two nodes are computed; "" outside of one.
    *
-   * @param {string[]} names
+   * @param {Side[]} sides
    * @param {GroupRow} group
    */
-  roles(names, group) {
-    /** @param {string} name @param {Role} role */
-    const inside = (name, role) => this.find(name)?.every((n) => (group[role] ?? []).includes(this.names[n]));
-    return names
-      .flatMap((name) =>
-        ROLES.filter(([role]) => inside(name, role)).map(
+  roles(sides, group) {
+    /** @param {number[]} nodes @param {Role} role */
+    const inside = (nodes, role) => nodes.every((n) => (group[role] ?? []).includes(this.names[n]));
+    return sides
+      .flatMap(({ name, nodes }) =>
+        ROLES.filter(([role]) => inside(nodes, role)).map(
           ([role, where]) => ` ${name} is in the template's ${role}: computed ${where}.`,
         ),
       )
@@ -210,27 +268,22 @@ export class Verdicts {
   /**
    * Why the scheduler did not ask about two nodes.
    *
-   * @param {string} first
-   * @param {string} second
-   * @param {number[]} one
-   * @param {number[]} other
+   * @param {Side} one
+   * @param {Side} other
    */
-  never(first, second, one, other) {
-    /** @type {[string, number[]][]} */
-    const sides = [
-      [first, one],
-      [second, other],
-    ];
-    for (const [name, nodes] of sides) {
+  never(one, other) {
+    const sides = [one, other];
+    for (const { name, nodes } of sides) {
       const apart = nodes.map((n) => this.apart[n]).find(Boolean);
       if (apart) return name + apart;
     }
-    const [a, b] = [one, other].map((nodes) => new Set(nodes.flatMap((n) => this.touched[n])));
+    const [a, b] = sides.map(({ nodes }) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
-    const never = `${first} and ${second} were never considered`;
+    const never = `${one.name} and ${other.name} were never considered`;
     if (!both.length) return `${never}: they have no buffer in common.`;
-    const devices = new Set(one.map((n) => this.devices[n]));
-    if (!other.some((n) => devices.has(this.devices[n]))) return `${never}: they run on different devices.`;
+    const devices = new Set(one.nodes.map((n) => this.devices[n]));
+    if (!other.nodes.some((n) => devices.has(this.devices[n])))
+      return `${never}: they run on different devices.`;
     const shared = both.slice(0, MOST_LISTED).join(", ");
     return (
       `${never}: both touch ${shared}, but the scheduler pairs each node only with the next ` +

@@ -355,8 +355,9 @@ export interface OperatorPlaceInfo {
  *
  * Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made
  * of several, "known" all other names, "operators" the places of operators, whose names are no node's.
- * "touched", "devices" and "apart" (why the scheduler never asks) are by single node, "final" are the numbers
- * of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
+ * "touched", "kept_inputs" (the reductions and calls that it reads), "devices" and "apart" (why the scheduler
+ * never asks) are by single node, "final" are the numbers of "groups", "costs" what these take. "nodes" is
+ * the index of the artifact with the nodes, -1 for none.
  */
 export interface FusionInfo {
   frame: string;
@@ -373,6 +374,7 @@ export interface FusionInfo {
   known: { [key: string]: number[] };
   operators: { [key: string]: OperatorPlaceInfo[] };
   touched: string[][];
+  kept_inputs: number[][];
   devices: (string | null)[];
   apart: string[];
   kernels: [string, number[]][];
