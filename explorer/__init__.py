@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from explorer.capture.absent.target import targets as targets
     from explorer.capture.compilers.backend import backends as backends
     from explorer.errors import ExplorerError as ExplorerError
-    from explorer.model.values import Force as Force
-    from explorer.model.values import Veto as Veto
     from explorer.reference.gpus.figures import Target as Target
     from explorer.reference.help.words import glossary as glossary
     from explorer.studies.fitting.fits import fits as fits
@@ -44,12 +42,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "Cluster": "capture.absent.cluster",
     "ExplorerError": "errors",
-    "Force": "model.values",
     "Kernel": "tracing.traced",
     "Target": "reference.gpus.figures",
     "Trace": "tracing.traced",
     "Vary": "studies.varying.vary",
-    "Veto": "model.values",
     "backends": "capture.compilers.backend",
     "compare": "tracing.traced.comparison",
     "compare_modes": "studies.varying.modes",
@@ -81,6 +77,8 @@ _HABITS = {
     "display": "explorer.show",
     "profile": "t.attach(profile), t.live.profile()",
     "Quiz": "explorer.quiz.Quiz",
+    "Veto": 'explorer.trace(f, x, keep_apart=("op3", "op7"))',
+    "Force": 'explorer.trace(f, x, fuse=("sin", "mul"))',
 }
 
 

@@ -81,7 +81,7 @@ def carried(tab: Any, widget: Explorer) -> dict[str, Any]:
 
 
 def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], trace: Trace) -> None:
-    """Two fused nodes: Veto in the view compiles again, and the trace with a kernel more stands beside the old one."""
+    """Two fused nodes: "keep apart" in the view compiles again, and the trace with a kernel more stands beside the old one."""
     tab, widget = hosted
     panel = show(tab, "Fusion")
     first, second = next(row["nodes"] for row in trace.fusion.groups if len(row["nodes"]) > 1)[:2]
@@ -91,11 +91,16 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     assert together.is_disabled(), "they are fused"
     apart.click()
     question = carried(tab, widget)
-    assert (question["ask"], question["fusion"], question["first"], question["second"]) == ("what_if", "veto", first, second)
+    assert (question["ask"], question["fusion"], question["first"], question["second"]) == (
+        "what_if",
+        "keep_apart",
+        first,
+        second,
+    )
     assert "error" not in widget.progress, widget.progress
     changed = tab.locator(".explorer-changed")
     figures = changed.get_by_role("table", name="figures").locator("tbody tr").filter(has_text="kernels").first.inner_text()
-    expected = trace.what_if(fusion=explorer.Veto(first, second), limit=0.01).figure("kernels")
+    expected = trace.what_if(keep_apart=(first, second), limit=0.01).figure("kernels")
     assert expected["change"] > 0
     assert figures.split("\t")[1:3] == [str(expected["before"]), str(expected["after"])]
     assert f"{first} and {second} apart" in changed.locator("h2").first.inner_text()
@@ -119,7 +124,7 @@ def test_what_cannot_be_done_is_said_where_it_was_asked(hosted: tuple[Any, Explo
     """A name that no node has: Python's error stands in the view, and the trace stays in sight."""
     tab, widget = hosted
     panel = show(tab, "Fusion")
-    widget._worker.answer({"ask": "what_if", "fusion": "veto", "first": "op77", "second": "op0"})
+    widget._worker.answer({"ask": "what_if", "fusion": "keep_apart", "first": "op77", "second": "op0"})
     widget._worker.wait()
     assert widget.beside == b""
     tab.evaluate("([name, value]) => tell(name, value)", ["progress", widget.progress])
@@ -148,4 +153,4 @@ def test_a_saved_trace_says_what_to_type(opened, rotary: Trace) -> None:
     panel = show(opened(rotary), "Fusion")
     name_nodes(panel, "op0", "op1")
     panel.get_by_role("button", name="keep apart").click()
-    assert panel.locator(".what-if code").inner_text() == 't.what_if(fusion=explorer.Veto("op0", "op1"))'
+    assert panel.locator(".what-if code").inner_text() == 't.what_if(keep_apart=("op0", "op1"))'

@@ -57,7 +57,7 @@ class Stance(Record):
 
 @record
 class RequestOutcome(Record):
-    """What came of the Veto or Force of number `wish` in one graph: both names are one node, or were put in one kernel."""
+    """What came of the request of number `wish` in one graph: both names are one node, or were put in one kernel."""
 
     wish: int
     same: bool
@@ -66,7 +66,7 @@ class RequestOutcome(Record):
 
 @record
 class FusionRequest(Record):
-    """What came in one graph of each Veto and Force, and the names that scheduler nodes have there."""
+    """What came in one graph of each pair to keep apart or to fuse, and the names that scheduler nodes have there."""
 
     names: Names
     rows: tuple[RequestOutcome, ...]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, update_wrapper
 from shutil import get_terminal_size
@@ -286,8 +286,8 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Veto:
-    """A wish that two nodes of the scheduler do not become one kernel: `trace(f, x, fusion=Veto("op3", "op7"))`.
+class KeepApart:
+    """A pair of `keep_apart=`: two names of scheduler nodes that should not become one kernel.
 
     A node is named as the scheduler names it, by a buffer it writes, or by an FX node it computes. `graph` and `frame`
     say which graph is meant; without them every graph that has both.
@@ -300,8 +300,8 @@ class Veto:
 
 
 @dataclass(frozen=True, slots=True)
-class Force:
-    """A wish that two nodes of the scheduler become one kernel, named as for `Veto`.
+class Fuse:
+    """A pair of `fuse=`: two names of scheduler nodes that should become one kernel, named as for `KeepApart`.
 
     If the scheduler refuses the fusion only because it expects no gain, it is done anyway, before any other fusion. If the fusion
     would be wrong, or the backend cannot write it, it stays refused, and a Failure says why.
@@ -312,6 +312,9 @@ class Force:
     graph: str = ""
     frame: str = ""
 
+
+#: Two nodes of the scheduler by name, with the graph and the compile id where these matter, or several such pairs.
+NodePairs = Sequence[str] | Sequence[Sequence[str]]
 
 #: How a line is linked to the user's lines further out on its stack: the calls that led to the one that made it.
 CALLED_FROM = "called from"

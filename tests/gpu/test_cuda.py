@@ -276,7 +276,7 @@ def test_an_absent_gpu_of_the_attached_kind_gives_the_same_kernels() -> None:
 def test_what_if_on_an_attached_gpu_is_estimated_and_measured() -> None:
     """The estimate is of the attached GPU: an input read twice takes a launch and its bytes longer; both traces are timed."""
     trace = explorer.trace(lambda x: (x.sin(), x.cos()), torch.randn(1 << 20, device="cuda"))
-    what = trace.what_if(fusion=explorer.Veto("sin", "cos"))
+    what = trace.what_if(keep_apart=("sin", "cos"))
     assert what.equal is True and what.figure("kernels")["change"] == 1
     own, row = explorer.capture.absent.target.attached_gpu(), what.figure("estimated_seconds")
     assert row["before"] > LAUNCHES["generated"] and row["change"] > 0.9 * LAUNCHES["generated"] and own.title in row["note"]

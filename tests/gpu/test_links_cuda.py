@@ -90,7 +90,7 @@ def test_a_veto_is_one_kernel_more_and_the_same_result() -> None:
         return x.sum(1), x.amax(1)
 
     trace = explorer.trace(both, torch.randn(1024, 1024, device="cuda"))
-    otherwise = trace.what_if(fusion=explorer.Veto("sum_1", "amax"))
+    otherwise = trace.what_if(keep_apart=("sum_1", "amax"))
     print(otherwise)
     assert otherwise.figure("kernels")["change"] == 1 and otherwise.equal
     assert otherwise.figure("bytes_read")["change"] == 4 * 1024 * 1024

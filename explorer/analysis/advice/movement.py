@@ -9,11 +9,11 @@ from dataclasses import replace
 from explorer.analysis.advice.call_cost import Launch, TracedCall, bytes_of
 from explorer.analysis.advice.verdicts import Cost, Verdict, size
 from explorer.analysis.questions.fusion import Graph
-from explorer.model.values import Force, Plain
+from explorer.model.values import Plain
 from explorer.model.wording import quantity
 from explorer.stages.inductor.verdicts import Verdict as Pair
 
-#: The scheduler's refusals that are a matter of taste and not of need: a Force, or the setting, does what was refused.
+#: The scheduler's refusals that are a matter of taste and not of need: fuse=, or the setting, does what was refused.
 AVOIDABLE: Mapping[str, str] = {
     "exceeds max fusion": "max_fusion_size",
     "fusion_prevent_too_many_reads_and_writes": "max_fusion_unique_io_buffers",
@@ -82,16 +82,16 @@ def _missed(traced: TracedCall, setting: str, pairs: Sequence[tuple[Graph, Pair]
     names = [graph.verdicts.names_in(n)[0] for n in (pair.first, pair.second)]
     ends = [n for g, p in ordered for n in (*g.verdicts.members(p.first), *g.verdicts.members(p.second))]
     launches = [one for one in traced.launches if one.graph is graph and any(n in _numbers(graph, one) for n in ends)]
-    request = Force(names[0], names[1], graph.artifact.graph, graph.artifact.frame)
+    request = (names[0], names[1], graph.artifact.graph, graph.artifact.frame)
     return Verdict(
         "fusion missed",
         f"{quantity(len(ordered), 'fusion')} refused" + (f" by {setting}" if setting else ""),
         Cost(traced.seconds_of(moved), "estimated", f"bytes moved twice that could be moved once, {traced.bandwidth}", moved),
         f"the scheduler: {graph.reason(pair)}",
-        f"leave {setting} at its default" if setting else "see t.why for the pair; a Force puts them into one kernel",
+        f"leave {setting} at its default" if setting else "see t.why for the pair; fuse= puts them into one kernel",
         traced.lines_of(launches),
         traced.places_of(launches),
-        {"options": {setting: RELAXED_SETTINGS[setting]}} if setting else {"fusion": request},
+        {"options": {setting: RELAXED_SETTINGS[setting]}} if setting else {"fuse": request},
     )
 
 

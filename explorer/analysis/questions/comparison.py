@@ -117,7 +117,7 @@ def _can_name(name: object) -> bool:
 
 def _names(traces: tuple[TraceData, ...]) -> tuple[str, ...]:
     """Name the traces by the first fact that differs for all of them, else by number."""
-    for fact in ("target", "backend", "mode", "name", "torch", "dynamic", "train", "fusion"):
+    for fact in ("target", "backend", "mode", "name", "torch", "dynamic", "train", "keep_apart", "fuse"):
         values = [t.meta.get(fact) for t in traces]
         names = tuple(value if isinstance(value, str) else f"{fact}={value}" for value in values)
         if len(set(names)) == len(names) and all(map(_can_name, names)):

@@ -26,7 +26,7 @@ from explorer.model.accessor import Accessor
 from explorer.model.events import FusionRequest
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Failure, Force, Plain, Table, Veto, once
+from explorer.model.values import Artifact, Event, Failure, Fuse, KeepApart, Plain, Table, once
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
 from explorer.stages.inductor.verdicts import Fusion as RecordedFusion
@@ -606,7 +606,7 @@ def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
 
 def _is_kept(row: Mapping[str, Plain]) -> bool:
     """Tell whether lowering always writes a node's result to memory: it is a call or a reduction."""
-    sizes = row.get("sizes") or ()
+    sizes: Sequence[Sequence[str]] = row.get("sizes") or ()
     return "Extern" in row.get("kind", "") or (len(sizes) > 1 and any(size != "1" for size in sizes[-1]))
 
 
@@ -625,11 +625,11 @@ def kind_of(group: FinalNode, members: tuple[int, ...]) -> str:
 # Requests --------------------------------------------------------------------------------------------------------------
 
 
-def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Sequence[Veto | Force]) -> list[Failure]:
-    """List a Failure for each Veto or Force that the scheduler did not fulfil, with the reason.
+def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Sequence[KeepApart | Fuse]) -> list[Failure]:
+    """List a Failure for each pair to keep apart or to fuse that the scheduler did not fulfil, with the reason.
 
     `events` have the kind "fusion_wish". InputError, with the nearest names, if no graph has the nodes or none has both, and for
-    a Veto on a single scheduler node.
+    two names to keep apart of a single scheduler node.
     """
     outcomes = [typed(FusionRequest, event.data) for event in events]
     failures = []
@@ -637,29 +637,29 @@ def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Se
         rows = [row for outcome in outcomes for row in outcome.rows if row.wish == number]
         if not rows:
             raise _not_in_one_graph(request, outcomes)
-        if isinstance(request, Veto) and any(row.same for row in rows):
+        if isinstance(request, KeepApart) and any(row.same for row in rows):
             raise InputError(
-                f"{request.first} and {request.second} are one scheduler node: lowering inlined one into the other. A Veto can "
-                "only keep apart nodes that the scheduler would fuse"
+                f"{request.first} and {request.second} are one scheduler node: lowering inlined one into the other. keep_apart= "
+                "takes nodes that the scheduler would fuse"
             )
-        if any(row.together is isinstance(request, Veto) for row in rows):
+        if any(row.together is isinstance(request, KeepApart) for row in rows):
             failures.append(_failure(trace, request))
     return failures
 
 
-def _failure(trace: TraceData, request: Veto | Force) -> Failure:
-    if isinstance(request, Veto):
-        step, outcome = "veto", "still in one kernel"
+def _failure(trace: TraceData, request: KeepApart | Fuse) -> Failure:
+    if isinstance(request, KeepApart):
+        step, outcome = "keep_apart", "still in one kernel"
     else:
-        step, outcome = "force", "still separate kernels"
+        step, outcome = "fuse", "still separate kernels"
     message = f"{request.first} and {request.second} are {outcome}. {_why_unfulfilled(trace, request)}"
     return Failure("fusion", step, message.strip())
 
 
-def _not_in_one_graph(request: Veto | Force, outcomes: Sequence[FusionRequest]) -> InputError:
+def _not_in_one_graph(request: KeepApart | Fuse, outcomes: Sequence[FusionRequest]) -> InputError:
     names = {name for outcome in outcomes for name in outcome.names}
     if not outcomes:
-        return InputError("Veto and Force need a graph that Inductor schedules, and this compile scheduled none")
+        return InputError("keep_apart= and fuse= need a graph that Inductor schedules, and this compile scheduled none")
     for name in (request.first, request.second):
         if name not in names:
             return unknown_name("scheduler node, buffer or FX node", name, names)
@@ -668,11 +668,11 @@ def _not_in_one_graph(request: Veto | Force, outcomes: Sequence[FusionRequest]) 
     return InputError(f"no graph{chosen} has both {request.first!r} and {request.second!r}: only nodes of one graph can be fused")
 
 
-def _why_unfulfilled(trace: TraceData, request: Veto | Force) -> str:
+def _why_unfulfilled(trace: TraceData, request: KeepApart | Fuse) -> str:
     """Say why the scheduler did not fulfil a request; "" if no verdict tells."""
     graphs = [g for g in fusion_of(trace).graphs if g.find(request.first) is not None and g.find(request.second) is not None]
     answers = [g.why(request.first, request.second) for g in graphs]
-    return next((why.sentence for why in answers if why.fused is isinstance(request, Veto)), "")
+    return next((why.sentence for why in answers if why.fused is isinstance(request, KeepApart)), "")
 
 
 def _distinct(lists: Iterable[Iterable[str]]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Compile with wishes: two nodes kept apart or put together, a pattern or a pass left out.
 
-A `Veto` acts where the scheduler asks whether two nodes can be fused: Inductor's own extension point (`InductorChoices`) does
-not see every pair. A `Force` overrides only that extension point, in which by Inductor's own rule nothing is needed for
+Nodes are kept apart where the scheduler asks whether two can be fused: Inductor's own extension point (`InductorChoices`) does
+not see every pair. `fuse=` overrides only that extension point, in which by Inductor's own rule nothing is needed for
 correctness.
 """
 
@@ -17,10 +17,10 @@ from explorer.capture.observe.patterns import pattern_name
 from explorer.capture.observe.scheduler_log import OVERRIDDEN
 from explorer.model.events import FusionRequest, RequestOutcome
 from explorer.model.stage import Emit
-from explorer.model.values import Force, Veto
+from explorer.model.values import Fuse, KeepApart
 from explorer.stages.inductor.autotune import AutotuneTaken
 
-Wish = Veto | Force
+Wish = KeepApart | Fuse
 #: Why a template was taken that a forced fusion needed.
 FORCED = "the fastest template that takes the fusion that was forced"
 
@@ -100,7 +100,9 @@ class Wanted:
         for wish in self._wishes:
             here = wish.graph in ("", graph) and wish.frame in ("", frame)
             if here and wish.first in names and wish.second in names:
-                yield wish, frozenset(names[wish.first]), frozenset(names[wish.second])
+                one, other = frozenset(names[wish.first]), frozenset(names[wish.second])
+                # a node that both name is with each of them in any case: the request is about the others
+                yield wish, one - other, other - one
 
     def _wish(self, scheduler: Any, kind: type, node1: Any, node2: Any) -> Wish | None:
         """The wish of this kind about two nodes, which may be fused already."""
@@ -117,7 +119,7 @@ class Wanted:
         from torch._inductor.scheduler import WhyNoFuse
 
         def can_fuse(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._wish(scheduler, Veto, node1, node2) is not None:
+            if self._wish(scheduler, KeepApart, node1, node2) is not None:
                 WhyNoFuse(node1, node2)("vetoed")
                 return False
             return original(scheduler, node1, node2, *args, **kwargs)
@@ -131,7 +133,7 @@ class Wanted:
             found = original(scheduler, nodes, *args, **kwargs)
             reorder = bool(kwargs.get("is_reorder_round", args[0] if args else False))
             for wish, a, b in self._here(scheduler)[1]:
-                if not isinstance(wish, Force):
+                if not isinstance(wish, Fuse):
                     continue
                 ones, others = ([n for n in nodes if n.get_operation_names() & side] for side in (a, b))
                 for pair in ((one, other) for one in ones for other in others if one is not other):
@@ -160,7 +162,7 @@ class Wanted:
         def overridden(original: Any) -> Any:
             def choice(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
                 allowed = original(scheduler, node1, node2, *args, **kwargs)  # asked in any case: others may listen
-                if allowed or self._wish(scheduler, Force, node1, node2) is None:
+                if allowed or self._wish(scheduler, Fuse, node1, node2) is None:
                     return allowed
                 WhyNoFuse(node1, node2)(OVERRIDDEN)
                 return True
@@ -178,7 +180,7 @@ class Wanted:
         from torch._inductor import scheduler as module
 
         def speedup_by_fusion(scheduler: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._wish(scheduler, Force, node1, node2) is None or not self._settle(scheduler, node1, node2):
+            if self._wish(scheduler, Fuse, node1, node2) is None or not self._settle(scheduler, node1, node2):
                 return original(scheduler, node1, node2, *args, **kwargs)
             return module.FusionResult.fuse(True)
 
@@ -220,10 +222,11 @@ class Wanted:
     def _outcome(self, scheduler: Any) -> FusionRequest:
         names, pairs = self._here(scheduler)
         groups = [set(node.get_operation_names()) for node in scheduler.nodes]
-        rows = (
-            RequestOutcome(wish=self._wishes.index(wish), same=bool(a & b), together=any(g & a and g & b for g in groups))
-            for wish, a, b in pairs
-        )
+        rows = []
+        for wish, a, b in pairs:
+            same = not a or not b
+            together = same or any(g & a and g & b for g in groups)
+            rows.append(RequestOutcome(wish=self._wishes.index(wish), same=same, together=together))
         return FusionRequest(names=tuple(sorted(names)), rows=tuple(rows))
 
 

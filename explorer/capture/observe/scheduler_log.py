@@ -39,8 +39,8 @@ SETTINGS = (
     "combo_kernels",
     "cpp.max_horizontal_fusion_size",
 )
-#: Stands for a rule that a Force overrides, so that the rule is not taken for the reason of a later refusal.
-OVERRIDDEN = "overridden by a Force"
+#: Stands for a rule that `fuse=` overrides, so that the rule is not taken for the reason of a later refusal.
+OVERRIDDEN = "overridden by fuse="
 #: The rule of a verdict that needs none.
 NO_RULE = Rule("", "", 0, "")
 
@@ -102,7 +102,7 @@ class Log:
         self.refuse_unfused_pair()
         pair = self.number(node1), self.number(node2)
         if self.reason is not None and self.reason.said == OVERRIDDEN:
-            self.reason = None  # what a Force overrides is no reason: the refusal after it came without one
+            self.reason = None  # what `fuse=` overrides is no reason: the refusal after it came without one
         if answer:
             self._awaited = None if self.asking else pair
             self._note(pair, "possible", NO_RULE, (), self.shared)

@@ -7,8 +7,7 @@ from typing import Any
 
 from explorer.entry.mcp.answer import Answer
 from explorer.entry.mcp.questions import kernel_named
-from explorer.errors import InputError, unknown_name
-from explorer.model.values import Force, Veto
+from explorer.errors import unknown_name
 from explorer.tracing.traced.trace import Trace
 
 #: What of a kernel can be edited.
@@ -27,21 +26,15 @@ def what_if(
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[Answer, Trace]:
     """Trace the same call with something changed; the answer, and the second trace."""
-    wishes = [Force(*_pair(pair)) for pair in fuse] + [Veto(*_pair(pair)) for pair in keep_apart]
     changed = trace.what_if(
-        fusion=wishes or None,
+        keep_apart=keep_apart or None,
+        fuse=fuse or None,
         without_pass=list(without_pass),
         without_pattern=list(without_pattern),
         options=options or {},
         settings=settings or {},
     )
     return Answer(repr(changed), changed.table, ("compare(traces) for each line",)), changed.after
-
-
-def _pair(pair: Sequence[str]) -> tuple[str, str]:
-    if isinstance(pair, str) or len(pair) != 2:
-        raise InputError(f"two nodes are named, such as ['op0', 'op1'], not {pair!r}")
-    return pair[0], pair[1]
 
 
 def check(trace: Trace, limit: float | None = None) -> Answer:

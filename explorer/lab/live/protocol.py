@@ -22,7 +22,7 @@ from explorer.lab.live.timing import Seconds
 from explorer.model.records import typed
 from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Force, Plain, Table, Veto
+from explorer.model.values import Artifact, NodePairs, Plain, Table
 from explorer.process.under_way import Watchers
 from explorer.reference.gpus.figures import Target
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class Changes(TypedDict, total=False):
     """The arguments of `explorer.trace` that a second trace of the same call may have otherwise."""
 
-    fusion: tuple[Veto | Force, ...]
+    keep_apart: NodePairs
+    fuse: NodePairs
     without_pass: tuple[str, ...]
     without_pattern: tuple[str, ...]
     mode: str | None

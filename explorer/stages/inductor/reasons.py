@@ -67,7 +67,7 @@ SENTENCE_BY_REASON: Mapping[str, str] = MappingProxyType(
         "register spilling of the first kernel": "{a} alone already needs more registers than there are, so nothing is added to it.",
         "register spilling of the second kernel": "{b} alone already needs more registers than there are, so nothing is added to it.",
         "register spilling of the fused kernel": "One kernel for {a} and {b} would need more registers than there are, and spill them to memory.",
-        "vetoed": "{a} and {b} were kept apart by a Veto.",
+        "vetoed": "{a} and {b} were kept apart by keep_apart=.",
         # torch 2.15
         "a consumer depends on another producer sub-node": "The kernels of one foreach run at the same time, but a part of {b} needs a part of {a} that it is not paired with.",
         "incompatible reduction contracts": "{a} and {b} are reductions that promise different orders of summing, and one kernel could keep only one promise.",

@@ -199,7 +199,7 @@ def vary(
     """
     require_installed("torch", "explorer.vary", "full")
     check = _checked(variations) if variations is not None else None
-    request = TraceRequest(fn, args, kwargs, target, False, mode, dynamic, fullgraph, backend, options, STAGES, (), (), ())
+    request = TraceRequest(fn, args, kwargs, target, False, mode, dynamic, fullgraph, backend, options, STAGES)
     check_request(request, {}, sys._getframe(1))
     lab = Lab(Plan.of(request))
     first = lab.first()

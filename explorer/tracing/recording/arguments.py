@@ -15,7 +15,7 @@ from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.compilers.compilers import compiler_named
 from explorer.errors import InputError, unknown_name
 from explorer.model.stage import Stage
-from explorer.model.values import Force, Veto
+from explorer.model.values import NodePairs
 from explorer.reference.gpus.figures import Target
 from explorer.tracing.recording.call_site import call_under_way, with_inner_call_opened
 
@@ -38,9 +38,10 @@ class TraceRequest:
     backend: Any
     options: Mapping[str, Any] | None
     stages: Sequence[Stage]
-    fusion: Veto | Force | Sequence[Veto | Force]
-    without_pattern: str | Sequence[str]
-    without_pass: str | Sequence[str]
+    keep_apart: NodePairs = ()
+    fuse: NodePairs = ()
+    without_pattern: str | Sequence[str] = ()
+    without_pass: str | Sequence[str] = ()
     world: int | None = None
     rank: int = 0
 
@@ -62,6 +63,10 @@ class TraceRequest:
     def keywords(self) -> dict[str, Any]:
         """Return the keyword arguments of `trace`."""
         return {name: getattr(self, name) for name in keyword_names()}
+
+
+#: What people write who know other tools, and what `trace` calls it.
+KEYWORD_HABITS = {"fusion": "keep_apart", "device": "target", "gpu": "target", "arch": "target", "training": "train"}
 
 
 def keyword_names() -> list[str]:
@@ -103,12 +108,17 @@ def check_function(fn: object, caller: FrameType) -> None:
 def _unknown_keywords(unknown: Mapping[str, Any]) -> InputError:
     """Build the error for keyword arguments that `trace` does not have; it offers the nearest ones."""
     names = keyword_names()
-    nearest = [name for given in unknown for name in difflib.get_close_matches(given, names, n=1, cutoff=0.7)]
+    nearest = [KEYWORD_HABITS.get(given) or _nearest(given, names) for given in unknown]
+    nearest = [name for name in nearest if name]
     offer = f"did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
     placed = ", ".join(f"{name!r}: …" for name in unknown)
     given = ", ".join(map(repr, unknown))
     keyword = "Keyword" if offer else "keyword"
     return InputError(f"trace has no argument {given}: {offer}{keyword} arguments of the function go into kwargs={{{placed}}}")
+
+
+def _nearest(given: str, names: Sequence[str]) -> str:
+    return next(iter(difflib.get_close_matches(given, names, n=1, cutoff=0.7)), "")
 
 
 def check_stages(stages: object) -> None:
@@ -170,15 +180,6 @@ def absent_target(device: str | Target, backend: Any, options: Mapping[str, Any]
         works = " and ".join(map(repr, FOR_ABSENT))
         raise InputError(f"backend {backend!r} needs the device it compiles for; target {device.name!r} works with {works}")
     return device
-
-
-def fusion_requests(given: Veto | Force | Sequence[Veto | Force]) -> tuple[Veto | Force, ...]:
-    """Return one request or several as a tuple; InputError for anything else."""
-    requests = (given,) if isinstance(given, (Veto, Force)) else tuple(given or ())
-    for request in requests:
-        if not isinstance(request, (Veto, Force)):
-            raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {request!r}')
-    return requests
 
 
 def name_of(value: Any) -> str:

@@ -8,18 +8,23 @@ from dataclasses import replace
 from explorer.analysis.questions.fusion import unfulfilled_requests
 from explorer.capture.observe.requests import Changes, is_named
 from explorer.errors import InputError, unknown_name
-from explorer.model.values import Event, Plain
+from explorer.model.values import Event, Fuse, KeepApart, Plain
 from explorer.tracing.traced import Trace
 
 
 def changes_in_meta(changes: Changes) -> dict[str, Plain]:
     """Return the entries of a trace's meta that state its changes; none where there are none."""
     entries = {
-        "fusion": tuple(f"{type(request).__name__}({request.first!r}, {request.second!r})" for request in changes.fusion),
+        "keep_apart": _pairs(changes.fusion, KeepApart),
+        "fuse": _pairs(changes.fusion, Fuse),
         "without_pattern": changes.without_pattern,
         "without_pass": changes.without_pass,
     }
     return {name: value for name, value in entries.items() if value}
+
+
+def _pairs(requests: Sequence[KeepApart | Fuse], kind: type) -> tuple[tuple[str, str], ...]:
+    return tuple((request.first, request.second) for request in requests if isinstance(request, kind))
 
 
 def with_unfulfilled(trace: Trace, events: Sequence[Event], changes: Changes) -> Trace:

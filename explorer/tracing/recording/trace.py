@@ -30,20 +30,20 @@ from explorer.lab.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.state import State
 from explorer.model.stage import Stage
-from explorer.model.values import Failure, Force, Plain, Veto
+from explorer.model.values import Failure, NodePairs, Plain
 from explorer.process.garbage import full_collections_paused
 from explorer.process.progress import progress
 from explorer.reference.gpus.figures import Target
 from explorer.stages import STAGES
 from explorer.tracing.recording.advice import advice_on_call, devices_apart
-from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_request, fusion_requests, name_of
+from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_request, name_of
 from explorer.tracing.recording.changes import changes_in_meta, with_unfulfilled
 from explorer.tracing.recording.compile_failures import SKIPPED_FRAME, compile_failures, failure_if_nothing_compiled
 from explorer.tracing.recording.finish import failures_of, finished
 from explorer.tracing.recording.kernels import KernelRecorder, recording_kernels
 from explorer.tracing.recording.recorder import Recorder, recording
 from explorer.tracing.traced import Trace
-from explorer.tracing.traced.what_if import name_list
+from explorer.tracing.traced.what_if import fusion_requests, name_list
 
 
 def trace(
@@ -58,7 +58,8 @@ def trace(
     backend: Any = "inductor",
     options: Mapping[str, Any] | None = None,
     stages: Sequence[Stage] = STAGES,
-    fusion: Veto | Force | Sequence[Veto | Force] = (),
+    keep_apart: NodePairs = (),
+    fuse: NodePairs = (),
     without_pattern: str | Sequence[str] = (),
     without_pass: str | Sequence[str] = (),
     world: int | None = None,
@@ -76,7 +77,10 @@ def trace(
     `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
     `compiler(module) -> module` that calls torch.compile itself.
 
-    `fusion` keeps nodes of Inductor's scheduler apart or puts them together; if that was not possible a Failure says why.
+    `keep_apart=("op3", "op7")` keeps two nodes of Inductor's scheduler from becoming one kernel, `fuse=("sin", "mul")` makes them
+    one where Inductor's rules allow it; a Failure says why if that was not possible. Each takes a list of pairs too. A node is
+    named as the scheduler names it, by a buffer it writes, or by an FX node it computes; a third and a fourth name in a pair
+    choose the graph ("backward") and the compile ("0/0").
     `without_pattern` and `without_pass` leave out the patterns and passes that `t.inductor.matches` and `t.inductor.passes` list
     by these names, also those that only a later round has; "_sfdp_*" matches every name with that prefix.
 
@@ -106,15 +110,21 @@ def trace(
         from explorer.tracing.recording.handwritten import trace_kernel
 
         torch_compiles = {"train": train, "mode": mode, "dynamic": dynamic, "fullgraph": fullgraph, "options": options}
-        left_out = {"fusion": fusion, "without_pattern": without_pattern, "without_pass": without_pass, "world": world}
+        left_out = {
+            "keep_apart": keep_apart,
+            "fuse": fuse,
+            "without_pattern": without_pattern,
+            "without_pass": without_pass,
+            "world": world,
+        }
         check_kernel_settings({**torch_compiles, **left_out, "backend": backend})
         if isinstance(target, Cluster):
             raise InputError("a Triton kernel is compiled for one GPU: give target= its name, such as 'h100'")
         return trace_kernel(trace, fn, *args, grid=grid, target=target, config=config, **(kwargs or {}), **unknown)
     unknown |= {name: value for name, value in (("grid", grid), ("config", config)) if value is not None}
     compile_settings = (mode, dynamic, fullgraph, backend, options)
-    changes = (fusion, without_pattern, without_pass)
-    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changes, world, rank)
+    changed = (keep_apart, fuse, without_pattern, without_pass)
+    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changed, world, rank)
     tracing = _Tracing(request, sys._getframe(1))
     try:
         check_request(request, unknown, tracing.caller)
@@ -178,7 +188,7 @@ class Plan:
         call = Call(fn, args, dict(kwargs), request.train, absent, ambient, cluster)
         call = _placed(call, "cpu" if absent else str(device), request.target)
         left_out = name_list("without_pattern", request.without_pattern), name_list("without_pass", request.without_pass)
-        changes = Changes(fusion_requests(request.fusion), *left_out)
+        changes = Changes(fusion_requests(request.keep_apart, request.fuse), *left_out)
         return Plan(replace(request, fn=fn), call, device, absent, changes, bool(tensor_without_data))
 
     def meta(self) -> dict[str, Plain]:

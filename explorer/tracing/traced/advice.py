@@ -44,7 +44,14 @@ def _proved(trace: Trace, advice: Advice, verdict: Verdict, limit: float) -> Ver
 
 
 #: The arguments of `what_if` that a verdict does not give.
-_UNCHANGED: Mapping[str, Any] = {"fusion": None, "without_pass": (), "without_pattern": (), "options": {}, "settings": {}}
+_UNCHANGED: Mapping[str, Any] = {
+    "keep_apart": None,
+    "fuse": None,
+    "without_pass": (),
+    "without_pattern": (),
+    "options": {},
+    "settings": {},
+}
 
 
 def _proof(advice: Advice, verdict: Verdict, changed: WhatIf) -> Proof:

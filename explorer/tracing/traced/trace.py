@@ -26,7 +26,7 @@ from explorer.lab.live.protocol import Live, needs_live, no_text
 from explorer.model.deferred import defer, deferrable, is_deferred
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Failure, Force, Plain, Table, Veto
+from explorer.model.values import Artifact, Event, Failure, NodePairs, Plain, Table
 from explorer.process.progress import in_notebook
 from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it_overwrites
 from explorer.sources.files import trace_file
@@ -256,7 +256,8 @@ class Trace(NamesGuessed, TraceData):
     def what_if(
         self,
         *,
-        fusion: Veto | Force | Sequence[Veto | Force] | None = None,
+        keep_apart: NodePairs | None = None,
+        fuse: NodePairs | None = None,
         without_pass: str | Sequence[str] = (),
         without_pattern: str | Sequence[str] = (),
         options: Mapping[str, Plain] | None = None,
@@ -265,7 +266,8 @@ class Trace(NamesGuessed, TraceData):
     ) -> WhatIf:
         """Trace the same call with something changed, and compare: kernels, launches, bytes, seconds, and the result.
 
-        `fusion` takes `Veto` and `Force`, which replace this trace's requests; `()` removes them. A kernel may name its node.
+        `keep_apart=("op3", "op7")` and `fuse=("sin", "mul")` take a pair of nodes or a list of pairs, as `explorer.trace` does;
+        each replaces those of this trace, and `()` removes them. A kernel may name its node.
         `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also names that only
         come up once something else is left out. `options` takes any option of Inductor's, `settings` any setting of torch's by
         its full name, such as "torch.backends.cuda.matmul.allow_tf32": it holds while the second trace is made, checked
@@ -276,7 +278,8 @@ class Trace(NamesGuessed, TraceData):
         with needs_live(self, "what if").watchers.verb("what_if()"):
             return what_if.what_if(
                 self,
-                fusion=fusion,
+                keep_apart=keep_apart,
+                fuse=fuse,
                 without_pass=without_pass,
                 without_pattern=without_pattern,
                 options=options or {},

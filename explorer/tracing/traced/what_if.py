@@ -1,6 +1,6 @@
 """What if: compile the same call with something changed, and compare.
 
-t.what_if(fusion=Veto("op3", "op7"))      t.what_if(without_pattern="_sfdp_pattern_1")
+t.what_if(keep_apart=("op3", "op7"))       t.what_if(without_pattern="_sfdp_pattern_1")
 t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_ops")
 t.what_if(settings={"torch.backends.cuda.matmul.allow_tf32": True})
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.figures import estimated, figures, shown
@@ -19,11 +19,13 @@ from explorer.capture.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
 from explorer.lab.live.protocol import Changes, Live, needs_live
 from explorer.lab.live.timing import Seconds
-from explorer.model.values import EMPTY, Force, Plain, Table, Veto
+from explorer.model.values import EMPTY, Fuse, KeepApart, NodePairs, Plain, Table
 
 if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
+#: A pair has the names of two nodes, a graph and a compile id.
+MAX_NAMES = 4
 #: How often each compiled function is timed.
 REPEATS = 20
 SAME_CODE = "the change alters none of the generated code"
@@ -69,7 +71,8 @@ class WhatIf:
 def what_if(
     trace: Trace,
     *,
-    fusion: Veto | Force | Sequence[Veto | Force] | None,
+    keep_apart: NodePairs | None,
+    fuse: NodePairs | None,
     without_pass: str | Sequence[str],
     without_pattern: str | Sequence[str],
     options: Mapping[str, Plain],
@@ -83,9 +86,10 @@ def what_if(
     if not isinstance(options, Mapping):
         raise InputError(f"options is a mapping of Inductor's options, options={{'max_fusion_size': 2}}, not {options!r}")
     changes: Changes = {}
-    if fusion is not None:
-        requests = (fusion,) if isinstance(fusion, (Veto, Force)) else fusion
-        changes["fusion"] = tuple(_with_node_names(trace, request) for request in requests)
+    if keep_apart is not None:
+        changes["keep_apart"] = [_with_node_names(trace, pair) for pair in node_pairs("keep_apart", keep_apart)]
+    if fuse is not None:
+        changes["fuse"] = [_with_node_names(trace, pair) for pair in node_pairs("fuse", fuse)]
     if passes:
         changes["without_pass"] = (*trace.meta.get("without_pass", ()), *passes)
     if patterns:
@@ -95,7 +99,7 @@ def what_if(
     if not isinstance(settings, Mapping):
         raise InputError(f"settings is a mapping of torch's settings by their full names to values, not {settings!r}")
     if not changes and not settings:
-        raise InputError("what_if needs a change: fusion=, without_pass=, without_pattern=, options= or settings=")
+        raise InputError("what_if needs a change: keep_apart=, fuse=, without_pass=, without_pattern=, options= or settings=")
     with changed_settings(settings):
         after = trace_again(**changes)
     return compared(trace, after, limit, settings)
@@ -111,13 +115,35 @@ def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(several)
 
 
-def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
-    """Replace names of kernels and operators in a request by scheduler nodes; InputError for a name of nothing.
+def fusion_requests(keep_apart: NodePairs, fuse: NodePairs) -> tuple[KeepApart | Fuse, ...]:
+    """Return the requests of two arguments of `trace`; InputError for what is no pair of names."""
+    apart = [KeepApart(*pair) for pair in node_pairs("keep_apart", keep_apart)]
+    return (*apart, *(Fuse(*pair) for pair in node_pairs("fuse", fuse)))
 
-    Scheduler nodes are counted anew in each graph, so the request is then for the first graph that has both names.
+
+def node_pairs(argument: str, given: NodePairs) -> list[tuple[str, ...]]:
+    """Make a list of one pair of names or several; InputError for anything else."""
+    if _is_pair(given):
+        return [tuple(map(str, given))]
+    if isinstance(given, Sequence) and not isinstance(given, str) and all(map(_is_pair, given)):
+        return [tuple(pair) for pair in given]
+    raise InputError(
+        f'{argument} takes the names of two nodes, {argument}=("op3", "op7"), or a list of such pairs, not {given!r}'
+    )
+
+
+def _is_pair(given: object) -> bool:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return False
+    return 2 <= len(given) <= MAX_NAMES and all(isinstance(name, str) for name in given)
+
+
+def _with_node_names(trace: Trace, pair: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace names of kernels and operators in a pair by scheduler nodes; InputError for a name of nothing.
+
+    Scheduler nodes are counted anew in each graph, so the pair is then of the first graph that has both names.
     """
-    if not isinstance(request, (Veto, Force)):
-        raise InputError(f'fusion takes Veto("op3", "op7"), Force(…) or a tuple of them, not {request!r}')
+    request = KeepApart(*pair)
     graphs = [
         g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)
     ]
@@ -126,8 +152,8 @@ def _with_node_names(trace: Trace, request: Veto | Force) -> Veto | Force:
     both = next((g for g in graphs if g.find(request.first) and g.find(request.second)), None)
     first, second = (_node_name([both] if both else graphs, name) for name in (request.first, request.second))
     if both and (first, second) != (request.first, request.second):
-        request = replace(request, graph=both.artifact.graph, frame=both.artifact.frame)
-    return replace(request, first=first, second=second)
+        return first, second, both.artifact.graph, both.artifact.frame
+    return first, second, request.graph, request.frame
 
 
 def _node_name(graphs: Sequence[Graph], name: str) -> str:

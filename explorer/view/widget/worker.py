@@ -21,7 +21,7 @@ from explorer.lab.live.choice_texts import choice_texts
 from explorer.lab.live.forms import forms_of, without_form
 from explorer.lab.live.protocol import needs_live
 from explorer.model.trace_data import artifact_of
-from explorer.model.values import Artifact, Force, Veto, jsonable
+from explorer.model.values import Artifact, jsonable
 from explorer.process.stopping import Stopped, Stopping
 from explorer.process.under_way import Report, UnderWay
 from explorer.stages.replay import extended
@@ -243,10 +243,9 @@ def _about(ask: str, message: Mapping[str, Any]) -> wire.Progress:
 def _change(message: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return a question of the view as arguments of `Trace.what_if`, and what to call the changed trace."""
     kind = message.get("fusion")
-    if kind in ("veto", "force"):
-        first, second, frame, graph = (str(message.get(key, "")) for key in ("first", "second", "frame", "graph"))
-        request = (Veto if kind == "veto" else Force)(first, second, graph=graph, frame=frame)
-        return {"fusion": request}, f"{first} and {second} {'apart' if kind == 'veto' else 'together'}"
+    if kind in ("keep_apart", "fuse"):
+        first, second, graph, frame = (str(message.get(key, "")) for key in ("first", "second", "graph", "frame"))
+        return {kind: (first, second, graph, frame)}, f"{first} and {second} {'apart' if kind == 'keep_apart' else 'together'}"
     for key in ("without_pattern", "without_pass"):
         if name := message.get(key):
             return {key: str(name)}, f"without {name}"

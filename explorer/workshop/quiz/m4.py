@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from explorer.model.values import Force, Veto
 from explorer.tracing.traced import Trace
 from explorer.workshop.quiz.exercises import Check, Item, Place, Question, Task, at, random_tensors, traced, traced_on, whole
 from explorer.workshop.quiz.fields import Choice, Number
@@ -75,7 +74,7 @@ trace_chain = traced(CHAIN, SQUARE, target="h100")
 
 def trace_gated() -> Trace:
     """A trace of `gated` with the request to fuse sin and mul."""
-    return traced_on(GATED.load(), random_tensors(SQUARE, SQUARE), target="h100", fusion=Force("sin", "mul"))
+    return traced_on(GATED.load(), random_tensors(SQUARE, SQUARE), target="h100", fuse=("sin", "mul"))
 
 
 def running() -> Mapping[str, Trace]:
@@ -110,8 +109,8 @@ def _yes(value: object) -> str:
     return YES_NO[not value]
 
 
-def _cost_of_veto(t: Trace) -> int:
-    changed = t.what_if(fusion=Veto("sum_1", "amax"))
+def _cost_of_keeping_apart(t: Trace) -> int:
+    changed = t.what_if(keep_apart=("sum_1", "amax"))
     return int(changed.figure("bytes_read")["change"])
 
 
@@ -186,10 +185,10 @@ EXERCISES: tuple[Item, ...] = (
     Question(
         id="M4.3",
         text="`two_reductions` of 1024 × 1024 float32 numbers is one kernel on an H100. How many bytes more"
-        " are read with a veto on sum and amax?",
+        " are read with sum and amax kept apart?",
         fields=(Number("bytes", tolerance=0.01),),
         make=trace_reductions,
-        truth=_cost_of_veto,
+        truth=_cost_of_keeping_apart,
         hint="Apart, each of the two reads x.",
         where=lambda t: at(t, "kernel", "tl.load", view="fusion"),
         note="x once more: 1024 · 1024 · 4 bytes.",
@@ -197,7 +196,7 @@ EXERCISES: tuple[Item, ...] = (
     ),
     Question(
         id="M4.4",
-        text="`gated`: can sin and mul be one kernel if explorer.Force asks for it? What is the scheduler's reason?",
+        text="`gated`: can sin and mul be one kernel if `fuse=` asks for it? What is the scheduler's reason?",
         fields=(Choice("one kernel", options=YES_NO), Choice("reason", options=RULES)),
         make=trace_gated,
         truth=_forced,

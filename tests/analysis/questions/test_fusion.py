@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer import Force, Trace, Veto
+from explorer import Trace
 from explorer.analysis.questions.fusion import kind_of, unfulfilled_requests
 from explorer.errors import InputError
 from explorer.model.records import typed
 from explorer.model.trace_data import artifact_of
-from explorer.model.values import plain
+from explorer.model.values import Fuse, KeepApart, plain
 from explorer.stages.inductor.verdicts import FinalNode
 from explorer.tracing.traced.trace import trace_of_events
 from explorer.types import Artifact, Event
@@ -360,15 +360,15 @@ def wish(*rows: dict[str, Any], names: tuple[str, ...] = ("op0", "op1", "op2", "
 def test_a_wish_that_came_true_leaves_no_failure(trace: Trace) -> None:
     """Nodes kept apart that are apart, and put together that are together."""
     told = wish({"wish": 0, "same": False, "together": False}, {"wish": 1, "same": False, "together": True})
-    assert unfulfilled_requests(trace, told, (Veto("op0", "op2"), Force("op0", "op1"))) == []
+    assert unfulfilled_requests(trace, told, (KeepApart("op0", "op2"), Fuse("op0", "op1"))) == []
 
 
 def test_a_wish_that_did_not_come_true_says_why(trace: Trace) -> None:
     """The Failure holds the scheduler's reason as a sentence."""
     told = wish({"wish": 0, "same": False, "together": False}, {"wish": 1, "same": False, "together": True})
-    force, veto = unfulfilled_requests(trace, told, (Force("op0", "op2"), Veto("op0", "op1")))
-    assert (force.stage, force.step) == ("fusion", "force") and not untold(force.message, "op0", "op2", "2 nodes")
-    assert veto.step == "veto" and not untold(veto.message, "op0", "op1", "triton_a")
+    fuse, apart = unfulfilled_requests(trace, told, (Fuse("op0", "op2"), KeepApart("op0", "op1")))
+    assert (fuse.stage, fuse.step) == ("fusion", "fuse") and not untold(fuse.message, "op0", "op2", "2 nodes")
+    assert apart.step == "keep_apart" and not untold(apart.message, "op0", "op1", "triton_a")
 
 
 @pytest.mark.parametrize(
@@ -376,15 +376,15 @@ def test_a_wish_that_did_not_come_true_says_why(trace: Trace) -> None:
     [
         (wish(), ("'op0'", "'exp'", "graph")),
         (wish(names=("op0", "expm1")), ("'exp'", "'expm1'")),
-        ([], ("Veto", "Force", "graph")),
-        (wish({"wish": 0, "same": True, "together": True}), ("op0", "exp", "scheduler node", "Veto")),
+        ([], ("keep_apart=", "fuse=", "graph")),
+        (wish({"wish": 0, "same": True, "together": True}), ("op0", "exp", "scheduler node", "keep_apart=")),
     ],
     ids=["elsewhere", "misspelt", "no graph", "one node"],
 )
 def test_a_wish_that_cannot_be_meant_is_an_error(trace: Trace, told: list[Event], facts: tuple[str, ...]) -> None:
-    """Names that no graph has, or no graph has both of, and a veto on what is one node."""
+    """Names that no graph has, or no graph has both of, and one node to keep apart from itself."""
     with pytest.raises(InputError, match=says(*facts)):
-        unfulfilled_requests(trace, told, (Veto("op0", "exp"),))
+        unfulfilled_requests(trace, told, (KeepApart("op0", "exp"),))
 
 
 def test_an_artifact_of_another_kind_is_no_verdict() -> None:

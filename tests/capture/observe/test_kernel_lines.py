@@ -346,10 +346,10 @@ def test_a_template_and_its_prologues() -> None:
         product = torch.mm(larger, sine)
         return torch.relu(product)
 
-    wishes = explorer.Force("exp", "mm"), explorer.Force("sin", "mm"), explorer.Force("mm", "relu")
+    pairs = [("exp", "mm"), ("sin", "mm"), ("mm", "relu")]
     with torch.no_grad():  # sizes that no block divides: what is loaded is masked, and masked again when it was computed
         made = explorer.trace(
-            f, torch.randn(100, 72), torch.randn(72, 50), target="h100", options={"max_autotune": True}, fusion=wishes
+            f, torch.randn(100, 72), torch.randn(72, 50), target="h100", options={"max_autotune": True}, fuse=pairs
         )
     assert made.failures == ()
     (kernel,) = made.kernels

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
-from explorer import Force, Trace, Veto
+from explorer import Trace
 from explorer.capture.observe.scheduler_log import Log
 from tests.facts import untold
 
@@ -332,10 +332,10 @@ def prologue() -> Trace:
 
     torch 2.11 fuses a prologue at once, and nothing can follow what is fused so.
     """
-    wishes = (Force("exp", "mm"), Force("sin", "mm"), Force("mm", "relu"))
+    pairs = [("exp", "mm"), ("sin", "mm"), ("mm", "relu")]
     args = R(100, 72), R(72, 50), R(50)
     with torch.no_grad():
-        return explorer.trace(both_sides, *args, target="h100", options={"max_autotune": True}, fusion=wishes)
+        return explorer.trace(both_sides, *args, target="h100", options={"max_autotune": True}, fuse=pairs)
 
 
 @pytest.mark.compile
@@ -371,28 +371,30 @@ def test_the_node_of_a_template_is_its_own(traced: Callable[[str], Trace]) -> No
 
 @pytest.mark.compile
 @pytest.mark.parametrize(
-    ("function", "args", "wish", "facts"),
+    ("function", "args", "pair", "facts"),
     [
         (
             lambda x, w: torch.relu(x) @ w,
             (R(64, 64).half(), R(64, 64).half()),
-            Force("relu", "mm"),
+            ("relu", "mm"),
             ("relu", "mm", "fp32", "16 bits"),
         ),
         (
             lambda x, w: torch.bmm(x.cos(), w),
             (R(4, 64, 64), R(4, 64, 64)),
-            Force("cos", "bmm"),
+            ("cos", "bmm"),
             ("cos", "bmm", "template", "loads"),
         ),
     ],
     ids=["precision", "template"],
 )
-def test_a_prologue_that_cannot_be_forced_says_why(function: Any, args: Any, wish: Force, facts: tuple[str, ...]) -> None:
-    """Inductor's rules about prologues hold, and the wish counts as refused although the template's origins name both nodes."""
-    trace = explorer.trace(function, *args, target="h100", options={"max_autotune": True}, fusion=wish)
+def test_a_prologue_that_cannot_be_forced_says_why(
+    function: Any, args: Any, pair: tuple[str, str], facts: tuple[str, ...]
+) -> None:
+    """Inductor's rules about prologues hold, and the request counts as refused, though the origins name both."""
+    trace = explorer.trace(function, *args, target="h100", options={"max_autotune": True}, fuse=pair)
     (failure,) = [f for f in trace.failures if f.stage == "fusion"]
-    assert failure.step == "force" and not untold(failure.message, *facts)
+    assert failure.step == "fuse" and not untold(failure.message, *facts)
     assert all(len(row["nodes"]) == 1 for row in trace.fusion.groups)
 
 
@@ -457,7 +459,7 @@ def test_what_was_inlined_is_shown_as_the_fusion_it_is() -> None:
 
 
 def touched() -> dict[str, int]:
-    """The ids of everything that verdicts, wishes and left-out passes replace."""
+    """The ids of everything that verdicts, requests and left-out passes replace."""
     from torch._inductor import choices, graph, ir, pattern_matcher, scheduler
     from torch._inductor.codegen import cpp, triton
     from torch._inductor.virtualized import V
@@ -484,7 +486,7 @@ def touched() -> dict[str, int]:
 def test_nothing_stays_replaced() -> None:
     """After a trace with every kind of change the scheduler, the choices and the patterns are the originals."""
     before = touched()
-    kept: dict[str, Any] = {"fusion": (Veto("sin", "cos"),), "without_pattern": "no_such", "without_pass": "no_such"}
+    kept: dict[str, Any] = {"keep_apart": ("sin", "cos"), "without_pattern": "no_such", "without_pass": "no_such"}
     with pytest.raises(explorer.errors.InputError):
         explorer.trace(lambda x: (x.sin(), x.cos()), R(8), target="h100", **kept)
     after = touched()

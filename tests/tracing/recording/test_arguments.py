@@ -40,6 +40,8 @@ def test_unknown_names_offer_the_nearest(arguments: dict[str, object], facts: tu
     ("function", "arguments", "facts"),
     [
         (sin_cos, {"x": 1}, ("'x'", "kwargs={'x': …}")),
+        (sin_cos, {"device": "h100"}, ("'device'", "'target'")),
+        (sin_cos, {"fusion": ()}, ("'fusion'", "'keep_apart'")),
         (sin_cos, {"trian": True}, ("'trian'", "'train'")),
         (sin_cos, {"kwargs": [1]}, ("mapping", "kwargs={'x': x}", "list")),
         (sin_cos, {"stages": ("dynamo",)}, ("stages", "sequence", "explorer.types.Stage", "'dynamo'")),

@@ -24,11 +24,11 @@ export class WhatIf {
     this.note = element("span", { class: "soft", role: "status" });
     this.stop = button("stop", "stop the compile", () => live.ask({ ask: "stop" }));
     this.stop.hidden = true;
-    this.apart = button("keep apart", "compile again with these two nodes kept apart: Veto", () =>
-      this.fuse("veto"),
+    this.apart = button("keep apart", "compile again with these two nodes kept apart", () =>
+      this.fuse("keep_apart"),
     );
-    this.together = button("fuse anyway", "compile again with these two nodes fused: Force", () =>
-      this.fuse("force"),
+    this.together = button("fuse anyway", "compile again with these two nodes fused", () =>
+      this.fuse("fuse"),
     );
     this.parts = partsOf(store);
     this.part = element(
@@ -76,12 +76,11 @@ export class WhatIf {
     this.leave.disabled = !on;
   }
 
-  /** @param {"veto" | "force"} fusion */
+  /** @param {"keep_apart" | "fuse"} fusion */
   fuse(fusion) {
     if (!this.pair) return;
     const { first, second } = this.pair;
-    const name = fusion === "veto" ? "Veto" : "Force";
-    this.ask({ ...this.pair, fusion }, `fusion=explorer.${name}(${quoted(first)}, ${quoted(second)})`);
+    this.ask({ ...this.pair, fusion }, `${fusion}=(${quoted(first)}, ${quoted(second)})`);
   }
 
   without() {

@@ -356,7 +356,7 @@ export interface OperatorPlaceInfo {
  * Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made
  * of several, "known" all other names, "operators" the places of operators, whose names are no node's.
  * "touched", "kept_inputs" (the reductions and calls that it reads), "devices" and "apart" (why the scheduler
- * never asks) are by single node, "final" are the numbers of "groups", "costs" what these take. "nodes" is
+ * never asks) are by single node. "final" are the numbers of "groups", "costs" what these take. "nodes" is
  * the index of the artifact with the nodes, -1 for none.
  */
 export interface FusionInfo {
@@ -836,12 +836,12 @@ export interface PassesQuestion {
 /**
  * Compile again with a change, and show the changed trace beside the old one.
  *
- * "fusion" is "veto" or "force" for the nodes "first" and "second" of a graph; the others name what is left
- * out.
+ * "fusion" is "keep_apart" or "fuse" for the nodes "first" and "second" of a graph; the others name what is
+ * left out.
  */
 export interface WhatIfQuestion {
   ask: "what_if";
-  fusion?: "" | "veto" | "force";
+  fusion?: "" | "keep_apart" | "fuse";
   first?: string;
   second?: string;
   frame?: string;
