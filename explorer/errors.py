@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 #: What explorer is installed as, for `pip install`.
 DISTRIBUTION = "torch-compile-explorer"
@@ -87,22 +87,29 @@ def require_installed(module: str, what: str, extra: str) -> None:
     raise NotInstalledError(f"{what} needs {module}, which is not installed here: {install}{saved}", name=module)
 
 
-def unknown_name(what: str, given: object, valid: Iterable[str]) -> InputError:
+def unknown_name(what: str, given: object, valid: Iterable[str], right: str = "") -> InputError:
     """Build the error for a name that is not in `valid`; it offers the nearest names, or all if they are few or none is near.
 
-    What was given is never offered: a caller may know the name in another place, where it is of no use here.
+    `right` is what this name is called here, where that is known. It is offered first if it is valid. What was given is never
+    offered: a caller may know the name in another place, where it is of no use here.
     """
     names = sorted(set(valid) - ({given} if isinstance(given, str) else set()))
     if not names:
         return InputError(f"unknown {what} {given!r}: there is none here")
+    if right in names:
+        return InputError(f"unknown {what} {given!r}: did you mean {right!r}? valid are {_listed(names)}")
     if len(names) > MAX_NAMES and (near := difflib.get_close_matches(str(given), names, n=5, cutoff=0.5)):
         return InputError(f"unknown {what} {given!r}: the nearest of {len(names)} are {', '.join(map(repr, near))}")
     if len(names) > MAX_LISTED:
-        some = ", ".join(map(repr, names[:MAX_LISTED]))
-        return InputError(f"unknown {what} {given!r}: valid are {some} and {len(names) - MAX_LISTED} more")
+        return InputError(f"unknown {what} {given!r}: valid are {_listed(names)}")
     near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return InputError(f"unknown {what} {given!r}: {hint}valid are {', '.join(map(repr, names))}")
+    return InputError(f"unknown {what} {given!r}: {hint}valid are {_listed(names)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(map(repr, names[:MAX_LISTED])) + more
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:

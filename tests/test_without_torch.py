@@ -77,11 +77,11 @@ def test_a_trace_is_read_with_nothing_but_the_base_install(replayed: Callable[[s
 
 
 def test_rows_show_themselves_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table prints its rows one a line, and as HTML with nothing of theirs as markup."""
+    """A table prints itself, and as HTML with nothing of its rows as markup."""
     monkeypatch.setitem(sys.modules, "pandas", None)
     rows = Table([{"a": 1}, {"a": "<b>"}])
-    assert repr(rows) == "{'a': 1}\n{'a': '<b>'}"
-    assert rows._repr_html_() == "<pre>{&#x27;a&#x27;: 1}\n{&#x27;a&#x27;: &#x27;&lt;b&gt;&#x27;}</pre>"
+    assert repr(rows) == "   a\n0  1\n1  <b>"
+    assert rows._repr_html_() == "<pre>   a\n0  1\n1  &lt;b&gt;</pre>"
 
 
 def test_what_is_installed_is_asked_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:

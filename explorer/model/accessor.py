@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from explorer.errors import ExplorerError
+from explorer.model.guessed import NamesGuessed
+from explorer.model.trace_data import TraceData
 
 
 class Member(NamedTuple):
@@ -18,11 +20,18 @@ class Member(NamedTuple):
     about: str
 
 
-class Accessor:
+class Accessor(NamesGuessed):
     """The base of what a trace keeps by subject. A public property is data, a public method works."""
 
     #: What the user writes for it, such as "t.dynamo".
     path: ClassVar[str]
+
+    def __init__(self, trace: TraceData) -> None:
+        self._trace = trace
+
+    def _guess(self, name: str) -> str:
+        said = self._trace._guess(name, self.path)
+        return said if ": " in said else f"{said}; it has {', '.join(member for member, _ in self.members())}"
 
     @classmethod
     def members(cls) -> Iterator[tuple[str, Any]]:

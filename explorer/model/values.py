@@ -16,10 +16,12 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property, update_wrapper
 from shutil import get_terminal_size
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from explorer.errors import is_installed, require_installed
 from explorer.model.deferred import deferrable
+from explorer.model.guessed import NamesGuessed, guess
+from explorer.model.table_text import table_text
 
 #: What an `Event` or `Artifact` may carry, after `plain`.
 Plain = Any
@@ -332,7 +334,7 @@ COARSE = frozenset({CALLED_FROM, CALL_STACK, CALL_NODE, MADE_WITHIN})
 Value = TypeVar("Value", "Event", "Artifact", "Link", "Failure")
 
 
-class Table(tuple[Mapping[str, Plain], ...]):
+class Table(NamesGuessed, tuple[Mapping[str, Plain], ...]):
     """A tuple of mappings that shows itself as a table; `.to_pandas()` is the pandas DataFrame.
 
     A table without rows has the `columns` that it would have with some, as far as whoever made it said so.
@@ -345,6 +347,18 @@ class Table(tuple[Mapping[str, Plain], ...]):
         made = super().__new__(cls, rows)
         made._columns = tuple(columns)
         return made
+
+    def _guess(self, name: str) -> str:
+        right = {"rows": "a table is the tuple of its rows", "head": "table[:5]", "filter": "table.where(…)"}.get(name, "")
+        if name in self.columns:
+            right = f"[row[{name!r}] for row in table], table.to_pandas()[{name!r}]"
+        elif name in ("df", "frame", "dataframe", "pandas", "to_df"):
+            right = "table.to_pandas()"
+        elif not right and is_installed("pandas"):
+            import pandas
+
+            right = f"table.to_pandas().{name}" if hasattr(pandas.DataFrame, name) else ""
+        return guess("Table", name, right)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -360,6 +374,18 @@ class Table(tuple[Mapping[str, Plain], ...]):
             return pandas.DataFrame(columns=list(self._columns))
         return pandas.DataFrame([{_encodable(key): _encodable(value) for key, value in row.items()} for row in self])
 
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Mapping[str, Plain]: ...
+    @overload
+    def __getitem__(self, key: slice) -> Table: ...
+    def __getitem__(self, key: SupportsIndex | slice) -> Mapping[str, Plain] | Table:
+        """One row by its number, or a table of some. TypeError for a column, which says how to read one."""
+        if isinstance(key, slice):
+            return Table(super().__getitem__(key), self.columns)
+        if isinstance(key, str):
+            raise TypeError(f"a table is a tuple of rows: [row[{key!r}] for row in table], or table.to_pandas()[{key!r}]")
+        return super().__getitem__(key)
+
     def where(self, **conditions: object) -> Table:
         """The rows whose named fields equal the given values."""
         return Table((row for row in self if all(row.get(k) == v for k, v in conditions.items())), self.columns)
@@ -367,18 +393,18 @@ class Table(tuple[Mapping[str, Plain], ...]):
     def __repr__(self) -> str:
         if not self:
             return f"<0 rows of {', '.join(self._columns)}>" if self._columns else "<0 rows>"
-        if not is_installed("pandas"):
-            return "\n".join(str(dict(row)) for row in self)
-        import pandas
-
-        # pandas leaves out columns that do not fit; in a terminal they go on below
-        with pandas.option_context("display.max_columns", None, "display.width", get_terminal_size((120, 24)).columns):
-            return str(self.to_pandas())
+        return table_text(self, self.columns, get_terminal_size((120, 24)).columns)
 
     def _repr_html_(self) -> str:
         if self and not is_installed("pandas"):
             return f"<pre>{html.escape(repr(self))}</pre>"
-        return str(self.to_pandas()._repr_html_()) if self or self._columns else "<i>none</i>"
+        if not self and not self._columns:
+            return "<i>none</i>"
+        require_installed("pandas", "a table", "view")
+        import pandas
+
+        with pandas.option_context("display.max_colwidth", None):  # else it cuts a cell after 50 characters
+            return str(self.to_pandas()._repr_html_())
 
 
 def _encodable(value: Any) -> Any:

@@ -77,9 +77,6 @@ class Fusion(Accessor):
 
     path = "t.fusion"
 
-    def __init__(self, trace: TraceData) -> None:
-        self._trace = trace
-
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
         """The verdicts of each graph that the scheduler saw."""

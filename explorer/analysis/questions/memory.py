@@ -97,7 +97,7 @@ class Memory(Accessor):
     path = "t.memory"
 
     def __init__(self, trace: TraceData) -> None:
-        self._trace = trace
+        super().__init__(trace)
         self._graphs = [(a, tuple(_storages(trace, a))) for a in trace.find("output_code")]
         self._rows_by_id: dict[str, list[StorageRow]] = {}
 

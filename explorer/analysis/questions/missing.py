@@ -11,6 +11,24 @@ from explorer.model.trace_data import TraceData
 from explorer.stages import STAGES, stage_of
 from explorer.stages.triton.origins import FORMS
 
+#: What people call a stage who know other tools.
+STAGE_HABITS = {
+    "aot": "forward",
+    "asm": "ptx",
+    "aten": "forward",
+    "code": "output_code",
+    "cubin": "sass",
+    "decomposed": "post_grad",
+    "fx": "dynamo",
+    "graph": "dynamo",
+    "inductor": "output_code",
+    "ir": "ir_post_fusion",
+    "llvm": "llir",
+    "mlir": "ttir",
+    "python": "source",
+    "triton": "kernel",
+    "wrapper": "output_code",
+}
 #: The forms that only NVIDIA's or only AMD's kernels have.
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
 A_GPU = "name a GPU, even one you don't have: explorer.trace(f, x, target='h100')"
@@ -38,7 +56,8 @@ def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputE
     """
     names = {s.name for s in (*trace._stages, *STAGES)} | {a.stage for a in trace.artifacts}
     if stage not in names:
-        return unknown_name("stage of this trace", stage, {a.stage for a in trace.artifacts} or names)
+        held = {a.stage for a in trace.artifacts} or names
+        return unknown_name("stage of this trace", stage, held, STAGE_HABITS.get(str(stage), ""))
     why = why_no_text(trace, str(stage), is_live=is_live)
     return InputError(f"this trace has no {stage!r}: {why}")
 
@@ -95,7 +114,7 @@ def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> Inp
         return InputError(f"kernel {name} is {written} and has no {stage!r}: {A_GPU}")
     if language != "cpp" and stage == "assembly":
         return InputError(f"kernel {name} is {written}: its machine code is 'sass' or 'amdgcn', and 'assembly' is a C++ kernel's")
-    return unknown_name("stage of this kernel", stage, held)
+    return unknown_name("stage of this kernel", stage, held, STAGE_HABITS.get(str(stage), ""))
 
 
 def why_no_graph(trace: TraceData) -> str:

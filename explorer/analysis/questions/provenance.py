@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from pathlib import Path
 
 from explorer.analysis.questions.link_index import Bits, Chosen, Index, Ways, index, index_around
+from explorer.analysis.questions.missing import STAGE_HABITS
 from explorer.errors import InputError, unknown_name
+from explorer.model.records import typed
+from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData, artifact_of, source_line
 from explorer.model.values import COARSE, Artifact, Plain, Table, once
 from explorer.stages.fx_graph import node_lines
@@ -134,7 +138,7 @@ def place_of(trace: TraceData, where: str | Artifact, line: object) -> tuple[Art
     """
     if isinstance(where, Artifact) or where in trace._by_id:
         artifact = artifact_of(trace, where)
-    elif len(found := trace.find(where)) == 1:
+    elif len(found := _texts_meant(trace, where)) == 1:
         (artifact,) = found
     elif isinstance(line, int) and (place := source_line(trace, where, line)):
         return artifact_of(trace, place[0]), place[1]
@@ -144,10 +148,32 @@ def place_of(trace: TraceData, where: str | Artifact, line: object) -> tuple[Art
     elif where.endswith(".py") and isinstance(line, int):
         raise InputError(f"no function of the trace has line {line} of {where}; t.text('source') prints them")
     else:
-        raise unknown_name("stage, text or file", where, {name for a in trace.artifacts for name in (a.stage, a.id)})
+        # an id has a colon, a stage has none: who asks for one is not told of the others
+        valid = {a.id if ":" in where else a.stage for a in trace.artifacts}
+        raise unknown_name("stage, text or file", where, valid, STAGE_HABITS.get(where, ""))
     if type(line) is not int or not 1 <= line <= max(1, len(artifact.lines)):
-        raise InputError(f"{artifact.id!r} has lines 1 to {len(artifact.lines)}, not {line!r}")
+        file = Path(typed(Source, artifact.data).file).name if artifact.stage == "source" else ""
+        hint = f"; for a line of the file write t.follow({file!r}, {line!r})" if file and type(line) is int else ""
+        raise InputError(f"{artifact.id!r} has lines 1 to {len(artifact.lines)}, not {line!r}{hint}")
     return artifact, line
+
+
+def _texts_meant(trace: TraceData, stage: str) -> Sequence[Artifact]:
+    """Find the texts of a stage; for "source" without resume functions and inlined ones, so that the user's own is left."""
+    found = trace.find(stage)
+    if stage != "source" or len(found) == 1:
+        return found
+    called = [a for a in found if (source := typed(Source, a.data)).compiled and not source.resume]
+    return called if len(called) == 1 else found
+
+
+def check_module(trace: TraceData, where: str | Artifact) -> None:
+    """Raise InputError, with the call that is meant, for a text without its line: it is no name of an nn.Module."""
+    if isinstance(where, Artifact) or trace.find(where) or where.endswith(".py"):
+        raise InputError(f"follow takes a line of {where!r}, such as t.follow({where!r}, 3)")
+    name, colon, line = where.rpartition(":")
+    if colon and line.isdigit():
+        raise InputError(f"a line is an argument of its own: t.follow({name!r}, {line})")
 
 
 def follow_module(trace: TraceData, path: str) -> Table:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 
+from explorer.analysis.questions.summary import counts
 from explorer.capture.absent import target as target_room
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.errors import BusyError, InputError, require_installed
+from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.stage import Stage
 from explorer.model.values import Event, Failure, Plain
 from explorer.process.progress import progress
@@ -30,13 +32,21 @@ from explorer.tracing.traced import Trace
 
 
 @dataclass(eq=False, repr=False)
-class Recording:
+class Recording(NamesGuessed):
     """What `record` gives: after the block, `trace` holds every compile that happened in it."""
 
     _recorder: Recorder | None = None
     _trace: Trace | None = None
     _so_far: Callable[[], Trace] | None = None
     _guards: list[Guard] = field(default_factory=list)  # what they lose after the block is read when the trace is asked for
+
+    def __repr__(self) -> str:
+        if self._trace is None:
+            return "<Recording, under way: .trace has every compile after the with block, .so_far() those until now>"
+        return f"<Recording: .trace is the trace of {counts(self._trace)}>"
+
+    def _guess(self, name: str) -> str:
+        return guess("Recording", name, f"recording.trace.{name}" if hasattr(Trace, name) else "")
 
     @property
     def events(self) -> list[Event]:

@@ -1,8 +1,8 @@
-"""The accessors of a trace that are about one part of the compiler, and how a wrong guess at a name is answered."""
+"""The base of the accessors of a trace that are about one part of the compiler."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from explorer.model.accessor import Accessor
 
@@ -10,26 +10,10 @@ if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
 
-class NamesGuessed:
-    """What does not have a name says where it is; `_guess` finds the words."""
+class TraceAccessor(Accessor):
+    """The base of the accessors that ask a Trace."""
 
-    def _guess(self, name: str) -> str:
-        raise NotImplementedError
-
-    if not TYPE_CHECKING:  # to mypy a class with it would have every name
-
-        def __getattr__(self, name: str) -> Any:
-            """Say where a name is that this does not have."""
-            if hasattr(type(self), name):  # a property that raised AttributeError itself
-                return object.__getattribute__(self, name)
-            raise AttributeError(self._guess(name), name=name, obj=self)
-
-
-class TraceAccessor(NamesGuessed, Accessor):
-    """The base of the accessors that ask a trace."""
+    _trace: Trace
 
     def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def _guess(self, name: str) -> str:
-        return self._trace._guess(name, self.path)
+        super().__init__(trace)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from explorer.analysis.questions.fusion import Fusion
 from explorer.analysis.questions.memory import Memory
 from explorer.model.accessor import Accessor
+from explorer.model.guessed import guess
 from explorer.stages import STAGES
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
@@ -90,11 +91,9 @@ HABITS: Mapping[str, str] = {
 }
 
 
-def guess(kind: str, name: str) -> str:
-    """Say that an object has no such name, and what is the right one where that is known."""
-    said = f"{kind} has no {name!r}"
-    places = list(places_of(name))
-    return f"{said}: {', '.join(places)}" if places else said
+def right_name(kind: str, name: str) -> str:
+    """Say that a trace or a part of it has no such name, and what is the right one where that is known."""
+    return guess(kind, name, ", ".join(places_of(name)))
 
 
 def places_of(name: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.lab.live.editing import TIMEOUT, EditRequest, one_text
 from explorer.lab.live.protocol import live_of, needs_live
+from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
 from explorer.tracing.traced.candidates import Candidates
@@ -25,8 +26,31 @@ if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
 
+#: The forms of a kernel below its source.
+FORMS = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly")
+#: What triton, or somebody who knows it, calls otherwise.
+OTHER_NAMES: Mapping[str, str] = {
+    "asm": "text('ptx')",
+    "candidate": "candidates",
+    "code": "source",
+    "configs": "candidates",
+    "cubin": "binary()",
+    "edited": "edits.current",
+    "launch_values": "values()",
+    "mix": "instruction_mix()",
+    "n_regs": "resources",
+    "n_spills": "resources",
+    "registers": "resources",
+    "reset": "edits.reset()",
+    "shared": "resources",
+    "spills": "resources",
+    "variants": "edits",
+}
+IN_THE_TABLE = ("bytes", "grid", "operations", "read", "seconds", "time", "written")
+
+
 @dataclass(frozen=True, repr=False)
-class Kernel(KernelData):
+class Kernel(NamesGuessed, KernelData):
     """One generated kernel: its name, its language ("triton" or "cpp") and its source.
 
     `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
@@ -52,6 +76,12 @@ class Kernel(KernelData):
         if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self._trace, self.artifact)):
             return needs_live(self._trace, "SASS").sass(self.artifact)
         raise no_form(self.name, self.language, stage, self.stages)
+
+    def _guess(self, name: str) -> str:
+        if name in FORMS:
+            return guess("Kernel", name, f"t.kernels[0].text({name!r})")
+        right = OTHER_NAMES.get(name, "")
+        return guess("Kernel", name, f"t.kernels[0].{right}" if right else "t.kernels.table" if name in IN_THE_TABLE else "")
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -188,7 +218,7 @@ class Kernel(KernelData):
         return self.artifact._repr_html_()
 
 
-class Kernels(tuple[Kernel, ...]):
+class Kernels(NamesGuessed, tuple[Kernel, ...]):
     """The generated kernels of a trace, in the order in which the output code defines them; `table` compares them."""
 
     _trace: Trace
@@ -198,6 +228,12 @@ class Kernels(tuple[Kernel, ...]):
         kernels = super().__new__(cls, (Kernel(trace, artifact) for artifact in trace.find("kernel")))
         kernels._trace = trace
         return kernels
+
+    def _guess(self, name: str) -> str:
+        if hasattr(Kernel, name) or name in FORMS or name in OTHER_NAMES:
+            first = f"t.kernels[0].text({name!r})" if name in FORMS else f"t.kernels[0].{OTHER_NAMES.get(name, name)}"
+            return guess("Kernels", name, first)
+        return self._trace._guess(name, "Kernels")
 
     def __reduce__(self) -> tuple[type, tuple[Trace]]:
         return Kernels, (self._trace,)

@@ -24,6 +24,7 @@ from explorer.capture.absent.target import attached_gpu
 from explorer.errors import CompileError, InputError
 from explorer.lab.live.protocol import Live, needs_live, no_text
 from explorer.model.deferred import defer, deferrable, is_deferred
+from explorer.model.guessed import NamesGuessed
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, NodePairs, Plain, Table
@@ -32,12 +33,11 @@ from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it
 from explorer.sources.files import trace_file
 from explorer.stages import STAGES, replay
 from explorer.tracing.traced import what_if
-from explorer.tracing.traced.accessor import NamesGuessed
 from explorer.tracing.traced.attach import attached
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
 from explorer.tracing.traced.dynamo import DynamoAccessor
-from explorer.tracing.traced.guesses import guess
+from explorer.tracing.traced.guesses import right_name
 from explorer.tracing.traced.inductor import InductorAccessor
 from explorer.tracing.traced.kernel import Kernels
 from explorer.tracing.traced.live import LiveAccessor
@@ -196,7 +196,8 @@ class Trace(NamesGuessed, TraceData):
     def follow(self, where: str | Artifact, line: int | None = None, into: str | None = None) -> Table:
         """Every line of every other text that is linked to this line, over any number of links, and how that is known.
 
-        `where` names a text: by its stage, its id, or your file ("model.py", whose line is the file's own). Without a line it
+        `where` names a text: by its stage, its id, or your file ("model.py", whose line is the file's own). Of several texts of
+        stage "source" it is the traced function's, without resume functions and what was inlined. Without a line `where`
         may be an nn.Module such as "h.0.attn": then all that its nodes are linked to, the modules inside it included. Lines count
         from 1. `into` keeps the lines of one stage.
 
@@ -204,10 +205,9 @@ class Trace(NamesGuessed, TraceData):
         if one of the links leads only to the line of a call, such as a scan, flex attention or torch.func.grad: no text says
         which line inside it is meant. InputError, with the nearest names, for a text, line or module that the trace lacks.
         """
-        if line is None and isinstance(where, str) and not self.find(where) and not where.endswith(".py"):
-            rows = provenance.follow_module(self, where)
-        elif line is None:
-            raise InputError(f"follow takes a line of {where!r}, such as t.follow({where!r}, 3)")
+        if line is None:
+            provenance.check_module(self, where)
+            rows = provenance.follow_module(self, str(where))
         else:
             artifact, number = provenance.place_of(self, where, line)
             rows = provenance.follow(self, artifact.id, number)
@@ -424,7 +424,7 @@ class Trace(NamesGuessed, TraceData):
 
     def _guess(self, name: str, asked: str = "Trace") -> str:
         """Say what a name is called that the trace, or one of its accessors, does not have."""
-        return guess(asked, name)
+        return right_name(asked, name)
 
     def _of_data(self, data: TraceData) -> Trace:
         """Make a trace of other data, such as a part of this one's, with what is live of this one."""
