@@ -309,6 +309,7 @@ def test_compare_prints_the_figures_or_writes_a_page(command: Command, saved: ex
     """`compare FILE FILE` prints what differs, with -o it writes one page with both; a page is all that it writes."""
     status, out, err = command("compare", "saved.gz", "saved.gz", "--name", "before", "--name", "after")
     assert (status, err) == (0, "") and not untold(out.partition("\n")[0], "Comparison", "before", "after")
+    assert "before is saved.gz\nafter is saved.gz\n" in out
     status, out, err = command("compare", "saved.gz", "saved.gz", "-o", "both.html")
     assert (status, out) == (0, "") and one_line(err) and not untold(err, "both.html")
     assert "before, after · explorer" in Path("both.html").read_text(encoding="utf-8")

@@ -575,6 +575,7 @@ def compare(options: argparse.Namespace) -> int:
     """Print what traces were compiled into, and of two why; the status is `BROKEN` for what `--fail-on` names."""
     from explorer import compare as comparison_of
     from explorer import load
+    from explorer.model.wording import quantity
     from explorer.testing.report import difference, findings, in_words
 
     _check_folders(options.output)
@@ -593,12 +594,17 @@ def compare(options: argparse.Namespace) -> int:
     elif options.markdown:
         print(difference(compared, found).markdown)
     elif not options.output or options.fail_on:
-        print(compared, *([in_words(found)] if two else []), sep="\n\n")
+        files = [f"{name} is {file}" for name, file in zip(compared.names, options.files, strict=True)]
+        print(compared, "\n".join(files), *([in_words(found)] if two else []), sep="\n\n")
     for line in _write(compared, options.output):
         print(line, file=sys.stderr)
     names = {"peak memory" if name == "memory" else name for name in options.fail_on}
     worse = [finding for finding in found if not finding.is_gain]
-    return BROKEN if any(finding.rule in names or (names and not finding.judged) for finding in worse) else 0
+    broken = [finding for finding in worse if finding.rule in names or (names and not finding.judged)]
+    if broken:
+        rules = ", ".join(dict.fromkeys(finding.rule for finding in broken))
+        print(f"explorer: {quantity(len(broken), 'finding')} that --fail-on names: {rules}", file=sys.stderr)
+    return BROKEN if broken else 0
 
 
 def ranks(options: argparse.Namespace) -> int:

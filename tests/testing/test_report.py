@@ -50,7 +50,8 @@ def test_a_lost_fusion_is_a_finding_of_compare(
     (finding,) = findings(trace, trace)
     for form in ((), ("--markdown",), ("--json",)):
         assert cli.main(["compare", str(file), str(file), *form, "--fail-on", "not-fused"]) == cli.BROKEN
-        text = capsys.readouterr().out
+        text, why = capsys.readouterr()
+        assert "1 finding" in why and "not-fused" in why
         shown = json.loads(text)["findings"][0]["actual"] if form == ("--json",) else text
         assert finding.actual in shown and "fusion lost" in shown
         assert cli.main(["compare", str(file), str(file), *form, "--fail-on", "spill,graph-break"]) == 0

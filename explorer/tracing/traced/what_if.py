@@ -192,7 +192,7 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
     one, other = figures(before), figures(after)
     with changed_settings(settings):
         equal, note, check = _checked(before, after, limit)
-    notes = {"estimated_seconds": estimated(after)}
+    notes = {"estimated_seconds": estimated(after), "launches": "of kernels and of library calls"}
     rows = [_row(name, one[name], other[name], notes.get(name, "")) for name in one]
     live = needs_live(after, "comparing")
     same_code = _code(before) == _code(after) != []
