@@ -250,6 +250,8 @@ class Kernels(NamesGuessed, tuple[Kernel, ...]):
     def table(self) -> Table:
         """One row per kernel: operators, launches, grid, registers, shared, spills, bytes read and written, operations, seconds.
 
+        Library calls are no kernels: `t.inductor.extern_calls` has them.
+
         `registers` and `spills` (bytes) are per thread, `shared` (bytes) and `grid` per launch; `read` and `written` (bytes) and
         `seconds` are totals of all `launches` in one run of the code. `operations` counts the matrix products and attention in
         it. `timed` is "measured" or "estimated". Unknown figures are None; `bytes_known` and `seconds_known` say how a figure is

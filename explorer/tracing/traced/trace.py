@@ -356,7 +356,8 @@ class Trace(NamesGuessed, TraceData):
         from float64, None if that was not needed or cannot be computed. Gradients are of the outputs' sum under fixed weights. A
         value that depends on random numbers is `random`: it is unequal if the values of several calls are distributed differently
         from eager's; else `equal` is None, and `note` says which difference would have been found. The arguments are the traced
-        call's, as they were before it. They, the module and the random numbers are left as they are.
+        call's, as they were before it. They, the module and the random numbers are left as they are. The function is called
+        several times, as it is and compiled, so a `print` in it prints as often.
 
         For a GPU you don't have, the generated wrappers run, and their kernels are interpreted on the CPU ("interpreted").
         InputError, before anything runs, if interpreting is estimated to take more than `limit` seconds, 120 by default.
@@ -375,8 +376,8 @@ class Trace(NamesGuessed, TraceData):
 
         Each launch is judged alone: explorer calls the eager subgraph that it computes with the inputs that the launch had, and
         judges what the launch wrote as `check` does. So neither an earlier fault nor rounding adds up. `first` names the launch,
-        the outputs that are off, the kernel's lines and the program's; `rows` has every judged value. If no launch is off but the
-        whole result is, the fault is above the kernels.
+        the outputs that are off, the kernel's lines and the program's; `table` has every judged value. If no launch is off but
+        the whole result is, the fault is above the kernels.
 
         With `cause`, explorer traces again without some lowerings, passes, patterns or decompositions, by torch's own bisecting
         switches, until one is left: about ten compiles. Each launch's arguments are copied twice.
