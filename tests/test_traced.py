@@ -313,10 +313,31 @@ def test_follow_refuses_lines_and_artifacts_that_are_not_there(toy: Trace) -> No
         with pytest.raises(InputError, match=says("'0/0:dynamo'", "lines")) as caught:
             toy.follow("0/0:dynamo", line)
         assert not untold(str(caught.value).replace("0/0:dynamo", ""), "1", str(last), str(line))
-    with pytest.raises(InputError, match=says("texts", "'source'", "id", repr(toy.find("source")[0].id))):
-        toy.follow("source", 1)
+    with pytest.raises(InputError, match=says("texts", "'dynamo'", "id", repr(toy.find("dynamo")[0].id))):
+        toy.follow("dynamo", 1)
     with pytest.raises(InputError, match=says("text", "'0/0:dynam'", "'0/0:dynamo'")):
         toy.follow("0/0:dynam", 1)
+
+
+def test_follow_of_source_is_the_function_that_was_traced(toy: Trace) -> None:
+    """Its resume functions and what was inlined are texts of that stage too; a line of the file, or no line, says how to ask."""
+    first = toy.find("source")[0]
+    assert len(toy.find("source")) > 1 and toy.follow("source", 2) == toy.follow(first.id, 2)
+    outside = len(first.lines) + 1
+    file = Path(first.data["file"]).name
+    with pytest.raises(InputError, match=says(f"t.follow({file!r}, {outside})")):
+        toy.follow("source", outside)
+    for where in ("source:2", f"{file}:12"):
+        with pytest.raises(InputError, match=says(f"t.follow({where.partition(':')[0]!r}, {where.partition(':')[2]})")):
+            toy.follow(where)
+
+
+def test_a_stage_by_another_tools_name_gets_its_own() -> None:
+    """`text`, `follow` and a kernel's `text` offer it."""
+    trace = Trace(artifacts=(Artifact("k", "kernel", "0/0", "g", "k", "triton", "a\nb"),))
+    for ask in (lambda: trace.text("triton"), lambda: trace.follow("triton", 1), lambda: trace.kernels[0].text("triton")):
+        with pytest.raises(InputError, match="did you mean 'kernel'"):
+            ask()
 
 
 def test_source_line_finds_the_artifact_and_line_of_a_file_and_line() -> None:

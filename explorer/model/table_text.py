@@ -122,4 +122,4 @@ def _cell(value: object) -> str:
         return ", ".join(f"{name}: {_cell(each)}" for name, each in value.items())
     # a file's name may hold half a surrogate pair, which no terminal writes
     text = str(value).encode("utf-8", "backslashreplace").decode()
-    return "\n".join(text.expandtabs(4).splitlines())
+    return text.expandtabs(4).replace("\r", "").rstrip("\n")

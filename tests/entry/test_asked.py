@@ -61,7 +61,7 @@ def test_follow_takes_a_line_of_a_stage_of_a_file_or_of_a_text(command: Command,
 @pytest.mark.parametrize(
     ("where", "facts"),
     [
-        ("source:2", ("5 texts", "0/0:source:4")),
+        ("ptx:2", ("9 texts", "0/0:ptx:")),
         ("programs.py:1", ("line 1 of programs.py", "t.text('source')")),
         ("post_grad", ("post_grad:3", "model.py:12")),
         ("post_grad:9999", ("lines 1 to", "9999")),
