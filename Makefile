@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # what only the documentation site needs, so that the other commands do not wait for it
 DOCS_INSTALLED := $(VENV)/.docs-installed
+# what only a release needs
+RELEASE_INSTALLED := $(VENV)/.release-installed
 # How many tests run at once. A C++ compile holds a core for seconds, so more than the cores does not help.
 JOBS ?= 2
 
@@ -37,7 +39,7 @@ AFFECTED = mkdir -p .cache && TESTMON_DATAFILE=.cache/testmondata $(BIN)/python 
 BUILT ?= docs wheel
 
 .PHONY: help demo lab test test-compile test-browser test-docs test-benchmarks test-rest test-all whole coverage mutants faults torch-report \
-	check notebooks outputs docs docs-links classroom class-pack binder wheel widget widget-check types venv which-python clean
+	check notebooks outputs docs docs-links classroom class-pack binder wheel release widget widget-check types venv which-python clean
 
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -86,11 +88,13 @@ faults: $(INSTALLED) ## fail each function that runs while a program compiles, i
 # The environment of another torch, with the tested versions of all but what comes with it.
 OTHER_TORCH := .cache/torch-$(TORCH)
 
-torch-report: $(INSTALLED) ## what explorer reads and replaces of torch, in the tested release and in TORCH=2.15.0, with the smoke tests
+torch-report: $(INSTALLED) ## what explorer reads and replaces of torch, in the tested release and in TORCH=2.15.0, or nightly, with the smoke tests
 	@test -n "$(TORCH)" || { echo 'name a release: make torch-report TORCH=2.15.0' >&2; exit 1; }
 	test -x $(OTHER_TORCH)/bin/python || "$(PYTHON)" -m venv $(OTHER_TORCH)
 	grep -vE '^(torch|triton|setuptools)==' constraints.txt > $(OTHER_TORCH)/constraints.txt
-	$(OTHER_TORCH)/bin/python -m pip install -c $(OTHER_TORCH)/constraints.txt "torch==$(TORCH)" -e ".[dev]"
+	$(OTHER_TORCH)/bin/python -m pip install -c $(OTHER_TORCH)/constraints.txt "torch$(if $(filter-out nightly,$(TORCH)),==$(TORCH))" -e ".[dev]"
+# a nightly build is above the range that pyproject.toml declares: pip says so, and installs it
+	$(if $(filter nightly,$(TORCH)),$(OTHER_TORCH)/bin/python -m pip install --pre --upgrade torch)
 	$(BIN)/python benchmarks/torch_report.py report $(BIN)/python $(OTHER_TORCH)/bin/python --jobs $(JOBS)
 
 check: $(INSTALLED) node_modules/.installed ## lint, format and types, of Python and of the front end
@@ -124,6 +128,9 @@ binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 wheel: $(INSTALLED) ## build dist/'s wheel, and try it in empty environments, without torch and with it
 	$(BIN)/python .ci/wheel.py
 
+release: $(RELEASE_INSTALLED) docs wheel ## release/: wheel, sdist, site and notes of a version, each tried; it installs torch once a Python
+	$(BIN)/python .ci/release.py
+
 widget: node_modules/.installed ## bundle the front end of explorer/widget
 	npm run --silent build
 
@@ -141,7 +148,7 @@ node_modules/.installed: package.json package-lock.json
 venv: $(INSTALLED) ## only the environment
 
 # torch goes first and alone: its version decides everything else, and where pip is given an index of CPU builds
-# (PIP_EXTRA_INDEX_URL, see CONTRIBUTING.md) the constraint takes the build from there.
+# (PIP_EXTRA_INDEX_URL, see docs/contributing/tests.md) the constraint takes the build from there.
 $(INSTALLED): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c '$(MODERN)' || { echo 'explorer needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 …' >&2; exit 1; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
@@ -151,6 +158,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(DOCS_INSTALLED): $(INSTALLED) pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -c constraints.txt -e ".[docs]"
+	touch $@
+
+$(RELEASE_INSTALLED): $(INSTALLED) pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -c constraints.txt -e ".[release]"
 	touch $@
 
 which-python: # the Python that .venv is made with; nothing where there is none
