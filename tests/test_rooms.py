@@ -478,9 +478,9 @@ def test_docstrings_have_a_first_line_that_ends(trees: Trees) -> None:
 
 
 def decided_in() -> Iterator[tuple[str, str]]:
-    """(file, name) that CONTRIBUTING's table says decides a question; a name belongs to the file before it."""
-    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    table = text.partition("**Where is it decided?**")[2].partition("\n\n**")[0]
+    """(file, name) that the guide's table says decides a question; a name belongs to the file before it."""
+    text = (PACKAGE.parent / "docs" / "contributing" / "decided.md").read_text(encoding="utf-8")
+    table = text.partition("\n## ")[0]
     for row in (line for line in table.splitlines() if line.startswith("|")):
         file = ""
         for word in re.findall(r"`([^`]+)`", row):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-#: The most rows that are written, and the most that are written one below the other.
-MAX_ROWS, MAX_RECORDS = 60, 3
+#: The most rows that are written.
+MAX_ROWS = 60
+#: The most rows that are written one below the other.
+MAX_RECORDS = 3
 #: A column that is wider may be wrapped to this many characters, and to more for a word that is no longer than the second number.
 MIN_WIDTH, MAX_WORD = 24, 60
 #: The most lines of a cell in a column; what is left of the cell is "…".

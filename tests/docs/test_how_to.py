@@ -112,6 +112,12 @@ def test_a_guide_runs(page: str, folder: Path) -> None:
     run_page((GUIDES / f"{page}.md").read_text(encoding="utf-8"), f"{page}.md")
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_a_guide_is_short(page: str) -> None:
+    """Less than six hundred words, its code included: a guide of more has two subjects."""
+    assert len((GUIDES / f"{page}.md").read_text(encoding="utf-8").split()) < 600
+
+
 def test_the_readme_runs_and_is_one_page(folder: Path) -> None:
     """Its ten lines print what it says; it has less than seven hundred words."""
     pytest.importorskip("triton", reason="triton is not installed: the README compiles for a GPU that is not here")

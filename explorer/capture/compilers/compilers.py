@@ -9,7 +9,7 @@ from explorer.capture.compilers.openvino.compiler import OPENVINO
 from explorer.capture.compilers.tvm.compiler import TVM
 from explorer.capture.compilers.xla.compiler import XLA
 
-#: Every compiler, in the order of the docs. Another one: see "Adding a compiler" in CONTRIBUTING.md.
+#: Every compiler, in the order of the docs. Another one: see docs/contributing/compiler.md.
 COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO, TVM, XLA)
 
 
