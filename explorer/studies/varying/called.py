@@ -12,7 +12,7 @@ from explorer.errors import InputError, LiveError, NoKernelError, require_instal
 from explorer.model.values import Plain, Table
 from explorer.reference.gpus.figures import Target
 from explorer.stages import STAGES
-from explorer.studies.varying.lab import Lab, Probed, whole_cells, with_progress
+from explorer.studies.varying.lab import Lab, Probed, with_progress
 from explorer.studies.varying.varied_call import argument_names, known_name, tensor_names
 from explorer.studies.varying.vary import UNCHANGED, Vary
 from explorer.tracing.recording.arguments import TraceRequest, check_request
@@ -134,12 +134,10 @@ class Variations:
         return Table({key: row[key] for key in SHOWN if any(r[key] for r in self.table)} for row in self.table)
 
     def __repr__(self) -> str:
-        with whole_cells():
-            return f"<Variations of {self.name}>\n{self._shown()!r}"
+        return f"<Variations of {self.name}>\n{self._shown()!r}"
 
     def _repr_html_(self) -> str:
-        with whole_cells():
-            return self._shown()._repr_html_()
+        return self._shown()._repr_html_()
 
     # The parts ---------------------------------------------------------------------------------------------------------
 

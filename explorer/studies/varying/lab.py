@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from explorer.analysis.questions.cells import place
@@ -122,15 +121,6 @@ def probed(session: Session, observed: Observed) -> Probed:
         "note": observed.note,
     }
     return Probed(session, observed, row)
-
-
-@contextmanager
-def whole_cells() -> Iterator[None]:
-    """Inside the block tables have room for a guard in one cell; pandas cuts longer ones."""
-    import pandas
-
-    with pandas.option_context("display.max_colwidth", 160):
-        yield
 
 
 def sentence(row: Mapping[str, Plain]) -> str:

@@ -16,7 +16,6 @@ from explorer.model.values import Plain, Table
 from explorer.process.progress import progress
 from explorer.reference.gpus.figures import Target
 from explorer.studies.varying.changes import code_changes
-from explorer.studies.varying.lab import whole_cells
 from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison, compare
@@ -73,12 +72,10 @@ class Modes(Comparison):
         return Table({key: row[key] for key in kept} for row in self.table)
 
     def __repr__(self) -> str:
-        with whole_cells():
-            return f"<Modes {', '.join(self.names)}>\n{self._shown()!r}"
+        return f"<Modes {', '.join(self.names)}>\n{self._shown()!r}"
 
     def _repr_html_(self) -> str:
-        with whole_cells():
-            return self._shown()._repr_html_()
+        return self._shown()._repr_html_()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The table, in a notebook too: `only` has the view."""

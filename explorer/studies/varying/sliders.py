@@ -10,7 +10,7 @@ from typing import Any
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.errors import ExplorerError
 from explorer.model.values import Table
-from explorer.studies.varying.lab import Lab, Probed, probed, sentence, whole_cells
+from explorer.studies.varying.lab import Lab, Probed, probed, sentence
 from explorer.studies.varying.variations import MAX_TENSORS
 from explorer.studies.varying.varied_call import argument_names, tensor_names
 from explorer.studies.varying.vary import LAYOUTS, MIN_DIMENSIONS, STANCES, UNCHANGED, Vary
@@ -118,8 +118,7 @@ class Sliders:
         return Table({**each.row, "call": number} for number, each in enumerate(self.calls))
 
     def __repr__(self) -> str:
-        with whole_cells():
-            return f"<Sliders of {self.name}: {self._sentence()}>\n{self._table()!r}"
+        return f"<Sliders of {self.name}: {self._sentence()}>\n{self._table()!r}"
 
     def _sentence(self) -> str:
         if self.wrong:
@@ -130,8 +129,7 @@ class Sliders:
         return Table({key: row[key] for key in COLUMNS} for row in self.rows)
 
     def _repr_html_(self) -> str:
-        with whole_cells():
-            return f"<p><b>{html.escape(self._sentence())}</b></p>{self._table()._repr_html_()}"
+        return f"<p><b>{html.escape(self._sentence())}</b></p>{self._table()._repr_html_()}"
 
     def _shown(self) -> Any:
         from IPython.display import HTML
