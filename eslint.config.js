@@ -17,6 +17,7 @@ export default [
       "demo/**",
       "dist/**",
       "docs/_build/**",
+      "release/**",
     ],
   },
   js.configs.recommended,

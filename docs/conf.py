@@ -28,7 +28,7 @@ include_patterns = [
 ]
 # folders that Sphinx need not walk through
 exclude_patterns = [".*", "**/.ipynb_checkpoints", "docs/_build", "explorer", "tests", "node_modules"]
-exclude_patterns += ["build", "class-pack", "demo", "dist"]
+exclude_patterns += ["build", "class-pack", "demo", "dist", "release"]
 
 # Anchors and figures of other pages, and of notebooks, are looked at by links.py in what was built.
 # Warnings are errors (make docs passes -W); a cross-reference that leads nowhere is one.
