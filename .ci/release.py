@@ -1,6 +1,6 @@
 """Make release/: what is published of a version, after `make docs wheel`: `make release`.
 
-- `release/dist/` has the wheel that `wheel.py` tried, and an sdist of which the same wheel can be built; twine checks both.
+- `release/dist/` has the wheel that `wheel.py` tried, and an sdist that gives the same wheel; twine checks both.
 - The wheel is installed in an empty environment of each Python from 3.11 on that is here: with `[view]` it reads recorded traces,
   with `[full]` it traces.
 - `release/site/` is the site with the gallery. It is served from there, and every link of every page is followed.
@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
-from wheel import DATA, RECORDINGS, ROOT, TRACED, install, run
+from wheel import DATA, PIP, RECORDINGS, ROOT, TRACED, install, run
 
 sys.path.insert(0, str(ROOT / "docs"))
 from links import Page, found
@@ -44,8 +44,8 @@ def main() -> None:
     print(run(sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist)).strip())
     with tempfile.TemporaryDirectory() as folder:
         same_wheel(wheel, sdist, Path(folder))
-        for python in pythons():
-            tried(wheel, python, Path(folder))
+        for version, python in pythons():
+            tried(wheel, version, python, Path(folder))
     shutil.copytree(SITE, RELEASE / "site")
     (RELEASE / "site" / ".nojekyll").touch()  # GitHub Pages leaves out folders with an underscore otherwise
     follow_every_link(RELEASE / "site")
@@ -72,7 +72,7 @@ def same_wheel(wheel: Path, sdist: Path, folder: Path) -> None:
     assert needed <= names, f"not in the sdist: {sorted(needed - names)}"
     stray = {name for name in names if re.search(r"(^|/)(\.venv|node_modules|\.cache|__pycache__|release|demo)(/|$)", name)}
     assert not stray, f"in the sdist, and no part of it: {sorted(stray)}"
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder / "again"), str(sdist))
+    run(sys.executable, *PIP, "wheel", "--no-deps", "-w", str(folder / "again"), str(sdist))
     (again,) = (folder / "again").iterdir()
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(again) as other:
         differ = {info.filename for info in one.infolist()} ^ {info.filename for info in other.infolist()}
@@ -82,8 +82,8 @@ def same_wheel(wheel: Path, sdist: Path, folder: Path) -> None:
     print(f"{sdist.name}: {len(names)} files, and the same wheel is built of it")
 
 
-def pythons() -> Iterator[str]:
-    """Yield each Python from 3.11 on: those on the path, and those of pyenv."""
+def pythons() -> Iterator[tuple[str, str]]:
+    """Yield the version and the path of each Python from 3.11 on: those on the path, and those of pyenv."""
     places = [Path(shutil.which(name) or "") for name in ("python3", *(f"python3.{minor}" for minor in range(OLDEST[1], 20)))]
     places += sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin/python3"))
     seen: set[tuple[int, ...]] = set()
@@ -96,12 +96,11 @@ def pythons() -> Iterator[str]:
         number = tuple(map(int, version.split()))
         if number >= OLDEST and number not in seen:
             seen.add(number)
-            yield executable
+            yield ".".join(version.split()), executable
 
 
-def tried(wheel: Path, python: str, folder: Path) -> None:
+def tried(wheel: Path, version: str, python: str, folder: Path) -> None:
     """Install the wheel with each of its two main extras in an empty environment of a Python, and use it there."""
-    (version,) = re.findall(r"\d+\.\d+", run(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"))
     for extra in ("view", "full"):
         place = folder / f"{version}-{extra}"
         run(python, "-m", "venv", "--without-pip", str(place))
