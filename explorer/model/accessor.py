@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from explorer.errors import ExplorerError
-from explorer.model.guessed import NamesGuessed
+from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.trace_data import TraceData
 
 
@@ -30,8 +30,9 @@ class Accessor(NamesGuessed):
         self._trace = trace
 
     def _guess(self, name: str) -> str:
-        said = self._trace._guess(name, self.path)
-        return said if ": " in said else f"{said}; it has {', '.join(member for member, _ in self.members())}"
+        right = self._trace._right_name(name)
+        listed = "" if right else f"; it has {', '.join(member for member, _ in self.members())}"
+        return guess(self.path, name, right) + listed
 
     @classmethod
     def members(cls) -> Iterator[tuple[str, Any]]:

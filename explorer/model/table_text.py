@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from explorer.model.wording import quantity
+
 #: The most rows that are written.
 MAX_ROWS = 60
 #: The most rows that are written one below the other.
@@ -38,7 +40,7 @@ def table_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str], wid
         parts = (_in_columns(shown, cells[block], columns[block], each) for block, each in zip(blocks, fitting, strict=True))
         text = "\n\n".join(map("\n".join, parts))
     if left := len(rows) - len(shown):
-        text += f"\n… and {left} more {'rows' if left > 1 else 'row'}: .to_pandas() has them all"
+        text += f"\n… and {quantity(left, 'more row')}: .to_pandas() has them all"
     return text
 
 
@@ -122,6 +124,9 @@ def _cell(value: object) -> str:
         return ("\n" if any(len(part) > MAX_PART for part in parts) else ", ").join(parts)
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {_cell(each)}" for name, each in value.items())
-    # a file's name may hold half a surrogate pair, which no terminal writes
-    text = str(value).encode("utf-8", "backslashreplace").decode()
-    return text.expandtabs(4).replace("\r", "").rstrip("\n")
+    return encodable(str(value)).expandtabs(4).replace("\r", "").rstrip("\n")
+
+
+def encodable(text: str) -> str:
+    """Return text as UTF-8 can hold it: half a surrogate pair, as the name of a file may have, is written as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from explorer.errors import InputError, unknown_name
 from explorer.model.deferred import deferrable
-from explorer.model.guessed import guess
 from explorer.model.records import typed
 from explorer.model.shared import Source
 from explorer.model.values import EMPTY, Artifact, Failure, Link, Plain
@@ -79,9 +78,9 @@ class TraceData:
         """The source artifacts of each file that `source_line` was asked for: there are few files and thousands of lines."""
         return {}
 
-    def _guess(self, name: str, asked: str = "Trace") -> str:
-        """Say what a name is called that the trace, or one of its accessors, does not have."""
-        return guess(asked, name)
+    def _right_name(self, name: str) -> str:
+        """Return what a name is called that the trace, or one of its parts, does not have; "" where nobody knows."""
+        return ""
 
 
 def artifact_of(trace: TraceData, id: str | Artifact) -> Artifact:

@@ -21,7 +21,7 @@ from typing import Any, Generic, SupportsIndex, TypeVar, overload
 from explorer.errors import is_installed, require_installed
 from explorer.model.deferred import deferrable
 from explorer.model.guessed import NamesGuessed, guess
-from explorer.model.table_text import table_text
+from explorer.model.table_text import encodable, table_text
 
 #: What an `Event` or `Artifact` may carry, after `plain`.
 Plain = Any
@@ -408,11 +408,8 @@ class Table(NamesGuessed, tuple[Mapping[str, Plain], ...]):
 
 
 def _encodable(value: Any) -> Any:
-    """Text as UTF-8 can hold it: half a surrogate pair, as the name of a file may have, is written as its escape.
-
-    With pyarrow installed pandas keeps text in UTF-8, and refuses any other.
-    """
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    """A cell for pandas: with pyarrow installed it keeps text in UTF-8, and refuses any other."""
+    return encodable(value) if isinstance(value, str) else value
 
 
 def record_to_json(value: Event | Artifact | Link | Failure) -> dict[str, Any]:

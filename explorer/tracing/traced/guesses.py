@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from explorer.analysis.questions.fusion import Fusion
 from explorer.analysis.questions.memory import Memory
 from explorer.model.accessor import Accessor
-from explorer.model.guessed import guess
 from explorer.stages import STAGES
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
@@ -89,11 +88,6 @@ HABITS: Mapping[str, str] = {
     "ttgir": "t.text('ttgir')",
     "ttir": "t.text('ttir')",
 }
-
-
-def right_name(kind: str, name: str) -> str:
-    """Say that a trace or a part of it has no such name, and what is the right one where that is known."""
-    return guess(kind, name, ", ".join(places_of(name)))
 
 
 def places_of(name: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from explorer.lab.live.protocol import live_of, needs_live
 from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
+from explorer.stages.triton.origins import FORMS as TRITON_FORMS
 from explorer.tracing.traced.candidates import Candidates
 from explorer.tracing.traced.edits import Edits, edits_of_kernel
 from explorer.tracing.traced.ladder_texts import mix_of
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
 
-#: The forms of a kernel below its source.
-FORMS = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass", "assembly")
+#: The forms of a kernel below its source, in Triton or in C++.
+FORMS = (*TRITON_FORMS, "assembly")
 #: What triton, or somebody who knows it, calls otherwise.
 OTHER_NAMES: Mapping[str, str] = {
     "asm": "text('ptx')",
@@ -233,7 +234,7 @@ class Kernels(NamesGuessed, tuple[Kernel, ...]):
         if hasattr(Kernel, name) or name in FORMS or name in OTHER_NAMES:
             first = f"t.kernels[0].text({name!r})" if name in FORMS else f"t.kernels[0].{OTHER_NAMES.get(name, name)}"
             return guess("Kernels", name, first)
-        return self._trace._guess(name, "Kernels")
+        return guess("Kernels", name, self._trace._right_name(name))
 
     def __reduce__(self) -> tuple[type, tuple[Trace]]:
         return Kernels, (self._trace,)

@@ -24,7 +24,7 @@ from explorer.capture.absent.target import attached_gpu
 from explorer.errors import CompileError, InputError
 from explorer.lab.live.protocol import Live, needs_live, no_text
 from explorer.model.deferred import defer, deferrable, is_deferred
-from explorer.model.guessed import NamesGuessed
+from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, NodePairs, Plain, Table
@@ -37,7 +37,7 @@ from explorer.tracing.traced.attach import attached
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
 from explorer.tracing.traced.dynamo import DynamoAccessor
-from explorer.tracing.traced.guesses import right_name
+from explorer.tracing.traced.guesses import places_of
 from explorer.tracing.traced.inductor import InductorAccessor
 from explorer.tracing.traced.kernel import Kernels
 from explorer.tracing.traced.live import LiveAccessor
@@ -423,9 +423,12 @@ class Trace(NamesGuessed, TraceData):
         with live.watchers.verb("to_script()"):
             return trace_to_script(self, live, path, gpu=self.target, inputs=inputs, limit=limit)
 
-    def _guess(self, name: str, asked: str = "Trace") -> str:
-        """Say what a name is called that the trace, or one of its accessors, does not have."""
-        return right_name(asked, name)
+    def _right_name(self, name: str) -> str:
+        """Return what a name is called that the trace, or one of its parts, does not have; "" where nobody knows."""
+        return ", ".join(places_of(name))
+
+    def _guess(self, name: str) -> str:
+        return guess("Trace", name, self._right_name(name))
 
     def _of_data(self, data: TraceData) -> Trace:
         """Make a trace of other data, such as a part of this one's, with what is live of this one."""
