@@ -34,12 +34,13 @@ def follow(trace: Trace, options: Namespace) -> Answer:
 def printed(answer: Answer) -> Iterator[str]:
     """The lines of an answer for a terminal; below the words of `follow` each linked text, with its first linked lines."""
     yield answer.text
+    in_one_stage = len({row.get("stage") for row in answer.rows}) == 1
     for row in answer.rows:
         if "route" in row:
             yield f"{row['artifact']}" + ("  (coarse)" if row["coarse"] else "")
             yield from (f"    {line}" for line in row["text"])
             if more := len(row["lines"]) - len(row["text"]):
-                yield f"    and {more} more"
+                yield f"    and {more} more" + ("" if in_one_stage else f": --into {row['stage']} prints them")
 
 
 #: What each of these commands asks.

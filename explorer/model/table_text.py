@@ -17,6 +17,8 @@ MIN_WIDTH, MAX_WORD = 24, 60
 MAX_LINES = 12
 #: A cell of several values has a line for each where one of them is longer than this: they are sentences.
 MAX_PART = 60
+#: The column of line numbers.
+LINES = "lines"
 #: What stands between two columns.
 GAP = "  "
 
@@ -28,7 +30,7 @@ def table_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str], wid
     instead. Of a long table the first rows are written, and the last line counts the others.
     """
     shown = rows[:MAX_ROWS]
-    cells = [[_cell(row[name]) if name in row else "" for row in shown] for name in columns]
+    cells = [[_cell_of(name, row[name]) if name in row else "" for row in shown] for name in columns]
     texts = [[name, *column] for name, column in zip(columns, cells, strict=True)]
     widths, least = [max(map(_width, column)) for column in texts], [max(map(_least_width, column)) for column in texts]
     room = width - len(str(len(shown) - 1))
@@ -112,6 +114,21 @@ def _wrapped(cell: str, width: int) -> list[str]:
 
 def _at_most(lines: int, wrapped: list[str]) -> list[str]:
     return [*wrapped[: lines - 1], "…"] if len(wrapped) > lines else wrapped
+
+
+def _cell_of(column: str, value: object) -> str:
+    if column == LINES and isinstance(value, tuple) and all(isinstance(number, int) for number in value):
+        return ", ".join(_ranges(value))
+    return _cell(value)
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """Write numbers with each run of them as its ends: 3-6, 9."""
+    start = 0
+    for n, number in enumerate(numbers, 1):
+        if n == len(numbers) or numbers[n] != number + 1:
+            yield str(number) if n - 1 == start else f"{numbers[start]}-{number}"
+            start = n
 
 
 def _cell(value: object) -> str:

@@ -337,15 +337,18 @@ Value = TypeVar("Value", "Event", "Artifact", "Link", "Failure")
 class Table(NamesGuessed, tuple[Mapping[str, Plain], ...]):
     """A tuple of mappings that shows itself as a table; `.to_pandas()` is the pandas DataFrame.
 
-    A table without rows has the `columns` that it would have with some, as far as whoever made it said so.
+    A table without rows has the `columns` that it would have with some, as far as whoever made it said so, and `why_empty` says
+    why there is no row, where that is known.
     """
 
     _columns: tuple[str, ...] = ()
+    why_empty: str = ""
 
-    def __new__(cls, rows: Iterable[Mapping[str, Plain]] = (), columns: Iterable[str] = ()) -> Table:
-        """Make a table of rows; `columns` are its keys, which are only needed where there is no row."""
+    def __new__(cls, rows: Iterable[Mapping[str, Plain]] = (), columns: Iterable[str] = (), why_empty: str = "") -> Table:
+        """Make a table of rows; `columns` are its keys, which are only needed where there is no row, as is `why_empty`."""
         made = super().__new__(cls, rows)
         made._columns = tuple(columns)
+        made.why_empty = "" if made else why_empty
         return made
 
     def _guess(self, name: str) -> str:
@@ -381,7 +384,9 @@ class Table(NamesGuessed, tuple[Mapping[str, Plain], ...]):
     def __getitem__(self, key: SupportsIndex | slice) -> Mapping[str, Plain] | Table:
         """One row by its number, or a table of some. TypeError for a column, which says how to read one."""
         if isinstance(key, slice):
-            return Table(super().__getitem__(key), self.columns)
+            return Table(super().__getitem__(key), self.columns, self.why_empty)
+        if self.why_empty:
+            raise IndexError(f"the table has no rows: {self.why_empty}")
         if isinstance(key, str):
             raise TypeError(f"a table is a tuple of rows: [row[{key!r}] for row in table], or table.to_pandas()[{key!r}]")
         return super().__getitem__(key)
@@ -391,6 +396,8 @@ class Table(NamesGuessed, tuple[Mapping[str, Plain], ...]):
         return Table((row for row in self if all(row.get(k) == v for k, v in conditions.items())), self.columns)
 
     def __repr__(self) -> str:
+        if self.why_empty:
+            return f"<0 rows: {self.why_empty}>"
         if not self:
             return f"<0 rows of {', '.join(self._columns)}>" if self._columns else "<0 rows>"
         return table_text(self, self.columns, get_terminal_size((120, 24)).columns)
@@ -398,8 +405,8 @@ class Table(NamesGuessed, tuple[Mapping[str, Plain], ...]):
     def _repr_html_(self) -> str:
         if self and not is_installed("pandas"):
             return f"<pre>{html.escape(repr(self))}</pre>"
-        if not self and not self._columns:
-            return "<i>none</i>"
+        if not self and (self.why_empty or not self._columns):
+            return f"<i>{html.escape(self.why_empty or 'none')}</i>"
         require_installed("pandas", "a table", "view")
         import pandas
 

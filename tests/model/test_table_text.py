@@ -67,6 +67,12 @@ def test_a_long_table_counts_the_rows_that_it_leaves_out() -> None:
     )
 
 
+def test_line_numbers_in_a_row_are_written_as_their_ends() -> None:
+    """Only in the column of lines: a shape of ascending sizes is written whole."""
+    text = str(Table([{"lines": (3, 4, 5, 9, 11, 12), "shape": (1, 2, 3)}]))
+    assert "3-5, 9, 11-12" in text and "1, 2, 3" in text
+
+
 def test_a_table_is_asked_for_a_column_or_a_part() -> None:
     """A slice is a table; a column's name, a word of pandas, or a row's key as an attribute says what is meant."""
     rows = Table([{"reason": "x", "n": n} for n in range(4)])

@@ -15,9 +15,12 @@ from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData, artifact_of, source_line
 from explorer.model.values import COARSE, Artifact, Plain, Table, once
 from explorer.stages.fx_graph import node_lines
+from explorer.stages.inductor.output_code import EXTERN
 from explorer.stages.program_names import is_inside
 
 Route = tuple[str, ...]
+#: The columns of `Trace.follow`.
+COLUMNS = ("artifact", "stage", "lines", "text", "route", "coarse")
 
 
 class Reached:
@@ -125,6 +128,34 @@ def _rows(trace: TraceData, reached: Iterable[tuple[str, Route, tuple[int, ...]]
     return Table([row for _, row in places])
 
 
+def only_in(trace: TraceData, rows: Table, into: str) -> Table:
+    """Keep the places in one stage or text; without any, the table says where the line leads instead."""
+    kept = [row for row in rows if into in (row["stage"], row["artifact"])]
+    return Table(kept, rows.columns, "" if kept else _why_not_in(trace, rows, into))
+
+
+def _why_not_in(trace: TraceData, rows: Table, into: str) -> str:
+    """Say why nothing of a stage is linked: a call of a library has no kernel's text, and other lines lead elsewhere."""
+    ends = [row for row in rows if row["route"][-1] == EXTERN]
+    calls = [artifact_of(trace, row["artifact"]).lines[number - 1].strip() for row in ends for number in row["lines"]]
+    if calls and not any(row["stage"] == "kernel" for row in rows):
+        return f"this ends in a call of a library, whose code has no text here: {calls[0]}"
+    stages = ", ".join(dict.fromkeys(str(row["stage"]) for row in rows))
+    return f"nothing in {into} is linked to this, only lines of {stages}" if stages else "nothing is linked to this"
+
+
+def with_text(trace: TraceData, rows: Table) -> Table:
+    """Add the first linked line of each place to its row."""
+    texts = ({**row, "text": "".join(linked_lines(trace, row, 1).values())} for row in rows)
+    return Table(({name: row[name] for name in COLUMNS} for row in texts), COLUMNS, rows.why_empty)
+
+
+def linked_lines(trace: TraceData, row: Mapping[str, Plain], most: int) -> dict[int, str]:
+    """Return the first lines of a place by their numbers, at most so many."""
+    lines = artifact_of(trace, row["artifact"]).lines
+    return {number: lines[number - 1].strip() for number in row["lines"][:most] if number <= len(lines)}
+
+
 @once
 def _order(trace: TraceData) -> dict[str, tuple[int, str]]:
     """The place of each artifact in the trace, and its stage."""
@@ -153,8 +184,10 @@ def place_of(trace: TraceData, where: str | Artifact, line: object) -> tuple[Art
         raise unknown_name("stage, text or file", where, valid, STAGE_HABITS.get(where, ""))
     if type(line) is not int or not 1 <= line <= max(1, len(artifact.lines)):
         file = Path(typed(Source, artifact.data).file).name if artifact.stage == "source" else ""
-        hint = f"; for a line of the file write t.follow({file!r}, {line!r})" if file and type(line) is int else ""
-        raise InputError(f"{artifact.id!r} has lines 1 to {len(artifact.lines)}, not {line!r}{hint}")
+        message = f"{artifact.id!r} has lines 1 to {len(artifact.lines)}, not {line!r}"
+        if file and type(line) is int:
+            message += f"; a line of the file is {file}:{line}, in Python t.follow({file!r}, {line!r})"
+        raise InputError(message)
     return artifact, line
 
 

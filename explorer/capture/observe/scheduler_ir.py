@@ -270,8 +270,21 @@ def _sizes(node: Any) -> tuple[Names, ...]:
 
 
 def _origins(part: Any) -> list[Any]:
+    """The FX nodes that a node computes.
+
+    Inductor gathers the origins of a call's or template's arguments before it writes these to memory, so it lists what other
+    nodes compute too. That is left out; a view of an argument, which no node computes, is not.
+    """
     inner = getattr(part, "node", None)
-    return list(inner.get_origins()) if inner is not None else []
+    if inner is None:
+        return []
+    origins, own = list(inner.get_origins()), inner.get_origin_node()
+    if own is None or not (part.is_extern() or part.is_template()):
+        return origins
+    makers = [part.scheduler.name_to_buf.get(read.name) for read in part.read_writes.reads]
+    nodes = [part.scheduler.name_to_node.get(maker.defining_op_name()) for maker in makers if maker is not None]
+    computed = {origin for node in nodes if node and node.node is not None for origin in node.node.get_origins()}
+    return [origin for origin in origins if origin is own or origin not in computed]
 
 
 def _last_origin(part: Any) -> str:

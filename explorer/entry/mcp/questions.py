@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from explorer.analysis.questions.provenance import place_of
+from explorer.analysis.questions.provenance import linked_lines, place_of
 from explorer.analysis.questions.summary import counts, failure_rows, summary_rows
 from explorer.analysis.questions.target import compiled_for
 from explorer.entry.mcp.answer import Answer
@@ -33,7 +33,7 @@ TABLES: tuple[str, ...] = (
 )
 #: The most lines of a text in one answer.
 MAX_LINES = 80
-#: The most lines whose text `follow` gives.
+#: The most lines of a place whose text `follow` gives where it is not asked for one stage.
 QUOTED = 3
 
 
@@ -97,19 +97,16 @@ def follow(trace: Trace, where: str, line: int, into: str = "", offset: int = 0)
     """What a line of one text became, or came from, in every other; with `into` in that stage alone."""
     artifact, number = place_of(trace, where, line)
     rows = trace.follow(artifact, number, into or None)
-    texts = {a.id: a.lines for a in trace.artifacts}
-    quoted = [{**row, "text": _quoted(texts[str(row["artifact"])], row["lines"])} for row in rows]
+    most = MAX_LINES if into else QUOTED
+    quoted = [{**row, "text": [f"{n} {line}" for n, line in linked_lines(trace, row, most).items()]} for row in rows]
     at = artifact.lines[number - 1].strip()
     inside = f" in {into}" if into else ""
     linked = f"{quantity(sum(len(row['lines']) for row in rows), 'line')} of {quantity(len(rows), 'text')}"
     said = f"{artifact.id}:{number} is {at!r}. It is linked to {linked}{inside}"
     coarse = any(row["coarse"] for row in rows)
     note = "; those that are coarse lead to a call, not to a line inside it" if coarse else ""
-    return Answer(f"{said}{note}.", quoted, ("text(trace, artifact, start=line) to read around a line",), offset)
-
-
-def _quoted(lines: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    return [f"{number} {lines[number - 1].strip()}" for number in numbers[:QUOTED] if number <= len(lines)]
+    why_none = f" ({rows.why_empty})" if rows.why_empty else ""
+    return Answer(f"{said}{why_none}{note}.", quoted, ("text(trace, artifact, start=line) to read around a line",), offset)
 
 
 def why(trace: Trace, first: str, second: str = "", graph: str = "", frame: str = "") -> Answer:

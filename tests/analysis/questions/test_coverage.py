@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import torch
 
+import explorer
 from explorer.errors import InputError
 from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Link, plain
 from explorer.stages.kinds import REASONS
 from explorer.tracing.traced import Trace
+from tests.facts import untold
 
 KERNEL = """import triton
 @triton.jit
@@ -211,6 +214,28 @@ WHOLLY = {
 def test_every_line_is_linked(name: str, zoo: Callable[[str], Trace], not_covered: Callable[[Trace], object]) -> None:
     """Each line that computes leads to a user's line, in every stage, but for what LLVM gives no line."""
     assert not_covered(zoo(WHOLLY[name])) == []
+
+
+@pytest.mark.compile
+def test_a_call_is_no_part_of_the_lines_that_make_its_arguments() -> None:
+    """Inductor's origins of a product have what its argument was computed of; only the product's own line leads to the call."""
+
+    def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        soft = torch.softmax(x * 2, -1)
+        turned = w.t()
+        return soft @ turned
+
+    made = explorer.trace(product, torch.randn(16, 16), torch.randn(16, 16), target="h100")
+    (code,) = made.find("output_code")
+    (call,) = (n for n, line in enumerate(code.lines, 1) if "extern_kernels.mm" in line)
+    reached = [
+        {n for row in made.follow("source", line) if row["artifact"] == code.id for n in row["lines"]} for line in (2, 3, 4)
+    ]
+    assert [call in lines for lines in reached] == [False, True, True]
+    none = made.follow("source", 4, into="ptx")
+    assert not none and not untold(none.why_empty, "call of a library", "extern_kernels.mm") and none.why_empty in repr(none)
+    with pytest.raises(IndexError, match=r"extern_kernels\.mm"):
+        none[0]
 
 
 def test_each_call_of_an_operator_is_its_own(zoo: Callable[[str], Trace]) -> None:
