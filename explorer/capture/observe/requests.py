@@ -92,17 +92,21 @@ class Wanted:
             for node in scheduler.name_to_node.values():
                 for name in names_of(node):
                     names.setdefault(name, []).append(node.get_name())
-            self._known[id(scheduler)] = names, list(self._pairs(names))
+            self._known[id(scheduler)] = names, list(self._pairs(scheduler, names))
         return self._known[id(scheduler)]
 
-    def _pairs(self, names: dict[str, list[str]]) -> Iterator[Pair]:
+    def _pairs(self, scheduler: Any, names: dict[str, list[str]]) -> Iterator[Pair]:
         frame, graph = self._emit.place()
         for wish in self._wishes:
             here = wish.graph in ("", graph) and wish.frame in ("", frame)
             if here and wish.first in names and wish.second in names:
                 one, other = frozenset(names[wish.first]), frozenset(names[wish.second])
-                # a node that both name is with each of them in any case: the request is about the others
-                yield wish, one - other, other - one
+                both = one & other
+                if both and not (read_from(scheduler, both, one - both) or read_from(scheduler, both, other - both)):
+                    yield wish, frozenset(), frozenset()  # one scheduler node
+                else:
+                    # a node that both name is with each of them in any case: the request is about the others
+                    yield wish, one - both or one, other - both or other
 
     def _wish(self, scheduler: Any, kind: type, node1: Any, node2: Any) -> Wish | None:
         """The wish of this kind about two nodes, which may be fused already."""
@@ -228,6 +232,13 @@ class Wanted:
             together = same or any(g & a and g & b for g in groups)
             rows.append(RequestOutcome(wish=self._wishes.index(wish), same=same, together=together))
         return FusionRequest(names=tuple(sorted(names)), rows=tuple(rows))
+
+
+def read_from(scheduler: Any, readers: Collection[str], makers: Collection[str]) -> bool:
+    """Whether some nodes read what a reduction or a call of others makes. Lowering copies no such node into its readers."""
+    kept = [node for node in map(scheduler.name_to_node.get, makers) if node.is_reduction() or node.is_extern()]
+    buffers = {name for node in kept for name in node.get_buffer_names()}
+    return any(read.name in buffers for name in readers for read in scheduler.name_to_node[name].read_writes.reads)
 
 
 def names_of(node: Any) -> list[str]:

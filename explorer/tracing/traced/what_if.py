@@ -29,6 +29,7 @@ MAX_NAMES = 4
 #: How often each compiled function is timed.
 REPEATS = 20
 SAME_CODE = "the change alters none of the generated code"
+LIBRARY_CALLS_ALONE = "the change is in how the GPU runs library calls, which the CPU computes here as before"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ def what_if(
         raise InputError(f"settings is a mapping of torch's settings by their full names to values, not {settings!r}")
     if not changes and not settings:
         raise InputError("what_if needs a change: keep_apart=, fuse=, without_pass=, without_pattern=, options= or settings=")
+    if not settings:
+        _check_pairs_change_something(trace, changes)
     with changed_settings(settings):
         after = trace_again(**changes)
     return compared(trace, after, limit, settings)
@@ -156,6 +159,26 @@ def _with_node_names(trace: Trace, pair: tuple[str, ...]) -> tuple[str, ...]:
     return first, second, request.graph, request.frame
 
 
+def _check_pairs_change_something(trace: Trace, changes: Changes) -> None:
+    """Check that some pair is not already as asked, where pairs are the only change; InputError, with why, if all are.
+
+    A trace that was made with pairs of its own loses them, so it changes in any case.
+    """
+    pairs = [(name, pair) for name in ("keep_apart", "fuse") for pair in changes.get(name, ())]
+    if not pairs or set(changes) - {"keep_apart", "fuse"} or trace.meta.get("keep_apart") or trace.meta.get("fuse"):
+        return
+    reasons = []
+    for name, (first, second, *place) in pairs:
+        graph, frame = (*place, "", "")[:2]
+        graphs = [g for g in trace.fusion.graphs if graph in ("", g.artifact.graph) and frame in ("", g.artifact.frame)]
+        answers = [g.why(first, second) for g in graphs if g.find(first) and g.find(second)]
+        if not answers or any(why.fused is (name == "keep_apart") for why in answers):
+            return
+        reasons.append(answers[0].sentence)
+    already = "not fused" if pairs[0][0] == "keep_apart" else "one kernel"
+    raise InputError(f"{pairs[0][0]}= would change nothing, they are {already} already: {' '.join(reasons)}")
+
+
 def _node_name(graphs: Sequence[Graph], name: str) -> str:
     """The first scheduler node of a kernel or an operator; any other name as it is."""
     kernels = {kernel for g in graphs for kernel, _ in g.verdicts.data["kernels"]}
@@ -190,12 +213,12 @@ def as_text(rows: Table) -> str:
 def compared(before: Trace, after: Trace, limit: float | None = None, settings: Mapping[str, Plain] = EMPTY) -> WhatIf:
     """Compare the figures of two traces of one call, and whether they compute the same; the second one's with `settings`."""
     one, other = figures(before), figures(after)
+    same_code = _code(before) == _code(after) != []
     with changed_settings(settings):
-        equal, note, check = _checked(before, after, limit)
-    notes = {"estimated_seconds": estimated(after), "launches": "of kernels and of library calls"}
+        equal, note, check = _checked(before, after, limit, same_code)
+    notes = {"estimated_seconds": estimated(after), "launches": "kernels and library calls"}
     rows = [_row(name, one[name], other[name], notes.get(name, "")) for name in one]
     live = needs_live(after, "comparing")
-    same_code = _code(before) == _code(after) != []
     if equal is not None and live.absent is None and (not same_code or settings or _run_options(before) != _run_options(after)):
         first, second = _timed(needs_live(before, "timing"), live, settings)
         how = f"medians of {REPEATS} calls here, {'one after the other' if settings else 'in turn'}"
@@ -214,6 +237,11 @@ def may_be_chance(measured: Mapping[str, Plain]) -> bool:
 def _code(trace: Trace) -> list[list[str]]:
     """The generated code of each graph, without comments: the first one counts the graphs of the process."""
     return [[line for line in a.lines if not line.lstrip().startswith("# ")] for a in trace.find("output_code")]
+
+
+def _library_calls(trace: Trace) -> list[object]:
+    """How each library call is made: its operator, sizes, and whether it may use TF32."""
+    return [row["calls"] for row in trace.fusion.groups if row["calls"]]
 
 
 def _run_options(trace: Trace) -> tuple[Plain, Plain]:
@@ -236,11 +264,13 @@ def _row(name: str, one: float | None, other: float | None, note: str, spread: f
     return {"figure": name, "before": one, "after": other, "change": change, "spread": spread, "note": note}
 
 
-def _checked(before: Trace, after: Trace, limit: float | None) -> tuple[bool | None, str, Table]:
+def _checked(before: Trace, after: Trace, limit: float | None, same_code: bool) -> tuple[bool | None, str, Table]:
     """Check whether both compute the same: the answer, a note on it, and one row per output."""
     if any(f.fatal for f in (*before.failures, *after.failures)):
         return None, "not checked: a compile failed", Table()
     live = needs_live(after, "comparing")
+    if live.absent is not None and same_code and _library_calls(before) != _library_calls(after):
+        return None, f"not checked: {LIBRARY_CALLS_ALONE}", Table()
     if live.absent is not None:
         return _interpreted(after, limit)
     check = needs_live(before, "comparing").compare(live)

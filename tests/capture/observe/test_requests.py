@@ -138,6 +138,39 @@ def test_names_that_share_a_node_are_kept_apart_in_what_each_has_alone() -> None
     assert len(apart.kernels) == len(trace.kernels) + 1
 
 
+def test_a_name_that_is_part_of_another_is_kept_apart_from_the_rest_of_it() -> None:
+    """Lowering computes the division of a mean where the product is; the sum of the mean is another node, which `why` names."""
+    trace = explorer.trace(lambda x: x * x.mean(-1, keepdim=True), R(64, 512), target="h100")
+    assert trace.why("mean", "mul").fused
+    apart = trace.what_if(keep_apart=("mean", "mul")).after
+    why = apart.why("mean", "mul")
+    assert not apart.failures and not why.fused and why.rule == "vetoed"
+    assert len(apart.kernels) == len(trace.kernels) + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "facts"),
+    [
+        ({"keep_apart": ("sin", "tan")}, ("keep_apart=", "not fused already", "sin", "tan", "no buffer in common")),
+        ({"fuse": ("sin", "cos")}, ("fuse=", "one kernel already", "sin", "cos")),
+    ],
+)
+def test_a_pair_that_is_as_asked_is_refused_with_the_reason(
+    plain: Trace, given: dict[str, tuple[str, str]], facts: tuple[str, ...]
+) -> None:
+    """Another trace would show no difference, and say nothing of why; beside another change the pair may matter."""
+    with pytest.raises(explorer.errors.InputError, match=says(*facts)):
+        plain.what_if(**given)  # type: ignore[arg-type]
+    assert plain.what_if(**given, options={"max_fusion_size": 63}).same_code  # type: ignore[arg-type]
+
+
+def test_a_change_in_how_library_calls_run_is_not_called_equal() -> None:
+    """The CPU computes a product in float32 whatever TF32 is set to: nothing of the change was compared."""
+    trace = explorer.trace(lambda x: torch.relu(x @ x), R(16, 16), target="h100")
+    what = trace.what_if(settings={"torch.backends.cuda.matmul.allow_tf32": True})
+    assert what.equal is None and what.same_code and not untold(what.note, "not checked", "library calls", "CPU")
+
+
 def softmax(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x, -1)
 
