@@ -7,7 +7,7 @@ they keep from being fused. Verdicts may overlap: what two of them cost is not w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from explorer.analysis.advice import accesses, copies, dtypes, dynamo, launches, movement, operators, resources
@@ -49,17 +49,16 @@ def advise(trace: TraceData) -> Advice:
     traced = TracedCall(trace)
     answers = [_asked(check, traced) for check in CHECKS]
     found = [verdict for verdicts, _ in answers for verdict in verdicts]
-    beyond = sum(verdict.cost.seconds for verdict in found if verdict.cost.beyond)
-    seconds = traced.seconds + beyond
-    weighed = (replace(verdict, share=_share(verdict, seconds)) for verdict in found)
+    weighty = list(filter(_weighs, _shared(found, traced)))
     cells = cells_of(trace)
     ranked = sorted(
-        filter(_weighs, (_in_cells(verdict, cells) for verdict in weighed)), key=lambda verdict: -verdict.cost.seconds
+        (_in_cells(verdict, cells) for verdict in _shared(weighty, traced)), key=lambda verdict: -verdict.cost.seconds
     )
+    beyond = _beyond(ranked)
     failures = "".join(f" {failure}" for _, failure in answers if failure)
     told = traced.about(beyond) if traced.launches or not traced.unread else ""
     about = " ".join(part for part in (traced.unread, told) if part)
-    return Advice(tuple(ranked), seconds, f"{about}{failures}", str(trace.meta.get("name", "")), traced.unread)
+    return Advice(tuple(ranked), traced.seconds + beyond, f"{about}{failures}", str(trace.meta.get("name", "")), traced.unread)
 
 
 def _asked(check: Callable[[TracedCall], Iterator[Verdict]], traced: TracedCall) -> tuple[list[Verdict], str]:
@@ -73,6 +72,17 @@ def _asked(check: Callable[[TracedCall], Iterator[Verdict]], traced: TracedCall)
 def _in_cells(verdict: Verdict, cells: Mapping[str, str]) -> Verdict:
     """Name the cells of a notebook in place of the temporary files that stand for them."""
     return replace(verdict, lines=tuple(replace(line, file=cells.get(line.file, line.file)) for line in verdict.lines))
+
+
+def _beyond(verdicts: Iterable[Verdict]) -> float:
+    """Sum the seconds that verdicts add to the estimate of a call."""
+    return sum(verdict.cost.seconds for verdict in verdicts if verdict.cost.beyond)
+
+
+def _shared(verdicts: Sequence[Verdict], traced: TracedCall) -> list[Verdict]:
+    """Return verdicts with their shares of a call that takes longer by what they add to it."""
+    seconds = traced.seconds + _beyond(verdicts)
+    return [replace(verdict, share=_share(verdict, seconds)) for verdict in verdicts]
 
 
 def _share(verdict: Verdict, seconds: float) -> float:

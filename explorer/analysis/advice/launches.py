@@ -43,7 +43,7 @@ def launch_bound(traced: TracedCall) -> Iterator[Verdict]:
         "launch bound",
         f"{len(small)} of {len(traced.launches)} launches do less than {LAUNCH * 1e6:.0f} µs of work",
         _launching(traced),
-        f"the kernels and calls are {duration(traced.device)} of work, of which the longest is "
+        f"the kernels and calls take {duration(traced.device)}, the longest of them "
         f"{duration(max(launch.seconds for launch in traced.launches))}",
         "let CUDA graphs launch them, with mode='reduce-overhead'; batch more work into a call",
         traced.lines_of(small),
