@@ -17,7 +17,8 @@ LEFT_OUT = (
     "what libraries take inside, such as cuBLAS's and NCCL's workspaces",
     "the CUDA context and the code of the kernels",
 )
-NO_OPTIMIZER = "what an optimizer keeps, unless optimizer= names one"
+NO_OPTIMIZER = 'what an optimizer keeps: name it, optimizer="AdamW"'
+NO_STEP = "the time of the optimizer's step"
 NO_SUMS = "the time to sum the gradients of what each rank has whole, such as norms, over the ranks"
 NO_CACHE = "a cache of keys and values, {size} for these tokens"
 UNKNOWN_CACHE = "a cache of earlier tokens, whose size its config does not tell"
@@ -105,10 +106,12 @@ class Fit:
 
 def _memory_lines(fit: Fit) -> list[str]:
     verdict = "fits" if fit.fits else "does not fit"
-    where = f"each of {fit.world} {fit.target.title}" if fit.world > 1 else f"{fit.target.title}"
+    where = f"each of {fit.world} {fit.target.title}, tensor-parallel" if fit.world > 1 else fit.target.title
+    if NO_OPTIMIZER in fit.left_out:
+        where += ", without an optimizer"
     size = f"{fit.parameters / 1e9:.4g} billion parameters" if fit.parameters >= 1e8 else f"{fit.parameters:,} parameters"
     head = f"{fit.title}, {size}: {verdict} on {where}"
-    peak = f"{readable(fit.peak_bytes)} of {readable(fit.available)} at the peak, in {fit.peak_at}"
+    peak = f"{readable(fit.peak_bytes)} at the peak, in {fit.peak_at}; the GPU has {readable(fit.available)}"
     parts = [f"  {what:<20} {readable(fit.bytes_of(what))}" for what in dict.fromkeys(row["what"] for row in fit.memory)]
     return [head, peak, *parts]
 
@@ -145,7 +148,7 @@ def left_out(train: bool, kept: OptimizerMemory | None, cache: int | None, world
     """What the figures do not hold."""
     if train:
         alone = (*LEFT_OUT, NO_SUMS) if world > 1 else LEFT_OUT
-        return alone if kept is not None else (*alone, NO_OPTIMIZER)
+        return (*alone, NO_STEP if kept is not None else NO_OPTIMIZER)
     if cache == 0:
         return LEFT_OUT
     return (*LEFT_OUT, UNKNOWN_CACHE if cache is None else NO_CACHE.format(size=readable(cache)))

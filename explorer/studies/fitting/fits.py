@@ -62,6 +62,8 @@ def fits(
     require_installed("torch", "explorer.fits", "full")
     started = time.perf_counter()
     _check(train, optimizer, {"batch": batch, "sequence": sequence})
+    if meant := {name: KEYWORD_HABITS[name] for name in fields if name in KEYWORD_HABITS}:
+        raise InputError("; ".join(f"explorer.fits calls {name}= {right}=" for name, right in meant.items()))
     cluster = Cluster(target, world, rank, interconnect)
     asked = _asked(model, inputs, batch, sequence, dtype, train, fields)
     with cluster.joined() if world > 1 else nullcontext():
@@ -226,6 +228,19 @@ def _ranks(tensors: Mapping[str, Any], world: int) -> Table:
     return Table(sizes, ("rank", "weights"))
 
 
+#: What people write who know other tools, and what `fits` calls it.
+KEYWORD_HABITS = {
+    "gpus": "world",
+    "num_gpus": "world",
+    "world_size": "world",
+    "tp": "world",
+    "gpu": "target",
+    "device": "target",
+    "batch_size": "batch",
+    "seq_len": "sequence",
+    "sequence_length": "sequence",
+    "training": "train",
+}
 #: What models call the products that give keys and values.
 KEYS_AND_VALUES = ("k_proj", "v_proj", "qkv_proj", "c_attn", "query_key_value", "Wqkv", "qkv")
 #: What the optimizer's step is called.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from explorer.errors import CompileError
 from explorer.studies.fitting.graphs import Graph, Piece, Region
 
-#: What the region behind the blocks is called, which is not given what blocks share.
-AFTER = "(behind the blocks)"
+#: What the region after the blocks is called, which is not given what blocks share.
+AFTER = "the part after the blocks"
 SAVED, GRADIENT, ACTIVATION, GIVEN = "saved for backward", "gradients", "activations", "inputs"
 #: Bytes by what they are, and the module's path.
 Parts = Mapping[tuple[str, str], int]
@@ -163,7 +163,7 @@ class Walk:
         peak, at = max((sum(held.bytes for held, *span in spans if _lives(span, step)), -step) for step in steps)
         self.moments.append(Moment(call.path, direction, base + peak, 0))
         if base + peak > self.best:
-            self.best, self.at = base + peak, f"{direction} of {call.path}"
+            self.best, self.at = base + peak, f"the {direction} of {call.path}"
             outside = (held for held in self.live if held not in ends)
             self.parts = _parts([*outside, *(h for h, *span in spans if _lives(span, -at))])
 

@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 def config_of(given: object, overrides: Mapping[str, Any]) -> Any:
     """Make a config of a class's name, of the path of a config.json, or of a config; InputError for anything else."""
-    require_installed("transformers", "explorer.fit", "models")
+    require_installed("transformers", "explorer.fits", "models")
     import transformers
 
     if isinstance(given, transformers.PretrainedConfig):

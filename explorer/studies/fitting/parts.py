@@ -14,7 +14,7 @@ from explorer.studies.fitting.memory import AFTER, Call, Walk
 from explorer.studies.fitting.regional import Regional
 
 #: What regions are called that are no block, beside AFTER.
-BEFORE, WHOLE = "(before the blocks)", "(the model)"
+BEFORE, WHOLE = "the part before the blocks", "the model"
 
 
 @dataclass(frozen=True)

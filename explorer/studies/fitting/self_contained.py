@@ -1,6 +1,6 @@
 """Whether blocks can be regions of their own: what the operators of a call outside of them take.
 
-The region behind the blocks is given the hidden states and the model's inputs, and computes anything else again. A tensor that it
+The region after the blocks is given the hidden states and the model's inputs, and computes anything else again. A tensor that it
 takes besides, of a block or of what is learned before the blocks, would be held by the real model and by none of the regions.
 """
 

@@ -69,9 +69,9 @@ def test_weights_are_what_torch_counts(trained: Fit) -> None:
 def test_blocks_of_one_form_are_traced_once(trained: Fit) -> None:
     """The three layers are one region of three calls, and each of them has a moment forward and one backward."""
     assert [(row["region"], row["calls"]) for row in trained.regions] == [
-        ("(before the blocks)", 1),
+        ("the part before the blocks", 1),
         ("model.layers.0", 3),
-        ("(behind the blocks)", 1),
+        ("the part after the blocks", 1),
     ]
     layers = [(row["region"], row["graph"]) for row in trained.timeline if row["region"].startswith("model.layers")]
     forward = [(f"model.layers.{n}", "forward") for n in range(3)]
@@ -103,7 +103,10 @@ def test_what_is_printed_says_what_is_left_out(trained: Fit) -> None:
     assert not untold(said, "AdamW.step", "cuBLAS", "NCCL") and any(
         not untold(line, "ranks", "alike") for line in said.splitlines()
     )
-    assert "optimizer=" not in said
+    assert "optimizer=" not in said and "without an optimizer" not in said
+    assert not untold(head, "tensor-parallel") and not untold(said, "the optimizer's step")
+    unnamed = replace(trained, left_out=left_out(True, None, None, 2))
+    assert not untold(str(unnamed).splitlines()[0], "without an optimizer")
 
 
 @pytest.mark.parametrize(("name", "copies"), [("SGD", 0), ("adamw", 2)])
@@ -159,7 +162,7 @@ class Own(nn.Module):
 @pytest.mark.compile
 def test_a_module_of_ones_own_is_one_region(own: Fit) -> None:
     """A module without repeated blocks, with its inputs, is one region; its memory is what it is given, computes and holds."""
-    assert [row["region"] for row in own.regions] == ["(the model)"]
+    assert [row["region"] for row in own.regions] == ["the model"]
     assert (own.bytes_of("weights"), own.bytes_of("inputs"), own.bytes_of("activations")) == (32 * 16 * 4, 8 * 32 * 4, 8 * 16 * 4)
 
 
@@ -264,6 +267,7 @@ def test_a_star_in_front_stands_for_any_depth(plan: dict[str, str] | None) -> No
     [
         ("LlamaConfg", {}, ("'LlamaConfg'", "'LlamaConfig'")),
         ("LlamaConfig", {"hidden_sise": 64}, ("'hidden_sise'", "'hidden_size'")),
+        ("LlamaConfig", {"gpus": 8, "batch_size": 2}, ("gpus=", "world=", "batch_size=", "batch=")),
         ("LlamaConfig", {"optimizer": "adamw"}, ("optimizer=", "train=True")),
         ("LlamaConfig", {"sequence": 0}, ("sequence", "1", "0")),
         ("LlamaConfig", {"dtype": "bf17"}, ("'bf17'", "'bfloat16'")),

@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import explorer
 from explorer.studies.fitting import models
-from explorer.studies.fitting.memory import Walk
+from explorer.studies.fitting.memory import AFTER, Walk
 from explorer.studies.fitting.parts import parts_of, walked
 from explorer.studies.fitting.regional import Regional, regional
 
@@ -108,8 +108,8 @@ def test_a_step_of_training_takes_what_the_allocator_gave_out(vocabulary: int, t
     regions = regional(model, models.call_module, (ids,))
     walk = predicted(regions, model, (ids,), train=True)
     peak, left = allocated(regions, model, (ids,), train=True)
-    where = "(before the blocks)" if tied else "blocks.0"
-    assert (walk.best - ids.nbytes, walk.at) == (peak, f"backward of {where}")
+    where = "the part before the blocks" if tied else "blocks.0"
+    assert (walk.best - ids.nbytes, walk.at) == (peak, f"the backward of {where}")
     gradients = sum(held.bytes for held in walk.gradients.values())
     assert gradients == sum(p.nbytes for p in model.parameters())
     assert left == gradients + 4  # and the loss
@@ -129,7 +129,7 @@ def saved_after_forward(blocks: Sequence[nn.Module]) -> tuple[list[int], Walk]:
     model = Model(blocks)
     regions = regional(model, models.call_module, (ids_of(),))
     walk = predicted(regions, model, (ids_of(),), train=True, target="h100")
-    after = [m.after for m in walk.moments if m.direction == "forward" and not m.region.startswith("(behind")]
+    after = [m.after for m in walk.moments if m.direction == "forward" and m.region != AFTER]
     return [later - earlier for earlier, later in pairwise(after)], walk
 
 
