@@ -287,7 +287,7 @@ def _add_compare(commands: Any) -> None:
 
 def _add_fail_on(command: argparse.ArgumentParser, rules: Sequence[str]) -> None:
     def chosen(text: str) -> list[str]:
-        names = [name.strip() for name in text.split(",")]
+        names = [name.strip().replace("_", "-") for name in text.split(",")]
         if wrong := [name for name in names if name not in rules]:
             raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a rule; the rules are {', '.join(rules)}")
         return names
