@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from explorer.lab.live.call import Call
@@ -25,6 +27,7 @@ def variations(call: Call, runs: Runs) -> Iterator[Vary]:
         for dim in range(tensor.dim()):
             yield from _sizes(name, dim, tensors, runs)
     for name, tensor in tensors.items():
+        yield from _dtypes(name, tensors, runs)
         yield from filter(runs, _of_tensor(name, tensor))
     for name, value in argument_names(call).items():
         yield from filter(runs, (Vary(name, value=other) for other in other_values(value)))
@@ -60,19 +63,34 @@ def _first_of_size(name: str, dim: int, tensors: dict[str, Any]) -> bool:
 def _together(size: int, other: int, tensors: dict[str, Any]) -> Vary:
     """Another size of every dimension that has this size."""
     changed = [(name, {n: other for n in range(t.dim()) if t.size(n) == size}) for name, t in tensors.items()]
-    first, *rest = (Vary(name, size=sizes) for name, sizes in changed if sizes)
-    for more in rest:
-        first = first & more
-    return first
+    return reduce(and_, (Vary(name, size=sizes) for name, sizes in changed if sizes))
+
+
+def _dtypes(name: str, tensors: dict[str, Any], runs: Runs) -> Iterator[Vary]:
+    """Another dtype of one tensor. Where the function does not take that, all tensors of its dtype have the other one."""
+    dtype = tensors[name].dtype
+    if (other := _other_dtype(dtype)) is None:
+        return
+    alike = [each for each, tensor in tensors.items() if tensor.dtype == dtype]
+    alone = Vary(name, dtype=other)
+    if runs(alone):
+        yield alone
+    elif alike[0] == name and len(alike) > 1:
+        together = reduce(and_, (Vary(each, dtype=other) for each in alike))
+        if runs(together):
+            yield together
+
+
+def _other_dtype(dtype: Any) -> Any:
+    """Return the dtype that is tried in place of another; None for a dtype that is left as it is."""
+    import torch
+
+    if dtype.is_floating_point:
+        return torch.bfloat16 if dtype != torch.bfloat16 else torch.float32
+    return {torch.int64: torch.int32, torch.int32: torch.int64}.get(dtype)
 
 
 def _of_tensor(name: str, tensor: Any) -> Iterator[Vary]:
-    import torch
-
-    if tensor.is_floating_point():
-        yield Vary(name, dtype=torch.bfloat16 if tensor.dtype != torch.bfloat16 else torch.float32)
-    elif tensor.dtype in (torch.int64, torch.int32):
-        yield Vary(name, dtype=torch.int32 if tensor.dtype == torch.int64 else torch.int64)
     if tensor.dim() >= 2:
         yield Vary(name, stride="transposed" if tensor.is_contiguous() else "contiguous")
     yield Vary(name, stride="offset")

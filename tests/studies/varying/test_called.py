@@ -226,6 +226,7 @@ def test_explorer_chooses_variations_that_the_function_takes() -> None:
     probe = explorer.vary(two, X, Y, backend="eager")
     changes = [row["change"] for row in probe.table]
     assert "x.size(0) = 9" in changes and "x.size(1) = 5, y.size(0) = 5, y.size(1) = 5" in changes
+    assert "x.dtype = bfloat16, y.dtype = bfloat16" in changes
     assert "raises" not in {row["outcome"] for row in probe.table}
 
 
