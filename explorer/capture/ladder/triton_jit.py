@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ def lower_call(
         best, measured = tuning_result(kernel, args, constants) if target.name == "cuda" else (None, ())
         tuned = best is not None and config is None
         chosen, candidates, meta = launch_settings(kernel, args, constants, best if tuned else config)
+        check_arguments(function, args, meta)
         copied = private_copy(function)
         try:
             src, options = capture_compile_call(lambda: copied.run(*args, grid=None, warmup=True, **meta), _compiler())
@@ -143,6 +145,22 @@ def call_arguments(function: Any, args: Sequence[Any], constants: Mapping[str, A
     defaults = {p.name: getattr(p.default, "value", p.default) for p in function.params if p.has_default}
     given = {**defaults, **dict(zip(function.arg_names, args, strict=False)), **constants}
     return {**{name: given[name] for name in function.arg_names if name in given}, **given}
+
+
+def check_arguments(function: Any, args: Sequence[Any], constants: Mapping[str, Any]) -> None:
+    """Raise InputError for a call that lacks arguments of a kernel; it names the parameters, and a misspelt one."""
+    given = call_arguments(function, args, constants)
+    if not (missing := [name for name in function.arg_names if name not in given]):
+        return
+    others = [name for name in constants if name not in function.arg_names]
+    unknown = [repr(name) for name in others if difflib.get_close_matches(name, missing)]
+    signature = f"{function.__name__}({', '.join(function.arg_names)})"
+    instead = f", and has no parameter {', '.join(unknown)}" if unknown else ""
+    written = ", ".join(f"{name}=…" for name in missing)
+    raise InputError(
+        f"{signature} was not given {', '.join(missing)}{instead}: give {'it' if len(missing) == 1 else 'them'} by keyword, "
+        f"explorer.trace({function.__name__}, …, {written})"
+    )
 
 
 def run_on_attached_gpu(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], grid: Any) -> dict[str, Any]:

@@ -218,6 +218,7 @@ def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
         ),
         (lambda: explorer.trace(add, X, X, X, 1000, target="h100"), ("add", "BLOCK")),
         (lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOCK=16, train=True), ("train", "triton")),
+        (lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOKC=16), ("given BLOCK", "no parameter 'BLOKC'", "BLOCK=…")),
         (lambda: explorer.trace(add, X, X, X, 1000, target="h1000", BLOCK=16), ("'h1000'", "'h100'")),
         (lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOCK=16, grid=(0,)), ("grid", "(0,)")),
         (lambda: explorer.trace(add, X, X, X, 1000, target="h100", BLOCK=16, config=1), ("config", "@triton.autotune")),
@@ -226,7 +227,7 @@ def test_a_loaded_trace_is_equal_and_says_what_it_cannot_do() -> None:
             ("function", "grid", "KeyError: 'SIZE'"),
         ),
     ],
-    ids=["undefined", "missing", "setting", "target", "grid", "config", "grid function"],
+    ids=["undefined", "missing", "setting", "misspelt", "target", "grid", "config", "grid function"],
 )
 def test_a_wrong_call_says_what_would_be_right(call: Any, facts: tuple[str, ...]) -> None:
     """A name that is not defined, a missing argument, a setting of torch.compile's, an unknown GPU, an empty grid: InputError."""
