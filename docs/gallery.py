@@ -188,9 +188,10 @@ def traces_of(shown: Any) -> tuple[Any, ...]:
 
 def links(entry: Entry, shown: Any) -> list[str]:
     """Return the end of the address of each place; InputError where the view cannot show it."""
+    from explorer.tracing.traced.comparison import view_of
     from explorer.view.widget import Explorer
 
-    view = shown.view() if hasattr(shown, "traces") else Explorer(shown)
+    view = view_of(shown) if hasattr(shown, "traces") else Explorer(shown)
     made = [link(view.trace, place) for place in entry.places]
     for address in made:
         view.go(address)

@@ -14,6 +14,7 @@ import explorer
 from explorer.lab.live.protocol import live_of
 from explorer.process import under_way
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.comparison import view_of
 from explorer.view.page import bundle, packed
 from explorer.view.widget import Explorer
 from tests.facts import untold
@@ -110,7 +111,7 @@ def test_the_view_of_a_comparison_hears_of_its_traces(trace: Trace, told: Any) -
     """`c.benchmark()` beside the view of the comparison."""
     other = explorer.trace(program, torch.randn(64), backend="eager")
     comparison = explorer.compare(trace, other, names=("one", "other"))
-    view = comparison.view()
+    view = view_of(comparison)
     said = told(view)
     comparison.benchmark(1000)
     view.close()

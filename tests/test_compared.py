@@ -16,6 +16,7 @@ from explorer.analysis.questions.source_lines import SAME
 from explorer.errors import InputError
 from explorer.model.values import Failure
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.comparison import view_of
 from explorer.view.compared import joined, payload_of_comparison
 from explorer.view.payload import payload
 from tests.facts import says, untold
@@ -164,21 +165,21 @@ def test_a_terminal_prints_the_comparison(trained: Trace, capsys: pytest.Capture
 
 
 def test_a_text_is_found_by_its_traces_name(trained: Trace) -> None:
-    """`w.open` takes a stage, or a stage of a named trace; `w.select` says which trace the line is in."""
+    """`w.show` takes a stage, or a stage of a named trace; `w.select` says which trace the line is in."""
     c = explorer.compare(trained, trained, names=("before", "after"))
-    w = c.view()
+    w = view_of(c)
     try:
-        w.open("output_code")
+        w.show("output_code")
         assert w.command["artifact"] == "before 0/0:output_code:forward"
-        w.open("after output_code")
+        w.show("after output_code")
         assert w.command["artifact"] == "after 0/0:output_code:forward"
         w.select("after 0/0:source", 2)
         assert (w.selected["frame"], w.selected["line"]) == ("after 0/0", 2)
-        w.compare("before post_grad", "after post_grad")
+        w.diff("before post_grad", "after post_grad")
         assert (w.command["a"], w.command["b"]) == ("before 0/0:post_grad:forward", "after 0/0:post_grad:forward")
-        w.view("traces")
+        w.tab("traces")
         with pytest.raises(InputError, match="ptx"):
-            w.open("after ptx")
+            w.show("after ptx")
     finally:
         w.close()
     assert {a.frame for a in joined(c).artifacts} == {"before 0/0", "after 0/0"}
@@ -187,10 +188,10 @@ def test_a_text_is_found_by_its_traces_name(trained: Trace) -> None:
 def test_a_name_that_begins_another_is_not_taken_for_it(trained: Trace) -> None:
     """Of traces "step max" and "step" each is found by its own name, whichever comes first."""
     for names in (("step max", "step"), ("step", "step max")):
-        w = explorer.compare(trained, trained, names=names).view()
+        w = view_of(explorer.compare(trained, trained, names=names))
         try:
             for name in names:
-                w.open(f"{name} output_code")
+                w.show(f"{name} output_code")
                 assert w.command["artifact"] == f"{name} 0/0:output_code:forward"
         finally:
             w.close()

@@ -68,7 +68,7 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     selected = in_kernel(notebook, "[w.selected.get('stage'), w.selected.get('line'), len(heard)]", ["source", 2, 1])
     assert selected == ["source", 2, 1]
 
-    assert run(notebook, "w.open('ttgir', kernel=0, pane='right')") is None
+    assert run(notebook, "w.show('ttgir', kernel=0, pane='right')") is None
     view.locator(".pane select").nth(1).locator("option:checked", has_text="TTGIR").wait_for(state="attached")
     run(notebook, "w.select('source', 3)")
     view.locator(".line.chosen", has_text="return y").wait_for()

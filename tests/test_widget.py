@@ -111,9 +111,9 @@ def lines(artifact):
 def test_open_finds_a_text_of_a_kernel(view, trace):
     """`open` takes a stage, of a kernel by number or by name; asked twice for the same it is asked twice."""
     kernel = trace.kernels[1]
-    view.open("kernel", kernel=1)
+    view.show("kernel", kernel=1)
     assert view.command["artifact"] == kernel.artifact.id
-    view.open("kernel", kernel=kernel.name, pane="left", line=3)
+    view.show("kernel", kernel=kernel.name, pane="left", line=3)
     assert (view.command["artifact"], view.command["pane"], view.command["line"]) == (kernel.artifact.id, "left", 3)
     assert view.command["number"] == 2
 
@@ -131,9 +131,9 @@ def test_the_same_line_is_selected_again(view, trace):
 def test_what_is_opened_at_a_line_is_selected(view, trace):
     """`open` with a line makes `selected` that line, without a line it leaves it."""
     text = trace.find("post_grad")[0]
-    view.open("post_grad", line=3)
+    view.show("post_grad", line=3)
     assert (view.selected["artifact"], view.selected["line"], view.selected["text"]) == (text.id, 3, text.lines[2])
-    view.open("joint")
+    view.show("joint")
     assert view.selected["line"] == 3
 
 
@@ -155,18 +155,18 @@ def test_a_view_without_anything_to_show_is_refused(replayed):
     """`view` raises InputError for a view that has no tab, and names those that have one."""
     made = Explorer(replayed("iree_linear-torch2.13-cpu"))
     with pytest.raises(InputError, match=says("view", "'fusion'", "code", "graph")):
-        made.view("fusion")
+        made.tab("fusion")
     with pytest.raises(InputError, match=says("view", "'traces'", "code", "graph")):
-        made.view("traces")
+        made.tab("traces")
     assert made.command == {}
     made.close()
 
 
 def test_compare_and_view_ask_the_view(view, trace):
     """`compare` names two texts, `view` one of the views."""
-    view.compare("joint", "post_grad")
+    view.diff("joint", "post_grad")
     assert (view.command["a"], view.command["b"]) == (trace.find("joint")[0].id, trace.find("post_grad")[0].id)
-    view.view("kernels")
+    view.tab("kernels")
     assert view.command["name"] == "kernels"
 
 
@@ -175,14 +175,14 @@ def test_compare_and_view_ask_the_view(view, trace):
     [
         (lambda v: v.select("source", 0), ("lines 1", "not 0")),
         (lambda v: v.select("sauce", 1), ("'sauce'", "'source'")),
-        (lambda v: v.open("kernel", kernel=99), ("kernel", "99")),
-        (lambda v: v.open("ttgirl"), ("'ttgirl'", "'ttgir'")),
-        (lambda v: v.open("kernel", pane="middle"), ("pane", "'middle'", "'left'", "'right'")),
-        (lambda v: v.compare("joint", "nothing"), ("'nothing'",)),
+        (lambda v: v.show("kernel", kernel=99), ("kernel", "99")),
+        (lambda v: v.show("ttgirl"), ("'ttgirl'", "'ttgir'")),
+        (lambda v: v.show("kernel", pane="middle"), ("pane", "'middle'", "'left'", "'right'")),
+        (lambda v: v.diff("joint", "nothing"), ("'nothing'",)),
         (lambda v: v.select("post_grad", True), ("lines 1", "not True")),
         (lambda v: v.select("post_grad", "3"), ("lines 1", "not '3'")),
-        (lambda v: v.open("post_grad", line=-1), ("lines 1", "not -1")),
-        (lambda v: v.view("fuson"), ("view", "'fuson'", "'code'")),
+        (lambda v: v.show("post_grad", line=-1), ("lines 1", "not -1")),
+        (lambda v: v.tab("fuson"), ("view", "'fuson'", "'code'")),
     ],
 )
 def test_what_is_not_there_is_said(view, wrong, facts):

@@ -8,7 +8,7 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.process.progress import in_notebook
 from explorer.tracing.traced import Trace
-from explorer.tracing.traced.comparison import Comparison, compare
+from explorer.tracing.traced.comparison import Comparison, compare, view_of
 from explorer.view.compared import check_comparable
 
 
@@ -43,7 +43,7 @@ def show(trace: Trace | Comparison, *others: Trace, names: Iterable[str] = ()) -
 
     from explorer.view.widget import Explorer
 
-    view = shown.view() if isinstance(shown, Comparison) else Explorer(shown)
+    view = view_of(shown) if isinstance(shown, Comparison) else Explorer(shown)
     display(view)
     return view.shown(_cell_number())
 

@@ -27,18 +27,12 @@ class Comparison(comparison.Comparison):
         """
         page.save(self, path)
 
-    def view(self) -> Any:
-        """Make the widget that shows two or three traces side by side, as `explorer.show` does; errors as `to_html`."""
-        from explorer.view.widget import Explorer
-
-        return Explorer(trace_of(compared.joined(self)), self)
-
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The view in a notebook; the tables there for traces that no view can show, and elsewhere the repr."""
         if not in_notebook():
             return {}
         try:
-            data, metadata = self.view()._repr_mimebundle_(**kwargs)
+            data, metadata = view_of(self)._repr_mimebundle_(**kwargs)
         except InputError as error:
             return {"text/html": self._repr_html_(), "text/plain": f"{self!r}\n{error}"}
         return {**data, "text/plain": repr(self)}, metadata
@@ -59,6 +53,13 @@ class Comparison(comparison.Comparison):
             rows = first.benchmark(repeats, others)
         names = ("not compiled", *self.names)
         return Table({**row, "what": name, "cores": _cores()} for name, row in zip(names, rows, strict=True))
+
+
+def view_of(shown: Comparison) -> Any:
+    """Make the widget that shows two or three traces side by side, as `explorer.show` does; errors as `Comparison.to_html`."""
+    from explorer.view.widget import Explorer
+
+    return Explorer(trace_of(compared.joined(shown)), shown)
 
 
 def _cores() -> int | None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from explorer.analysis.timing.roofline import Roofline
 
 
+NO_PROFILE = "no profile: t.attach(profile) for measured times; t.kernels.table has estimates"
+
+
 class ProfileAccessor(TraceAccessor):
     """Where the time of a call goes: kernels, nodes and lines of the program."""
 
@@ -29,7 +32,7 @@ class ProfileAccessor(TraceAccessor):
         call, or the profile's own name for what was not joined; `events` are the profile's own names. `idle` are the seconds
         that the device waited before these launches. There are no rows before `t.attach(profile)`.
         """
-        return profile_table(self._trace)
+        return _or_why_not(profile_table(self._trace))
 
     @property
     def nodes(self) -> Table:
@@ -38,7 +41,7 @@ class ProfileAccessor(TraceAccessor):
         The time of a kernel is shared evenly among the nodes that it computes; `whole` is all of its kernels' time. There
         are no rows before `t.attach(profile)`.
         """
-        return node_times(self._trace)
+        return _or_why_not(node_times(self._trace))
 
     @property
     def lines(self) -> Table:
@@ -49,7 +52,7 @@ class ProfileAccessor(TraceAccessor):
         time of all kernels and library calls. `whole` is the full time of every kernel that computes part of this line. Time
         without a line has a row without a file. There are no rows before `t.attach(profile)`.
         """
-        return line_times(self._trace)
+        return _or_why_not(line_times(self._trace))
 
     def roofline(self) -> Roofline:
         """Place each kernel and library call by operations a byte and operations a second, below the peaks of its device.
@@ -82,4 +85,8 @@ class ProfileAccessor(TraceAccessor):
 
     def summary(self) -> str:
         """Say that nothing was measured, where nothing was."""
-        return "" if self.table else "no profile: t.attach(profile) for measured times; t.kernels.table has estimates"
+        return self.table.why_empty
+
+
+def _or_why_not(rows: Table) -> Table:
+    return Table(rows, rows.columns, NO_PROFILE)

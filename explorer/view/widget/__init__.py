@@ -4,8 +4,8 @@
     w.selected                      # the last click: {"artifact", "stage", "line", "node", "kernel", …}
     w.observe(print, "selected")
     w.select("0/0:source", 2)       # same as a click on line 2
-    w.open("ttgir", kernel=0)       # show a text
-    w.compare("forward", "post_grad")
+    w.show("ttgir", kernel=0)       # show a text
+    w.diff("forward", "post_grad")
     w.link("trace.html")            # a link to what is shown, in the page that t.to_html("trace.html") writes
     w.close()                       # let the view and its trace go
 
@@ -152,16 +152,12 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         else:  # no change of the trait: the view, which may show something else by now, is told otherwise
             self.command = wire.SelectCommand(kind="select", artifact=chosen.id, line=line, number=self._next())
 
-    def open(self, stage: str | None = None, *, kernel: int | str | None = None, line: int = 0, pane: str = "") -> None:
+    def show(self, stage: str, *, kernel: int | str | None = None, line: int = 0, pane: str = "") -> None:
         """Show the text of an artifact's id or of a stage, for one kernel if given by number or name.
 
         `pane` is "left", "right", "third" or "fourth"; with "" the view chooses. With a line that line is selected.
         InputError if there is no such text, line or pane.
-        Without a stage this is ipywidgets' own `open`, which ipywidgets calls when it creates a widget.
         """
-        if stage is None:
-            super().open()
-            return
         chosen = self._text(stage, kernel)
         if line != 0 or type(line) is not int:
             self._check_line(chosen, line)
@@ -183,13 +179,13 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self._check_line(chosen, place["line"])
         return _placed(chosen, place["line"])
 
-    def compare(self, a: str, b: str) -> None:
+    def diff(self, a: str, b: str) -> None:
         """Show the difference of two texts, each an artifact's id or a stage."""
         first, second = self._text(a).id, self._text(b).id
         self.command = wire.CompareCommand(kind="compare", a=first, b=second, number=self._next())
 
-    def view(self, name: str) -> None:
-        """Show one of the views by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …
+    def tab(self, name: str) -> None:
+        """Show one of the tabs by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …
 
         InputError for an unknown name, and for "traces" in the view of one.
         """

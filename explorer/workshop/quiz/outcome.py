@@ -107,9 +107,9 @@ def open_place(place: Place) -> object:
     from explorer.tracing.recording.display import show
 
     view = show(place.trace)
-    view.open(place.artifact, line=place.line)
+    view.show(place.artifact, line=place.line)
     if place.view:
-        view.view(place.view)
+        view.tab(place.view)
     return view
 
 

@@ -109,13 +109,13 @@ def test_the_view_says_the_same(cpu: Trace) -> None:
     view = Explorer(cpu)
     for stage in ("sass", "ptx", "assembly"):
         with pytest.raises(InputError) as raised:
-            view.open(stage)
+            view.show(stage)
         assert str(raised.value).count(repr(stage)) == 1
     with pytest.raises(InputError, match=says("view", "'guards'", "'dynamo'")):
-        view.view("guards")
+        view.tab("guards")
     source = cpu.find("source")[0]
     with pytest.raises(InputError, match=says(repr(source.id), "1", str(len(source.lines)), "10000")):
-        view.open("source", line=10_000)
+        view.show("source", line=10_000)
 
 
 def test_each_view_has_its_maker_in_the_front_end() -> None:
