@@ -74,6 +74,20 @@ def gpt2() -> Any:
     return explorer.trace(GPT2LMHeadModel(config).eval(), torch.randint(1000, (1, 64)), target="h100")
 
 
+def compiled_again() -> Any:
+    """One function, called with other sizes and numbers."""
+    import gallery_programs
+    import torch
+
+    import explorer
+
+    with explorer.record("h100") as recording:
+        compiled = torch.compile(gallery_programs.scaled)
+        for rows, factor in ((8, 2.0), (16, 2.0), (32, 2.0), (32, 3.0)):
+            compiled(torch.randn(rows, 64), factor)
+    return recording.trace
+
+
 def side_by_side() -> Any:
     """One function for two GPUs."""
     import explorer
@@ -114,6 +128,15 @@ ENTRIES = (
             Place("what each costs, by estimate", "kernels"),
         ),
     ),
+    Entry(
+        "printing",
+        lambda: trace("printing", (64, 64), (64, 64)),
+        (
+            Place("the break, and torch's reason", "dynamo"),
+            Place("the line, and the two output codes", panes={"left": "source", "right": "output_code"}, line="print("),
+        ),
+    ),
+    Entry("scaled", compiled_again, (Place("each compile, and the guard that failed", "dynamo"),)),
     Entry(
         "attention",
         lambda: trace("attention", *[(2, 8, 128, 64)] * 3, dtype="float16"),

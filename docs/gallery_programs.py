@@ -19,6 +19,16 @@ def linear_gelu(x, weight, bias):
     return F.gelu(x @ weight + bias)
 
 
+def printing(x, weight):
+    hidden = torch.relu(x @ weight)
+    print("hidden:", hidden.shape)
+    return torch.softmax(hidden, dim=-1)
+
+
+def scaled(x, factor):
+    return torch.relu(x) * factor + x.shape[0]
+
+
 def attention(q, k, v):
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
     return torch.softmax(scores, dim=-1) @ v
