@@ -830,10 +830,10 @@ def test_a_peak_that_leaves_storages_out_is_at_least_so_much(opened):
 def test_the_storages_at_the_peak_are_first_and_named_as_the_program_names_them(opened, trained):
     """The rows of a graph begin with what is live at its peak, largest first, by the program's names and lines; with an axis."""
     panel = show(opened(trained), "Memory")
-    first = next(row for row in trained.memory.peak if row["graph"] == "forward")
-    table = panel.get_by_role("table", name=f"memory of {first['frame']} forward")
+    first = next(row for row in trained.memory.peak if row["graph"] == "backward")
+    table = panel.get_by_role("table", name=f"memory of {first['frame']} backward")
     rows = [row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()]
-    peak = [row for row in trained.memory.peak if row["graph"] == "forward"]
+    peak = [row for row in trained.memory.peak if row["graph"] == "backward"]
     assert len(peak) < len(rows), "some are not live at the peak"
     for row, cells in zip(peak, rows, strict=False):
         assert cells[0] == " = ".join([*row["inputs"], " → ".join(row["names"])])

@@ -63,7 +63,8 @@ class Layout:
 class Storage:
     """One piece of memory of a graph: the names that hold it, and its lifetime in the code.
 
-    `measured` is its size where no layout says it, `serves` names the buffers that a call's scratch memory is for.
+    `measured` is its size where no layout says it, `serves` names the buffers that a call's scratch memory is for. `is_kept`
+    tells that the program holds it, so that it outlives the graph, which only lets go of it.
     """
 
     names: list[str]
@@ -77,11 +78,16 @@ class Storage:
     holders: set[str] = field(default_factory=set)
     measured: int | None = None
     serves: Shape = ()
+    is_kept: bool = False
 
     def lives(self, step: int) -> bool:
         """Tell whether it is live after a statement; `_step` counts statements in the order in which they run."""
-        first, last = self.steps
-        return first <= step and (last is None or step < last)
+        return self.steps[0] <= step and (self.last_step is None or step < self.last_step)
+
+    @property
+    def last_step(self) -> int | None:
+        """The statement that frees it; None for what outlives the graph."""
+        return None if self.is_kept else self.steps[1]
 
 
 class MemoryFigures(NamedTuple):
@@ -107,8 +113,8 @@ class Memory(Accessor):
 
         `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output", "saved for backward",
         "constant", or "scratch" for what a library call takes inside, as the same call took when it was measured; `born`,
-        `last_use` and `freed` are lines of the output code, `freed` None for what is returned; `bytes` is None where a size is
-        not known. `made_by` is the kernel or call that first fills it, `nodes` the FX nodes of the post-grad graph it holds,
+        `last_use` and `freed` are lines of the output code, `freed` None for what is returned and for what the program holds;
+        `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the FX nodes of the post-grad graph it holds,
         `lines` the user's lines these come from, "file:line"; of a frame that is all a library's, the line that called it.
         `inputs` are the `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an
         argument.
@@ -130,7 +136,7 @@ class Memory(Accessor):
     def peak(self) -> Table:
         """The rows of `table` that are live at each graph's peak, largest first, with their `share`.
 
-        Inputs count while the graph holds them; parameters and the caller's own tensors outlive the graph.
+        Parameters and arguments count all the time, because the program holds them; backward frees what forward saved for it.
         """
         rows = (row for artifact, storages in self._graphs for row in self._peak(artifact, storages))
         return Table(rows, PeakRow.__annotations__)
@@ -269,7 +275,7 @@ def _rows(trace: TraceData, artifact: Artifact, storages: Sequence[Storage]) -> 
                 "size": layout.size if layout else (),
                 "born": storage.born,
                 "last_use": storage.last_use or storage.born,
-                "freed": storage.freed,
+                "freed": None if storage.is_kept else storage.freed,
                 "reuses": len(storage.names) - 1,
                 "made_by": storage.made_by,
                 "kind": _kind(storage, saved=saved, returned=not outputs.isdisjoint(storage.names)),
@@ -298,7 +304,7 @@ def _timeline(trace: TraceData, artifact: Artifact, storages: tuple[Storage, ...
     sized = list(zip(storages, _sizes(trace, artifact, storages), strict=True))
     sizes, unsized = [(s, n or 0) for s, n in sized], [s for s, n in sized if n is None]
     born = {s.steps[0]: s.born for s in storages}
-    freed = {last: s.freed for s in storages if (last := s.steps[1]) is not None and s.freed is not None}
+    freed = {last: s.freed for s in storages if (last := s.last_step) is not None and s.freed is not None}
     return [
         {
             "frame": artifact.frame,
@@ -496,6 +502,9 @@ def _storages(trace: TraceData, artifact: Artifact) -> list[Storage]:
     for name in names:
         reader.given(name, line, code.shared.get(name, name))
     reader.read(call.body)
+    for storage in reader.storages:
+        # of a backward's inputs the program holds those of its forward, which AOTAutograd calls primals
+        storage.is_kept = storage.kind == "input" and (artifact.graph != "backward" or storage.names[0].startswith("primals"))
     return reader.storages
 
 
