@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
 from itertools import pairwise
 
 from explorer.analysis.questions.fusion import Graph, fusion_of
@@ -16,6 +18,9 @@ from explorer.testing.facts import Facts, FusedNodes, break_key, dtypes_by_key, 
 from explorer.testing.findings import Finding, not_judged
 from explorer.testing.fused import why_apart, why_in_several_graphs
 from explorer.testing.rules import Node, lines_of, listed
+
+#: What tells nodes of one operator and one code apart at the end of a key, see `facts.nodes_by_key`.
+NUMBER = re.compile(r" #\d+$")
 
 
 def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
@@ -60,15 +65,35 @@ def _breaks(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
 
 
 def matched_keys(before: Iterable[str], now: Iterable[str]) -> dict[str, str]:
-    """Match the nodes of two programs: equal keys, then those of one operator in their order, since lines are edited."""
+    """Match the nodes of two programs, whose lines may be edited, and whose nodes may be new or gone.
+
+    Nodes match that both programs have equally often: the same operator of the same code. The others match where the two
+    sequences of operators agree, by the longest parts in common: of three additions the first may be the one that is gone.
+    What is left, as where lines changed places, is matched by operator.
+    """
     old, new = list(dict.fromkeys(before)), list(dict.fromkeys(now))
-    same = set(old) & set(new)
-    by_operator: dict[str, list[str]] = {}
+    alike = [_by_code(keys) for keys in (old, new)]
+    match: dict[str, str] = {}
+    for code, keys in alike[0].items():
+        if len(keys) == len(others := alike[1].get(code, [])):
+            match |= zip(keys, others, strict=True)
+    taken = set(match.values())
+    blocks = SequenceMatcher(None, [*map(operator_of, old)], [*map(operator_of, new)], autojunk=False).get_matching_blocks()
+    pairs = ((old[block.a + n], new[block.b + n]) for block in blocks for n in range(block.size))
+    match |= {one: other for one, other in pairs if one not in match and other not in taken}
+    taken, left = set(match.values()), dict[str, list[str]]()
     for key in new:
-        if key not in same:
-            by_operator.setdefault(operator_of(key), []).append(key)
-    rest = {key: left.pop(0) for key in old if key not in same and (left := by_operator.get(operator_of(key)))}
-    return {**{key: key for key in same}, **rest}
+        if key not in taken:
+            left.setdefault(operator_of(key), []).append(key)
+    return match | {key: rest.pop(0) for key in old if key not in match and (rest := left.get(operator_of(key)))}
+
+
+def _by_code(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Gather the keys of each operator of one code, which a number tells apart."""
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        found.setdefault(NUMBER.sub("", key), []).append(key)
+    return found
 
 
 def _keys(facts: Facts) -> Iterator[str]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.analysis.questions.fusion import fusion_of
+from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.kernels import KernelData, kernels_of
 from explorer.analysis.questions.lowering import lowerings
+from explorer.analysis.questions.rows import GroupRow
 from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.questions.user_lines import FORWARD
@@ -168,10 +169,21 @@ def _kernels(trace: TraceData) -> Iterator[FusedNodes]:
     for graph in fusion_of(trace).graphs:
         where = (graph.artifact.frame, graph.artifact.graph)
         for group in graph.groups():
-            computed = {(*where, node): keys[(*where, node)] for node in group["fx_nodes"] if (*where, node) in keys}
+            nodes = _in_loops(graph, group) or group["fx_nodes"]
+            computed = {(*where, node): keys[(*where, node)] for node in nodes if (*where, node) in keys}
             if group["kernels"] and computed:
                 in_order = sorted(computed.values(), key=list(keys.values()).index)
                 yield _fused(kernels.get((*where, group["kernels"][0])), group["kernels"][0], tuple(in_order))
+
+
+def _in_loops(graph: Graph, group: GroupRow) -> dict[str, None]:
+    """Name the FX nodes of the operations in a group's loops, where these were recorded; a copy has none of what it copies.
+
+    Inductor's origins of a node have also what was computed into the buffers that it reads.
+    """
+    bodies = [graph.nodes.get(name, {}).get("bodies") or {} for name in group["nodes"]]
+    blocks = (block for body in bodies for of_node in body.values() for block in of_node.values())
+    return dict.fromkeys(str(node) for block in blocks for node in block.values())
 
 
 def _fused(kernel: KernelData | None, name: str, computes: tuple[str, ...]) -> FusedNodes:

@@ -161,6 +161,14 @@ def test_nodes_are_matched_when_their_lines_are_edited() -> None:
     }
 
 
+def test_what_is_gone_shifts_no_match() -> None:
+    """Without the norm the first addition is the bias, as the second one was: not the norm's, though it was first."""
+    norm, rest = ["sub", "add", "mul"], ["add", "neg", "exp", "add", "div"]
+    before = [f"{name} of `up(norm(h))` #{n}" for n, name in enumerate((*norm, *rest), 1)]
+    now = [f"{name} of `up(h)` #{n}" for n, name in enumerate(rest, 1)]
+    assert matched_keys(before, now) == dict(zip(before[3:], now, strict=True))
+
+
 # What cannot be judged ---------------------------------------------------------------------------------------------------
 
 
