@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -30,6 +30,49 @@ def on_the_cpu(graph: Any) -> Any:
         if isinstance(child, torch.fx.GraphModule):
             setattr(copied, name, on_the_cpu(child))
     return copied
+
+
+def marking_dynamic(run: Callable[..., Any], outputs: Sequence[Any]) -> Callable[..., Any]:
+    """Mark dynamic sizes of a graph's results, as the code that AOTAutograd compiles does.
+
+    Dynamo then takes them for dynamic in the graph after a break. Without the marks it specializes on them, and what the
+    program marked by `mark_dynamic` and computes with them is a ConstraintViolationError.
+    """
+    import torch
+    from torch.fx.experimental.symbolic_shapes import is_concrete_int
+
+    mark = _mark()
+    dynamic = [
+        {n for n, size in enumerate(output.shape) if not is_concrete_int(size)} if isinstance(output, torch.Tensor) else set()
+        for output in outputs
+    ]
+    if not any(dynamic):
+        return run
+
+    def marked(*args: Any) -> Any:
+        results = run(*args)
+        for result, sizes in zip(results, dynamic, strict=False):
+            if sizes and isinstance(result, torch.Tensor):
+                mark(result, sizes)
+        return results
+
+    return marked
+
+
+def outputs_of(graph: Any) -> list[Any]:
+    """List the fake results of Dynamo's graph, None for one that has none."""
+    results = [result for output in graph.graph.find_nodes(op="output") for result in output.args[0]]
+    return [getattr(result, "meta", {}).get("example_value") for result in results]
+
+
+def _mark() -> Callable[[Any, set[int]], None]:
+    """Return torch's own function that marks sizes of a result; before 2.13 the code that it compiled did that itself."""
+    from torch._functorch._aot_autograd import runtime_wrappers
+
+    def mark(tensor: Any, sizes: set[int]) -> None:
+        tensor._dynamo_weak_dynamic_indices = getattr(tensor, "_dynamo_weak_dynamic_indices", set()) | sizes
+
+    return getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices", mark)
 
 
 def _called(region: Callable[..., Any], name: str, *operands: Any) -> Any:

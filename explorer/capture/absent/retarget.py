@@ -21,7 +21,7 @@ from explorer.capture.absent.active_driver import answered
 from explorer.capture.absent.aot_inductor import inputs_on_gpu, not_packaged, packaging
 from explorer.capture.absent.compiling import compiling_for
 from explorer.capture.absent.generated import Generated, compile_fx_replaced
-from explorer.capture.absent.graphs import on_the_cpu, to_gpu
+from explorer.capture.absent.graphs import marking_dynamic, on_the_cpu, outputs_of, to_gpu
 from explorer.capture.absent.in_place_of_gpu import in_place_of_gpu
 from explorer.capture.absent.native import library
 from explorer.capture.absent.random_draws import noting_draws
@@ -158,14 +158,15 @@ class _Compiler:
     def _for_dynamo(self, call: _Call, runs: Runs) -> Any:
         """Compile a graph of Dynamo's for the GPU, and return what runs in its place."""
         # from here on the graph is changed in place: whatever fails, its copy runs
-        own = on_fakes(unviewed(on_the_cpu(call.graph)))
+        own, outputs = on_fakes(unviewed(on_the_cpu(call.graph))), outputs_of(call.graph)
 
         def for_the_gpu(compile_fx: Callable[..., Any]) -> Any:
             with self._compiling(call.graph):
                 to_gpu(call.graph, self.target.device)
                 code = call.of(compile_fx, call.graph, call.inputs)
             self.compiled()
-            return runs(self.launches.inside(own) if self.launches is not None else own, code)
+            inside = self.launches.inside(own) if self.launches is not None else own
+            return runs(marking_dynamic(inside, outputs), code)
 
         return _given_up_where_ours_fails(for_the_gpu, call.original, self.guard) or own
 

@@ -295,6 +295,27 @@ def test_recompiles_are_each_compiled_for_the_gpu() -> None:
 
 
 @pytest.mark.compile
+def test_a_size_marked_dynamic_stays_dynamic_after_a_graph_break() -> None:
+    """AOTAutograd marks the results of a graph, so that the graph after the break does not specialize on their sizes.
+
+    For an absent GPU the results come from another copy of the graph. Without the marks the program would raise.
+    """
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return x * y
+
+    torch._dynamo.reset()
+    with explorer.record("h100", fresh=True) as recording:
+        compiled = torch.compile(broken)
+        for rows in (4, 6, 8):
+            x = torch.randn(rows, 16)
+            torch._dynamo.mark_dynamic(x, 0)
+            assert torch.allclose(compiled(x), x * x.sin())
+    assert not recording.trace.dynamo.recompiles and recording.trace.compile_ids == ("0/0", "1/0")
+
+
 def test_a_training_loop_learns_as_in_eager_while_its_graphs_are_the_gpus() -> None:
     """Five steps of gradient descent under a recording end with eager's weights."""
     torch.manual_seed(0)
