@@ -115,8 +115,8 @@ COMPILED_ANEW = (
 )
 COMPILED_ANEW_LATER = (
     "the function would be compiled anew after a part of it ran: a number that it took from a tensor, as by .item(), is not to "
-    "the last bit the one that it was traced with, or it does not do what it did then; check the functions on both sides of the "
-    "graph break"
+    "the last bit the one that it was traced with, or it does not do what it did then. Trace it for the CPU and check that, or "
+    "check the functions on both sides of the graph break"
 )
 
 

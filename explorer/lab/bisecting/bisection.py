@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from os import PathLike
 from typing import Any
 
 from explorer.analysis.questions.diagram import diagram
 from explorer.analysis.questions.launch_sites import Site
 from explorer.analysis.questions.subgraph import LaunchedGraph, Subgraph, graph_of, regions
+from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.errors import CompileError, InterpretError
 from explorer.lab.bisecting.causes import Cause, cause_among, pattern_among
 from explorer.lab.bisecting.judged import JudgedOutput, judged_launches
 from explorer.lab.bisecting.to_script import LIMIT, FaultScript, written
 from explorer.lab.live.protocol import Live, live_of
+from explorer.model.records import typed
+from explorer.model.shared import OutputCode
 from explorer.model.trace_data import TraceData, artifact_of
-from explorer.model.values import Artifact, Plain, Table
+from explorer.model.values import Artifact, Plain, Table, text_lines
 from explorer.process.under_way import step
 from explorer.stages.fx_graph import outer_nodes
 from explorer.stages.inductor.kernel import owners
@@ -150,6 +154,9 @@ def bisected(trace: TraceData, live: Live, limit: float | None, cause: bool) -> 
     off = next((output for output in outputs if output.row.equal is False), None)
     if off is not None:
         first = _off_launch(trace, [output for output in outputs if output.part is off.part and output.number == off.number])
+        if (edit := _edit_of(trace, live, first)) is not None:
+            edited = replace(first, kernel_lines=_changed_lines(edit) or first.kernel_lines)
+            return Bisection(rows, edited, cause=Cause("", note=EDITED), _trace=trace)
         if not cause:
             return Bisection(rows, first, _trace=trace)
         computed = dict.fromkeys(node for output in outputs if output.row.equal is False for node in output.part.nodes)
@@ -240,6 +247,20 @@ def _off_launch(trace: TraceData, outputs: Sequence[JudgedOutput]) -> OffLaunch:
         subgraph=part,
         launches=outputs[0].launches,
     )
+
+
+def _edit_of(trace: TraceData, live: Live, first: OffLaunch) -> Edit | None:
+    """Return the edit that stands in place of the launched kernel, if one does."""
+    kernel = next((a for a in trace.find("kernel", first.frame, first.graph) if a.id == first.artifact), None)
+    wrapper = artifact_of(trace, first.subgraph.wrapper)
+    return live.standing(kernel, typed(OutputCode, wrapper.data).file) if kernel is not None else None
+
+
+def _changed_lines(edit: Edit) -> tuple[tuple[int, str], ...]:
+    """The lines of an edited kernel that its original does not have."""
+    before, after = text_lines(edit.original), text_lines(edit.text)
+    blocks = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return tuple((n + 1, after[n]) for what, _, _, start, end in blocks if what != "equal" for n in range(start, end))
 
 
 def _narrowed(trace: TraceData, first: OffLaunch, node: str) -> OffLaunch:
@@ -355,6 +376,8 @@ def _decomposed_at(trace: TraceData, operator: str) -> str:
 
 #: torch's backend that decomposes operators as for Inductor, and calls what comes of it.
 DECOMPOSED = "aot_eager_decomp_partition"
+#: What is said of a kernel that was edited: another trace would not have the edit.
+EDITED = "the edit of this kernel, whose lines are shown; k.edits.reset() puts the original back"
 #: What is said where the second trace of the call says nothing.
 AGAIN_UNTOLD = "the call could not be traced and judged again, so that nothing can be left out"
 #: How the note of a pattern begins.

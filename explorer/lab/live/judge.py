@@ -139,7 +139,7 @@ def judged(eager: Any, given: Any, evidence: Evidence) -> Judgement:
     errors = _errors(one, other, rounded, exact)
     notes = _overflows(one, other, exact)
     if wrong:
-        note = "; ".join([f"{wrong} of {share.numel()} elements are off by more", *notes])
+        note = "; ".join([f"{wrong} of {share.numel()} elements are off by more than rounding explains", *notes])
         return Judgement(False, words, note, largest, *errors)
     if mean > 1:
         note = "; ".join([f"the errors' root mean square is {mean:.2g} times what rounding gives", *notes])
@@ -208,7 +208,7 @@ def beside(expected: Any, given: Any) -> Judgement:
     wrong = off > of_each * finite + of_all * float(finite.square().mean().sqrt())
     words = f"{of_each:.1g} of each element and {of_all:.1g} of their root mean square: what made them is not known"
     count = int(wrong.sum())
-    note = f"{count} of {wrong.numel()} elements are off by more" if count else ""
+    note = f"{count} of {wrong.numel()} elements are off by more than rounding explains" if count else ""
     return Judgement(not count, words, "; ".join(filter(None, [note, *_overflows(one, other, None)])))
 
 

@@ -316,6 +316,7 @@ def test_a_size_marked_dynamic_stays_dynamic_after_a_graph_break() -> None:
     assert not recording.trace.dynamo.recompiles and recording.trace.compile_ids == ("0/0", "1/0")
 
 
+@pytest.mark.compile
 def test_a_training_loop_learns_as_in_eager_while_its_graphs_are_the_gpus() -> None:
     """Five steps of gradient descent under a recording end with eager's weights."""
     torch.manual_seed(0)
