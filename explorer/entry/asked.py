@@ -37,7 +37,7 @@ def printed(answer: Answer) -> Iterator[str]:
     in_one_stage = len({row.get("stage") for row in answer.rows}) == 1
     for row in answer.rows:
         if "route" in row:
-            yield f"{row['artifact']}" + ("  (coarse)" if row["coarse"] else "")
+            yield f"{row['artifact']}  ({', '.join(row['route'])}{', coarse' if row['coarse'] else ''})"
             yield from (f"    {line}" for line in row["text"])
             if more := len(row["lines"]) - len(row["text"]):
                 yield f"    and {more} more" + ("" if in_one_stage else f": --into {row['stage']} prints them")

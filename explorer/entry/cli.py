@@ -25,6 +25,7 @@ import argparse
 import ast
 import atexit
 import builtins
+import difflib
 import importlib.machinery
 import importlib.util
 import io
@@ -94,7 +95,9 @@ def main(argv: list[str] | None = None) -> int:
     An ExplorerError becomes one line on stderr and status 2. `explorer trace` leaves sys.argv, sys.path and `__main__` as
     the traced program expects them, because its threads and exit handlers may still read them.
     """
-    options = parser().parse_args(argv)
+    options, unknown = parser().parse_known_args(argv)
+    if unknown:
+        _refuse(options.command_parser, unknown)
     try:
         status: int = options.run(options)
         return status
@@ -106,6 +109,25 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+#: What people write who know other tools, and the option that is meant.
+OPTION_HABITS = {
+    "--tokens": "--sequence",
+    "--seq-len": "--sequence",
+    "--batch-size": "--batch",
+    "--gpu": "--target",
+    "--gpus": "--world",
+}
+
+
+def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
+    """End with the command's own usage, and offer the nearest options for those that it does not have."""
+    known = [name for action in command._actions for name in action.option_strings]
+    wrong = [text.partition("=")[0] for text in unknown if text.startswith("-")]
+    meant = [OPTION_HABITS.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), "") for name in wrong]
+    offer = ", ".join(name for name in meant if name in known)
+    command.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {offer}?" if offer else ""))
 
 
 def _leave_stdout() -> None:
@@ -206,7 +228,7 @@ def _add_mcp(commands: Any) -> None:
 def _add(commands: Any, name: str, run: Run, help: str, **settings: Any) -> argparse.ArgumentParser:
     settings |= {"help": help, "description": f"{help[0].upper()}{help[1:]}.", "allow_abbrev": False}
     command: argparse.ArgumentParser = commands.add_parser(name, **settings)
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, command_parser=command)
     return command
 
 

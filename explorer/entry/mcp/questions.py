@@ -101,7 +101,8 @@ def follow(trace: Trace, where: str, line: int, into: str = "", offset: int = 0)
     quoted = [{**row, "text": [f"{n} {line}" for n, line in linked_lines(trace, row, most).items()]} for row in rows]
     at = artifact.lines[number - 1].strip()
     inside = f" in {into}" if into else ""
-    linked = f"{quantity(sum(len(row['lines']) for row in rows), 'line')} of {quantity(len(rows), 'text')}"
+    places = len({row["artifact"] for row in rows})
+    linked = f"{quantity(sum(len(row['lines']) for row in rows), 'line')} of {quantity(places, 'text')}"
     said = f"{artifact.id}:{number} is {at!r}. It is linked to {linked}{inside}"
     coarse = any(row["coarse"] for row in rows)
     note = "; those that are coarse lead to a call, not to a line inside it" if coarse else ""
