@@ -18,12 +18,18 @@ LEFT_OUT = (
     "the CUDA context and the code of the kernels",
 )
 NO_OPTIMIZER = 'what an optimizer keeps: name it, optimizer="AdamW"'
-NO_STEP = "the time of the optimizer's step"
+NO_STEP = "the time of the optimizer's step, and copies in float32 of narrower weights"
 NO_SUMS = "the time to sum the gradients of what each rank has whole, such as norms, over the ranks"
 NO_CACHE = "a cache of keys and values, {size} for these tokens"
 UNKNOWN_CACHE = "a cache of earlier tokens, whose size its config does not tell"
 #: Fields of a config whose layers keep other than each head's keys and values.
 OTHER_CACHES = ("kv_lora_rank", "multi_query", "num_kv_heads", "num_kv_shared_layers")
+#: What makes a part of a peak smaller; for others it is `SPLIT`.
+LESS = {
+    "saved for backward": "most of it is saved for backward, so a smaller batch or activation checkpointing helps most",
+    "activations": "most of it is activations, so a smaller batch or shorter sequences help most",
+}
+SPLIT = "world= splits the model over several"
 #: What bounds a launch, in words; a limit of `costs.LIMITS` that is not here stands as it is.
 BOUND = {"collectives": "collectives, where nothing hides them", "unknown": "launches without an estimate"}
 
@@ -111,9 +117,18 @@ def _memory_lines(fit: Fit) -> list[str]:
         where += ", without an optimizer"
     size = f"{fit.parameters / 1e9:.4g} billion parameters" if fit.parameters >= 1e8 else f"{fit.parameters:,} parameters"
     head = f"{fit.title}, {size}: {verdict} on {where}"
-    peak = f"{readable(fit.peak_bytes)} at the peak, in {fit.peak_at}; the GPU has {readable(fit.available)}"
+    peak = f"{readable(fit.peak_bytes)} at the peak, in {fit.peak_at}; the GPU has {readable(fit.available)}, {_room(fit)}"
     parts = [f"  {what:<20} {readable(fit.bytes_of(what))}" for what in dict.fromkeys(row["what"] for row in fit.memory)]
     return [head, peak, *parts]
+
+
+def _room(fit: Fit) -> str:
+    """Say what is left of the GPU's memory, or how much is too much and what most of it is."""
+    left = fit.available - fit.peak_bytes
+    if left >= 0:
+        return f"{readable(left)} more"
+    most = max(dict.fromkeys(row["what"] for row in fit.memory), key=fit.bytes_of)
+    return f"{readable(-left)} less: {LESS.get(most, SPLIT)}"
 
 
 def _time_lines(fit: Fit) -> list[str]:
