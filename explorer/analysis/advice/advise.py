@@ -43,6 +43,9 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
 #: Kinds that are listed whatever they cost.
 LISTED = frozenset({"graph break"})
 
+#: Kinds that cost launches, or the program's own time; all others cost work of the GPU.
+LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", "fusion missed"})
+
 
 def advise(trace: TraceData) -> Advice:
     """List the verdicts on a trace: see `Trace.advise`."""
@@ -81,8 +84,14 @@ def _beyond(verdicts: Iterable[Verdict]) -> float:
 
 def _shared(verdicts: Sequence[Verdict], traced: TracedCall) -> list[Verdict]:
     """Return verdicts with their shares of a call that takes longer by what they add to it."""
-    seconds = traced.seconds + _beyond(verdicts)
-    return [replace(verdict, share=_share(verdict, seconds)) for verdict in verdicts]
+    beyond = _beyond(verdicts)
+    hides = traced.host > traced.device + beyond
+    hidden = {id(verdict): hides and verdict.kind not in LAUNCHED for verdict in verdicts}
+    seconds = {True: traced.device + beyond, False: traced.seconds + beyond}
+    return [
+        replace(verdict, is_hidden=hidden[id(verdict)], share=_share(verdict, seconds[hidden[id(verdict)]]))
+        for verdict in verdicts
+    ]
 
 
 def _share(verdict: Verdict, seconds: float) -> float:

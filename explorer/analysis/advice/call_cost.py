@@ -214,7 +214,11 @@ class TracedCall:
         where = "the CPU" if self.is_cpu else self.target.title if self.target else "this device"
         from_python = f", {LAUNCH * 1e6:.0f} µs assumed for a launch from Python" if not (self.is_cpu or self.captured) else ""
         exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
-        bound = "The launches take longer than the work, so less work alone saves no time. " if self.host > self.device else ""
+        bound = (
+            "The launches take longer than the work: less work alone saves no time, unless CUDA graphs launch it. "
+            if self.host > self.device
+            else ""
+        )
         added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
         return (
             f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(len(self.launches), 'launch')}, "

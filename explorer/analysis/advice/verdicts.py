@@ -72,7 +72,8 @@ class Verdict:
 
     `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines` are
     the user lines, `places` lines of artifacts, as (id, line). `what_if` has the arguments of the `Trace.what_if` that proves it;
-    `why_unproved` says why there is no proof. `share` is that of a whole call, from 0 to 1; 0 for what is paid once.
+    `why_unproved` says why there is no proof. `share` is that of a whole call, from 0 to 1; 0 for what is paid once. Where the
+    launches take longer than the work, work `is_hidden` behind them, and its share is that of the work.
     """
 
     kind: str
@@ -85,12 +86,15 @@ class Verdict:
     what_if: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     why_unproved: str = ""
     share: float = 0.0
+    is_hidden: bool = False
     proof: Proof | None = None
 
     @property
     def shared(self) -> str:
         """Write the share: "12 % of a call", or "paid once"."""
-        return percent(self.share) if self.cost.once is None else "paid once"
+        if self.cost.once is not None:
+            return "paid once"
+        return f"{100 * self.share:.0f} % of the work, hidden by the launches" if self.is_hidden else percent(self.share)
 
     @property
     def call(self) -> str:

@@ -35,6 +35,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "code_flow": "t.stages",
     "compile_calls": "t.dynamo.functions",
     "compile_metrics": "t.compiler.metrics",
+    "edit": "t.kernels[0].edit(source=…), t.live.edit()",
     "edited": "t.live.edits.current",
     "follow_module": "t.follow('h.0.attn')",
     "frame": "t.compile_ids",
@@ -100,5 +101,8 @@ def places_of(name: str) -> Iterator[str]:
         if name in (members := dict(accessor.members()))
     ]
     stage = f"t.text({name!r})" if any(name == each.name for each in STAGES) else ""
-    other = OTHER_NAMES.get(name) or HABITS.get(name) or stage
+    if name in OTHER_NAMES:
+        yield OTHER_NAMES[name]
+        return
+    other = HABITS.get(name) or stage
     yield from found or ([other] if other else [])

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from explorer.analysis.advice.call_cost import LAUNCH, TracedCall
 from explorer.analysis.questions.figures import estimated, figures, shown
 from explorer.analysis.questions.fusion import Graph, check_known
 from explorer.capture.compilers.settings import changed_settings
@@ -19,6 +20,7 @@ from explorer.capture.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
 from explorer.lab.live.protocol import Changes, Live, needs_live
 from explorer.lab.live.timing import Seconds
+from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import EMPTY, Fuse, KeepApart, NodePairs, Plain, Table
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ LIBRARY_CALLS_ALONE = "the change is in how the GPU runs library calls, which th
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(NamesGuessed):
     """A second trace and its differences: `table` has one row per figure, with before, after, the change and a note.
 
     `equal` is True where both results were computed and are the same by the judge of `Trace.check`, False where they differ,
@@ -51,6 +53,10 @@ class WhatIf:
     note: str
     check: Table = field(default_factory=Table, repr=False)
     same_code: bool = False
+
+    def _guess(self, name: str) -> str:
+        right = {"trace": "what.after", "rows": "what.table", "figures": "what.table"}.get(name, "")
+        return guess("WhatIf", name, right or (f"what.after.{name}" if hasattr(type(self.after), name) else ""))
 
     def figure(self, name: str) -> Mapping[str, Plain]:
         """One figure by name: before, after, change; InputError for an unknown name."""
@@ -164,7 +170,8 @@ def _check_pairs_change_something(trace: Trace, changes: Changes) -> None:
 
     A trace that was made with pairs of its own loses them, so it changes in any case.
     """
-    pairs = [(name, pair) for name in ("keep_apart", "fuse") for pair in changes.get(name, ())]
+    asked = {"keep_apart": changes.get("keep_apart", ()), "fuse": changes.get("fuse", ())}
+    pairs = [(name, pair) for name, given in asked.items() for pair in node_pairs(name, given)]
     if not pairs or set(changes) - {"keep_apart", "fuse"} or trace.meta.get("keep_apart") or trace.meta.get("fuse"):
         return
     reasons = []
@@ -218,6 +225,7 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
         equal, note, check = _checked(before, after, limit, same_code)
     notes = {"estimated_seconds": estimated(after), "launches": "kernels and library calls"}
     rows = [_row(name, one[name], other[name], notes.get(name, "")) for name in one]
+    rows += _of_the_call(before, after)
     live = needs_live(after, "comparing")
     if equal is not None and live.absent is None and (not same_code or settings or _run_options(before) != _run_options(after)):
         first, second = _timed(needs_live(before, "timing"), live, settings)
@@ -226,6 +234,15 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
         row = _row("measured_seconds", first.clock, second.clock, f"{how}; {spreads}", (first.spread + second.spread) / 2)
         rows.append({**row, "note": f"{row['note']}, so this may be chance"} if may_be_chance(row) else row)
     return WhatIf(before, after, Table(rows), equal, note, check, same_code)
+
+
+def _of_the_call(before: Trace, after: Trace) -> list[dict[str, Plain]]:
+    """The rows of what is around the kernels: graph breaks, and the seconds of a call with its launches, as in the advice."""
+    one, other = (None if call.is_cpu or call.unread else call.seconds for call in map(TracedCall, (before, after)))
+    how = f"estimated, with {LAUNCH * 1e6:.0f} µs for a launch from Python, as in t.advise()"
+    note = "" if one is None or other is None else how
+    breaks, breaks_after = (len(trace.dynamo.graph_breaks) for trace in (before, after))
+    return [_row("graph_breaks", breaks, breaks_after, ""), _row("call_seconds", one, other, note)]
 
 
 def may_be_chance(measured: Mapping[str, Plain]) -> bool:
