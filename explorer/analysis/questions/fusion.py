@@ -13,6 +13,7 @@ have it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,8 @@ KINDS: tuple[tuple[str, str], ...] = (
 WRONG_WAY = "node1 must go before node2"
 #: Where a template computes the nodes that are fused into it.
 ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
+#: An operator's target, and its name in it: "mm" of "aten.mm.default".
+NAME_OF_OPERATOR = re.compile(r"^\w+\.(\w+)(\.\w+)?$")
 #: A sentence names at most this many nodes of a list, and counts the others.
 MAX_LISTED = 4
 
@@ -127,7 +130,8 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     graphs = _chosen(fusion, graph, frame)
     matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
     if len(matching) == 1:
-        return matching[0].why(first, second)
+        answer = matching[0].why(first, second)
+        return replace(answer, sentence=answer.sentence + "".join(map(matching[0].namesakes, dict.fromkeys((first, second)))))
     for name in (first, second):
         check_known(name, graphs)
     if matching:
@@ -238,6 +242,18 @@ class Graph:
             calls = v.members(group.number) if "Extern" in group.kind else ()
             whole |= {v.names[n] for n in (*calls, group.template) if n is not None}
         return whole
+
+    def namesakes(self, name: str) -> str:
+        """Say which node a name is where other nodes have the operator of that name: "mm" is the first product of several."""
+        if name not in self.numbers_by_name:
+            return ""
+        alike = [n for n in self.graph_nodes if NAME_OF_OPERATOR.sub(r"\1", str(n.get("target"))) == name]
+        own = next((str(n.get("code") or "").strip() for n in alike if n["name"] == name), "")
+        others = [str(n["name"]) for n in alike if n["name"] != name and n["name"] in self.numbers_by_name]
+        if not others or not own:
+            return ""
+        more = f" and {len(others) - MAX_LISTED} more" if len(others) > MAX_LISTED else ""
+        return f" Here {name} is that of `{own}`; others are {', '.join(others[:MAX_LISTED])}{more}."
 
     def find(self, name: str) -> tuple[int, ...] | None:
         """Find the single nodes that a name stands for; None if this graph has no such name, or an operator several times."""
@@ -637,7 +653,7 @@ def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Se
         if isinstance(request, KeepApart) and any(row.same for row in rows):
             raise InputError(
                 f"{request.first} and {request.second} are one scheduler node: lowering inlined one into the other. keep_apart= "
-                "takes nodes that the scheduler would fuse"
+                "takes nodes that the scheduler fused: t.fusion.groups has those of each kernel"
             )
         if any(row.together is isinstance(request, KeepApart) for row in rows):
             failures.append(_failure(trace, request))

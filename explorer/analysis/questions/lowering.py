@@ -203,7 +203,11 @@ class _Graph:
     def matching(self, name: str) -> list[LoweringRow]:
         """The rows that a name stands for: of the node of that name where there is one."""
         exact = [row for row in self.rows() if name == row["node"]]
-        return exact or [row for row in self.rows() if name in _names(row)]
+        named = exact or [row for row in self.rows() if name in _names(row)]
+        if named or self._fusion is None:
+            return named
+        nodes = {place.node for place in self._fusion.operators.get(name, ())}
+        return [row for row in self.rows() if row["node"] in nodes]
 
     def sentences(self, row: LoweringRow) -> Iterator[str]:
         """Say how a node was lowered, in whole sentences."""

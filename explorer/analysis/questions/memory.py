@@ -114,10 +114,10 @@ class Memory(Accessor):
         `names` are the buffers that use it one after the other; `kind` is "input", "temporary", "output", "saved for backward",
         "constant", or "scratch" for what a library call takes inside, as the same call took when it was measured; `born`,
         `last_use` and `freed` are lines of the output code, `freed` None for what is returned and for what the program holds;
-        `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the FX nodes of the post-grad graph it holds,
-        `lines` the user's lines these come from, "file:line"; of a frame that is all a library's, the line that called it.
-        `inputs` are the `names` that come from the program, as it calls them: "h.0.attn.weight" for a parameter, "x" for an
-        argument.
+        `bytes` is None where a size is not known. `made_by` is the kernel or call that first fills it, `nodes` the FX nodes of
+        the post-grad graph it holds, `lines` the user's lines these come from, "file:line"; of a frame that is all a library's,
+        the line that called it. `inputs` are the `names` that come from the program, as it calls them: "h.0.attn.weight" for a
+        parameter, "x" for an argument.
         """
         rows = (dict(row) for artifact, storages in self._graphs for row in self._rows(artifact, storages))
         return Table(rows, StorageRow.__annotations__)

@@ -6,6 +6,7 @@ names a node by the user's variable. Neither is a name of a node after decomposi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -20,7 +21,10 @@ MAX_LISTED = 4
 
 @dataclass(frozen=True)
 class OperatorPlace:
-    """One place where a program uses an operator: the FX node of its result, its user line, and its scheduler nodes' numbers."""
+    """One place where a program uses an operator: the FX node of its result, its user line, and its scheduler nodes' numbers.
+
+    A line that several places have is followed by the place's module.
+    """
 
     node: str
     code: str
@@ -60,11 +64,14 @@ def _names(node: Mapping[str, Plain]) -> Iterator[tuple[str, object]]:
 
 def _places(uses: Iterable[list[Mapping[str, Plain]]], numbers_by_name: Mapping[str, tuple[int, ...]]) -> Iterator[OperatorPlace]:
     """Yield the uses that a scheduler node computes."""
-    for nodes in uses:
-        computed = [node for node in nodes if node["name"] in numbers_by_name]
+    uses = [[node for node in nodes if node["name"] in numbers_by_name] for nodes in uses]
+    codes = Counter(str(nodes[-1].get("code") or "").strip() for nodes in uses if nodes)
+    for computed in uses:
         numbers = dict.fromkeys(n for node in computed for n in numbers_by_name[node["name"]])
         if numbers:
-            yield OperatorPlace(str(computed[-1]["name"]), str(computed[-1].get("code") or "").strip(), tuple(sorted(numbers)))
+            last, code = computed[-1], str(computed[-1].get("code") or "").strip()
+            within = f" in {last['module']}" if codes[code] > 1 and last.get("module") else ""
+            yield OperatorPlace(str(last["name"]), f"{code}{within}", tuple(sorted(numbers)))
 
 
 def ambiguous(name: str, places: Iterable[OperatorPlace]) -> str:

@@ -202,6 +202,10 @@ def _texts_meant(trace: TraceData, stage: str) -> Sequence[Artifact]:
 
 def check_module(trace: TraceData, where: str | Artifact) -> None:
     """Raise InputError, with the call that is meant, for a text without its line: it is no name of an nn.Module."""
+    if not isinstance(where, (str, Artifact)):
+        raise InputError(
+            f"follow takes a text before its line: t.follow('source', {where!r}), or t.follow('model.py', {where!r})"
+        )
     if isinstance(where, Artifact) or trace.find(where) or where.endswith(".py"):
         raise InputError(f"follow takes a line of {where!r}, such as t.follow({where!r}, 3)")
     name, colon, line = where.rpartition(":")
