@@ -264,6 +264,20 @@ def test_arguments_that_cannot_be_are_status_2(
     assert printed.err.startswith("usage: explorer")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [(["fits", "LlamaConfig", "--tokens", "8"], "--sequence"), (["show", "f.gz", "--taget", "h100"], "--target")],
+)
+def test_an_unknown_option_is_answered_with_the_one_that_was_meant(
+    arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the usage of the command, not that of all commands."""
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(arguments)
+    err = capsys.readouterr().err
+    assert err.startswith(f"usage: explorer {arguments[0]} ") and not untold(err, arguments[2], f"did you mean {meant}?")
+
+
 def test_a_file_that_cannot_be_written_is_said(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk after the program ran is one line and status 2, not a traceback."""
 

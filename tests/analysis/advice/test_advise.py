@@ -161,6 +161,25 @@ def test_a_share_is_a_part_of_a_call(traced: Callable[[str], Trace]) -> None:
     assert recompiled.share == 0 and recompiled.shared == "paid once"
 
 
+@pytest.mark.compile
+def test_work_that_the_launches_hide_is_no_part_of_a_call() -> None:
+    """A call of small kernels takes as long as its launches: less work of the GPU alone would save nothing, and the page says so."""
+
+    def small(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(12):
+            x = torch.relu(x @ x)
+        return x
+
+    trace = explorer.trace(small, torch.randn(128, 128), target="h100")
+    bound, precision = trace.advise()[:2]
+    assert (bound.kind, precision.kind) == ("launch bound", "slow precision")
+    assert precision.is_hidden and "of the work, hidden by the launches" in precision.shared and not bound.is_hidden
+    assert bound.shared.endswith("of a call") and not untold(repr(trace.advise()), "less work alone saves no time")
+    captured = trace.what_if(options={"triton.cudagraphs": True}, limit=0)
+    assert captured.figure("call_seconds")["change"] < 0 == captured.figure("estimated_seconds")["change"]
+    assert captured.figure("graph_breaks")["after"] == 0
+
+
 def test_the_page_says_what_the_estimate_leaves_out(traced: Callable[[str], Trace]) -> None:
     """An estimate of kernels is not what a user's clock shows."""
     assert not untold(repr(traced("fine: norm").advise()), "guards", "Python", "not included")

@@ -14,7 +14,7 @@ from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Link, plain
 from explorer.stages.kinds import REASONS
 from explorer.tracing.traced import Trace
-from tests.facts import untold
+from tests.facts import says, untold
 
 KERNEL = """import triton
 @triton.jit
@@ -214,6 +214,36 @@ WHOLLY = {
 def test_every_line_is_linked(name: str, zoo: Callable[[str], Trace], not_covered: Callable[[Trace], object]) -> None:
     """Each line that computes leads to a user's line, in every stage, but for what LLVM gives no line."""
     assert not_covered(zoo(WHOLLY[name])) == []
+
+
+class Towers(torch.nn.Module):
+    """Two modules of one code: each has an addition and a product by the same line."""
+
+    class Tower(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up = torch.nn.Linear(16, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.silu(self.up(x))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = self.Tower(), self.Tower()
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.one(x) @ self.other(y)
+
+
+@pytest.mark.compile
+def test_an_operator_of_several_places_is_told_by_its_modules() -> None:
+    """Of a pair one has to be meant, and the places are told apart; of one name each place is answered. A node says so too."""
+    trace = explorer.trace(Towers(), torch.randn(8, 16), torch.randn(16, 16), target="h100")
+    with pytest.raises(InputError, match=says("silu", "2 places", "in one)", "in other)")):
+        trace.why("silu", "mm")
+    assert len(trace.why("silu").table) == 2
+    first, *others = [n["name"] for n in trace.find("post_grad")[0].nodes if n.get("target") == "aten.div.Tensor"]
+    assert not untold(trace.why(first, others[0]).sentence, f"Here {first} is that of", f"others are {others[0]}")
 
 
 @pytest.mark.compile

@@ -49,6 +49,19 @@ def test_a_wrong_lowering_is_found_with_its_kernel_and_lines(script: ModuleType)
 
 
 @pytest.mark.compile
+def test_an_edit_is_shown_as_what_is_off() -> None:
+    """Not the lines of the original: the line that the edit changed is named, and how to put the original back."""
+    trace = explorer.trace(one_kernel, torch.randn(64), target="h100")
+    kernel = trace.kernels[0]
+    line = next(line for line in kernel.source.splitlines() if "libdevice.erf" in line or "tl_math.sin" in line)
+    wrong = line.replace("libdevice.erf", "tl_math.cos").replace("tl_math.sin", "tl_math.cos")
+    assert kernel.edit(kernel.source.replace(line, wrong), check=False).in_place
+    result = trace.bisect()
+    assert [text for _, text in result.first.kernel_lines] == [wrong]
+    assert not untold(repr(result), wrong.strip(), "edit", "edits.reset()") and "traced again" not in repr(result)
+
+
+@pytest.mark.compile
 def test_a_wrong_lowering_in_place_is_found(script: ModuleType) -> None:
     """Each launch that writes the same memory is judged by its own node, and the operator that is lowered wrong is named."""
     kind, result = script.found_at("lowering in place", "h100", script.of(script.in_place, (8, 4)))
