@@ -41,6 +41,25 @@ def test_the_peak_of_a_graph_is_what_the_allocator_saw() -> None:
     assert said == pytest.approx(seen, rel=0.01)
 
 
+def test_the_peak_counts_what_the_program_holds() -> None:
+    """With the model and its input, which outlive the call, the most that is allocated is the sum at the peak, to 1 %."""
+    torch.cuda.synchronize()
+    empty = torch.cuda.memory_allocated()
+    model, x = Block().cuda(), torch.randn(1024, 512, device="cuda")
+    held = torch.cuda.memory_allocated() - empty
+    trace = explorer.trace(model, x)
+    compiled = live_of(trace).compiled
+    with torch.no_grad():
+        compiled(x)
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        compiled(x)
+        torch.cuda.synchronize()
+    seen = torch.cuda.max_memory_allocated() - before + held
+    assert sum(row["bytes"] for row in trace.memory.peak) == pytest.approx(seen, rel=0.01)
+
+
 def test_what_is_saved_for_backward_is_what_the_allocator_holds() -> None:
     """Between forward and backward the allocator holds the outputs and what was saved, inputs aside, to 1 %."""
     model, x = Block().cuda(), torch.randn(1024, 512, device="cuda")
