@@ -78,6 +78,10 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     for key in ("b", "d", "d", "a"):
         notebook.keyboard.press(key)  # in command mode these would insert and delete cells
     assert cells(notebook) == before == len(CELLS)
+    is_unsaved = "() => window.jupyterapp.shell.currentWidget.context.model.dirty"
+    assert notebook.evaluate(is_unsaved), "the outputs are new"
+    notebook.keyboard.press("Control+s")
+    notebook.wait_for_function(f"() => !({is_unsaved})()")
 
     view.get_by_role("tab", name="Kernels").click()
     view.get_by_role("button", name="step through its MLIR passes").click()

@@ -146,16 +146,39 @@ export const plural = (count, name, many = `${name}s`) =>
 export const listed = (names, most) =>
   names.slice(0, most).join(", ") + (names.length > most ? ` and ${names.length - most} more` : "");
 
+/** Letters that select, copy, cut, paste, undo, redo and find in a text, with Ctrl or Cmd. */
+const OF_TEXTS = "acxvzyf";
+
+/**
+ * Tell whether a key is the notebook's, such as Ctrl+S: one with Ctrl or Cmd that no text takes.
+ *
+ * @param {KeyboardEvent} event
+ */
+const isOfNotebook = ({ ctrlKey, metaKey, key }) =>
+  (ctrlKey || metaKey) && key.length === 1 && !OF_TEXTS.includes(key.toLowerCase());
+
 /**
  * Keep what is typed in an element from the notebook around it, which in command mode takes letters as
- * commands. Notebook 7 looks at keys before they come here, and leaves alone what is marked so.
+ * commands; keys such as Ctrl+S go on to it. Notebook 7 looks at keys before they come here, and leaves
+ * alone what is marked so: for a key of the notebook's the mark is taken off.
  *
  * @param {HTMLElement} made
  */
 export function keepKeys(made) {
   made.dataset.lmSuppressShortcuts = "true";
   for (const kind of ["keydown", "keyup", "keypress"])
-    made.addEventListener(kind, (event) => event.stopPropagation());
+    made.addEventListener(kind, (event) => {
+      if (!(event instanceof KeyboardEvent && isOfNotebook(event))) event.stopPropagation();
+    });
+  /** @param {KeyboardEvent} event */
+  const handOn = (event) => {
+    if (!isOfNotebook(event)) return;
+    delete made.dataset.lmSuppressShortcuts;
+    setTimeout(() => (made.dataset.lmSuppressShortcuts = "true"));
+  };
+  // before any listener of the notebook's, as long as the focus is in here
+  made.addEventListener("focusin", () => window.addEventListener("keydown", handOn, { capture: true }));
+  made.addEventListener("focusout", () => window.removeEventListener("keydown", handOn, { capture: true }));
 }
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
