@@ -144,14 +144,14 @@ def _why_not_in(trace: TraceData, rows: Table, into: str) -> str:
     return f"nothing in {into} is linked to this, only lines of {stages}" if stages else "nothing is linked to this"
 
 
-def with_text(trace: TraceData, rows: Table) -> Table:
-    """Add the first linked line of each place to its row."""
-    texts = ({**row, "text": "".join(linked_lines(trace, row, 1).values())} for row in rows)
+def with_text(trace: TraceData, rows: Table, most: int | None = None) -> Table:
+    """Add the linked lines of each place to its row, at most so many."""
+    texts = ({**row, "text": "\n".join(linked_lines(trace, row, most).values())} for row in rows)
     return Table(({name: row[name] for name in COLUMNS} for row in texts), COLUMNS, rows.why_empty)
 
 
-def linked_lines(trace: TraceData, row: Mapping[str, Plain], most: int) -> dict[int, str]:
-    """Return the first lines of a place by their numbers, at most so many."""
+def linked_lines(trace: TraceData, row: Mapping[str, Plain], most: int | None) -> dict[int, str]:
+    """Return the first lines of a place by their numbers, at most so many; None for all."""
     lines = artifact_of(trace, row["artifact"]).lines
     return {number: lines[number - 1].strip() for number in row["lines"][:most] if number <= len(lines)}
 

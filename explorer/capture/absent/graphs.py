@@ -60,13 +60,14 @@ def marking_dynamic(run: Callable[..., Any], outputs: Sequence[Any]) -> Callable
 
 
 def outputs_of(graph: Any) -> list[Any]:
-    """List the fake results of Dynamo's graph, None for one that has none."""
-    results = [result for output in graph.graph.find_nodes(op="output") for result in output.args[0]]
+    """List the fake results of Dynamo's graph, None for one that has none; [] for a graph that gives no tuple."""
+    (output,) = graph.graph.find_nodes(op="output")
+    results = output.args[0] if isinstance(output.args[0], (list, tuple)) else ()
     return [getattr(result, "meta", {}).get("example_value") for result in results]
 
 
 def _mark() -> Callable[[Any, set[int]], None]:
-    """Return torch's own function that marks sizes of a result; before 2.13 the code that it compiled did that itself."""
+    """Return torch's own function that marks sizes of a result; an earlier torch has none, and its compiled code does this."""
     from torch._functorch._aot_autograd import runtime_wrappers
 
     def mark(tensor: Any, sizes: set[int]) -> None:

@@ -201,10 +201,10 @@ class Trace(NamesGuessed, TraceData):
         may be an nn.Module such as "h.0.attn": then all that its nodes are linked to, the modules inside it included. Lines count
         from 1. `into` keeps the lines of one stage.
 
-        The columns: artifact, stage, lines, the `text` of the first, `route`, which lists the kinds of links that lead there, and
-        `coarse`. That is True if one of the links leads only to the line of a call, such as a scan, flex attention or
-        torch.func.grad: no text says which line inside it is meant. A table without rows says why. InputError, with the nearest
-        names, for a text, line or module that the trace lacks.
+        The columns: artifact, stage, lines, the `text` of the first (with `into` of all), `route`, which lists the kinds of
+        links that lead there, and `coarse`. That is True if one of the links leads only to the line of a call, such as a scan,
+        flex attention or torch.func.grad: no text says which line inside it is meant. A table without rows says why.
+        InputError, with the nearest names, for a text, line or module that the trace lacks.
         """
         if line is None:
             provenance.check_module(self, where)
@@ -216,7 +216,7 @@ class Trace(NamesGuessed, TraceData):
             if not self.find(into):
                 raise no_text(self, into)
             rows = provenance.only_in(self, rows, into)
-        return provenance.with_text(self, rows)
+        return provenance.with_text(self, rows, 1 if into is None else None)
 
     @overload
     def why(self, first: str, *, graph: str | None = None, frame: str | None = None) -> Lowered: ...

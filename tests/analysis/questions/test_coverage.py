@@ -262,6 +262,8 @@ def test_a_call_is_no_part_of_the_lines_that_make_its_arguments() -> None:
         {n for row in made.follow("source", line) if row["artifact"] == code.id for n in row["lines"]} for line in (2, 3, 4)
     ]
     assert [call in lines for lines in reached] == [False, True, True]
+    soft = made.follow("source", 2, into="ptx")
+    assert all(len(row["text"].split("\n")) == len(row["lines"]) for row in soft) and any("ex2" in row["text"] for row in soft)
     none = made.follow("source", 4, into="ptx")
     assert not none and not untold(none.why_empty, "call of a library", "extern_kernels.mm") and none.why_empty in repr(none)
     with pytest.raises(IndexError, match=r"extern_kernels\.mm"):
