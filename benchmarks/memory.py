@@ -5,14 +5,15 @@
     python benchmarks/memory.py --device cuda          on the attached GPU
 
 Each program is traced and runs once more. The allocator's figure for a graph is the bytes of the graph's inputs, and the most
-that was allocated beyond them while the graph ran, as torch's profiler saw it. The graph is given copies of its inputs that
-nobody else holds, so that it frees each where its code deletes it. A peak "at least" so large is right if it is not more.
+that was allocated beyond them while the graph ran, as torch's profiler saw it. The graph is given copies of its inputs. The
+copies of what the program holds, its arguments and parameters, are held until the end; nobody else holds what a forward saved
+for its backward, so that this frees it where its code deletes it. A peak "at least" so large is right if it is not more.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -223,9 +224,11 @@ def called_with_copies(intervals: list[Interval]) -> Iterator[None]:
     from torch._inductor.output_code import CompiledFxGraph
 
     original = CompiledFxGraph.__call__
+    held: dict[int, torch.Tensor] = {}  # by the place of its storage
 
     def call(self: Any, inputs: Any) -> Any:
         copies = copied(inputs)
+        held.update(of_the_program(inputs, copies, held if self.fx_kwargs.get("is_backward") else None))
         storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in copies if isinstance(x, torch.Tensor)}
         intervals.append(Interval(sum(storages.values()), f"graph {len(intervals)}"))
         if hasattr(inputs, "clear"):
@@ -238,6 +241,17 @@ def called_with_copies(intervals: list[Interval]) -> Iterator[None]:
         yield
     finally:
         CompiledFxGraph.__call__ = original  # type: ignore[method-assign]
+
+
+def of_the_program(inputs: Sequence[Any], copies: Sequence[Any], held: Mapping[int, Any] | None) -> dict[int, torch.Tensor]:
+    """Return the copies of what the program holds: all inputs of a forward, and those of its backward that are in `held`."""
+    pairs = [(one, copy) for one, copy in zip(inputs, copies, strict=True) if isinstance(copy, torch.Tensor)]
+    return {place(copy): copy for one, copy in pairs if held is None or place(one) in held}
+
+
+def place(tensor: torch.Tensor) -> int:
+    """Return where a tensor's storage is."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def copied(inputs: Sequence[Any]) -> list[Any]:

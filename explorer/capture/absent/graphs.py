@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from explorer.capture.observe.patch import guarded_always
+
 
 def on_the_cpu(graph: Any) -> Any:
     """Copy Dynamo's graph and the graphs in it, which compiling changes in place; parameters and buffers are shared.
@@ -49,14 +51,17 @@ def marking_dynamic(run: Callable[..., Any], outputs: Sequence[Any]) -> Callable
     if not any(dynamic):
         return run
 
-    def marked(*args: Any) -> Any:
-        results = run(*args)
-        for result, sizes in zip(results, dynamic, strict=False):
-            if sizes and isinstance(result, torch.Tensor):
-                mark(result, sizes)
-        return results
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def marked(*args: Any) -> Any:
+            results = original(*args)
+            for result, sizes in zip(results, dynamic, strict=False):
+                if sizes and isinstance(result, torch.Tensor):
+                    mark(result, sizes)
+            return results
 
-    return marked
+        return marked
+
+    return guarded_always(run, make, "dynamic sizes of the outputs")
 
 
 def outputs_of(graph: Any) -> list[Any]:
