@@ -85,13 +85,12 @@ def _beyond(verdicts: Iterable[Verdict]) -> float:
 def _shared(verdicts: Sequence[Verdict], traced: TracedCall) -> list[Verdict]:
     """Return verdicts with their shares of a call that takes longer by what they add to it."""
     beyond = _beyond(verdicts)
-    hides = traced.host > traced.device + beyond
-    hidden = {id(verdict): hides and verdict.kind not in LAUNCHED for verdict in verdicts}
-    seconds = {True: traced.device + beyond, False: traced.seconds + beyond}
-    return [
-        replace(verdict, is_hidden=hidden[id(verdict)], share=_share(verdict, seconds[hidden[id(verdict)]]))
-        for verdict in verdicts
-    ]
+    hides, shared = traced.hides_work(beyond), []
+    for verdict in verdicts:
+        is_hidden = hides and verdict.kind not in LAUNCHED
+        whole = (traced.device if is_hidden else traced.seconds) + beyond
+        shared.append(replace(verdict, is_hidden=is_hidden, share=_share(verdict, whole)))
+    return shared
 
 
 def _share(verdict: Verdict, seconds: float) -> float:

@@ -175,6 +175,10 @@ class TracedCall:
         """Seconds of a call."""
         return max(self.device, self.host) + self.breaks * BREAK
 
+    def hides_work(self, beyond: float = 0.0) -> bool:
+        """Whether the launches take longer than the work, `beyond` included: less work alone then saves no time."""
+        return self.host > self.device + beyond
+
     @cached_property
     def unread(self) -> str:
         """Say why the kernels of a call, or of some of its graphs, cannot be judged; "" where all of them can."""
@@ -216,7 +220,7 @@ class TracedCall:
         exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
         bound = (
             "The launches take longer than the work: less work alone saves no time, unless CUDA graphs launch it. "
-            if self.host > self.device
+            if self.hides_work(beyond)
             else ""
         )
         added = f", {_words(beyond)} more by the verdicts below" if beyond else ""

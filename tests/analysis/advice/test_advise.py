@@ -162,7 +162,7 @@ def test_a_share_is_a_part_of_a_call(traced: Callable[[str], Trace]) -> None:
 
 
 @pytest.mark.compile
-def test_work_that_the_launches_hide_is_no_part_of_a_call() -> None:
+def test_work_that_the_launches_hide_is_a_share_of_the_work() -> None:
     """A call of small kernels takes as long as its launches: less work of the GPU alone would save nothing, and this is said."""
 
     def small(x: torch.Tensor) -> torch.Tensor:
