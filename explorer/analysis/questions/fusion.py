@@ -13,14 +13,13 @@ have it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from explorer.analysis.questions.operator_places import OperatorPlace, operator_places, several_places
+from explorer.analysis.questions.operator_places import OperatorPlace, operator_name, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
 from explorer.errors import InputError, unknown_name
 from explorer.model.accessor import Accessor
@@ -46,8 +45,6 @@ KINDS: tuple[tuple[str, str], ...] = (
 WRONG_WAY = "node1 must go before node2"
 #: Where a template computes the nodes that are fused into it.
 ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
-#: An operator's target, and its name in it: "mm" of "aten.mm.default".
-NAME_OF_OPERATOR = re.compile(r"^\w+\.(\w+)(\.\w+)?$")
 #: A sentence names at most this many nodes of a list, and counts the others.
 MAX_LISTED = 4
 
@@ -247,7 +244,7 @@ class Graph:
         """Say which node a name is where other nodes have the operator of that name: "mm" is the first product of several."""
         if name not in self.numbers_by_name:
             return ""
-        alike = [n for n in self.graph_nodes if NAME_OF_OPERATOR.sub(r"\1", str(n.get("target"))) == name]
+        alike = [n for n in self.graph_nodes if operator_name(str(n.get("target"))) == name]
         own = next((str(n.get("code") or "").strip() for n in alike if n["name"] == name), "")
         others = [str(n["name"]) for n in alike if n["name"] != name and n["name"] in self.numbers_by_name]
         if not others or not own:

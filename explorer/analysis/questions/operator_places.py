@@ -55,11 +55,15 @@ def _names(node: Mapping[str, Plain]) -> Iterator[tuple[str, object]]:
     operators = dict.fromkeys((str(node.get("original") or ""), str(node.get("target") or "")))
     for operator in operators:
         if node.get("op") == "call_function" and operator.startswith(NAMESPACES):
-            namespace, _, rest = operator.partition(".")
-            short = rest.partition(".")[0]
-            yield from dict.fromkeys([(operator, use), (f"{namespace}.{short}", use), (short, use)])
+            short = operator_name(operator)
+            yield from dict.fromkeys([(operator, use), (f"{operator.partition('.')[0]}.{short}", use), (short, use)])
     for name in source:
         yield str(name), source
+
+
+def operator_name(target: str) -> str:
+    """Return an operator's name without namespace and overload: "mm" of "aten.mm.default"; "" for what has no namespace."""
+    return target.partition(".")[2].partition(".")[0]
 
 
 def _places(uses: Iterable[list[Mapping[str, Plain]]], numbers_by_name: Mapping[str, tuple[int, ...]]) -> Iterator[OperatorPlace]:
@@ -86,4 +90,4 @@ def several_places(name: str, places: Iterable[OperatorPlace]) -> InputError:
     return InputError(ambiguous(name, places))
 
 
-__all__ = ["OperatorPlace", "ambiguous", "operator_places", "several_places"]
+__all__ = ["OperatorPlace", "ambiguous", "operator_name", "operator_places", "several_places"]

@@ -247,7 +247,7 @@ def test_an_operator_of_several_places_is_told_by_its_modules() -> None:
 
 
 @pytest.mark.compile
-def test_a_call_is_no_part_of_the_lines_that_make_its_arguments() -> None:
+def test_only_its_own_line_leads_to_a_call() -> None:
     """Inductor's origins of a product have what its argument was computed of; only the product's own line leads to the call."""
 
     def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
