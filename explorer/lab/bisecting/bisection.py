@@ -249,9 +249,14 @@ def _off_launch(trace: TraceData, outputs: Sequence[JudgedOutput]) -> OffLaunch:
     )
 
 
+def _kernel_of(trace: TraceData, first: OffLaunch) -> Artifact | None:
+    """Return the text of the launched kernel; None for a library call."""
+    return artifact_of(trace, first.artifact) if first.artifact else None
+
+
 def _edit_of(trace: TraceData, live: Live, first: OffLaunch) -> Edit | None:
     """Return the edit that stands in place of the launched kernel, if one does."""
-    kernel = next((a for a in trace.find("kernel", first.frame, first.graph) if a.id == first.artifact), None)
+    kernel = _kernel_of(trace, first)
     wrapper = artifact_of(trace, first.subgraph.wrapper)
     return live.standing(kernel, typed(OutputCode, wrapper.data).file) if kernel is not None else None
 
@@ -265,7 +270,7 @@ def _changed_lines(edit: Edit) -> tuple[tuple[int, str], ...]:
 
 def _narrowed(trace: TraceData, first: OffLaunch, node: str) -> OffLaunch:
     """The launch with the lines of the one node that is the cause."""
-    kernel = next((a for a in trace.find("kernel", first.frame, first.graph) if a.id == first.artifact), None)
+    kernel = _kernel_of(trace, first)
     lines = _kernel_lines(kernel, (node,), ()) if kernel else ()
     user_lines = _user_lines(graph_of(trace, artifact_of(trace, first.subgraph.wrapper)), (node,))
     return replace(first, suspects=(node,), kernel_lines=lines or first.kernel_lines, user_lines=user_lines)
