@@ -153,9 +153,7 @@ def _with_node_names(trace: Trace, pair: tuple[str, ...]) -> tuple[str, ...]:
     Scheduler nodes are counted anew in each graph, so the pair is then of the first graph that has both names.
     """
     request = KeepApart(*pair)
-    graphs = [
-        g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)
-    ]
+    graphs = _graphs_meant(trace, request)
     for name in (request.first, request.second):
         check_known(name, graphs)
     both = next((g for g in graphs if g.find(request.first) and g.find(request.second)), None)
@@ -163,6 +161,11 @@ def _with_node_names(trace: Trace, pair: tuple[str, ...]) -> tuple[str, ...]:
     if both and (first, second) != (request.first, request.second):
         return first, second, both.artifact.graph, both.artifact.frame
     return first, second, request.graph, request.frame
+
+
+def _graphs_meant(trace: Trace, request: KeepApart) -> list[Graph]:
+    """Return the graphs that a pair may be about."""
+    return [g for g in trace.fusion.graphs if request.graph in ("", g.artifact.graph) and request.frame in ("", g.artifact.frame)]
 
 
 def _check_pairs_change_something(trace: Trace, changes: Changes) -> None:
@@ -175,10 +178,10 @@ def _check_pairs_change_something(trace: Trace, changes: Changes) -> None:
     if not pairs or set(changes) - {"keep_apart", "fuse"} or trace.meta.get("keep_apart") or trace.meta.get("fuse"):
         return
     reasons = []
-    for name, (first, second, *place) in pairs:
-        graph, frame = (*place, "", "")[:2]
-        graphs = [g for g in trace.fusion.graphs if graph in ("", g.artifact.graph) and frame in ("", g.artifact.frame)]
-        answers = [g.why(first, second) for g in graphs if g.find(first) and g.find(second)]
+    for name, pair in pairs:
+        request = KeepApart(*pair)
+        first, second = request.first, request.second
+        answers = [g.why(first, second) for g in _graphs_meant(trace, request) if g.find(first) and g.find(second)]
         if not answers or any(why.fused is (name == "keep_apart") for why in answers):
             return
         reasons.append(answers[0].sentence)
