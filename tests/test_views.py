@@ -770,8 +770,12 @@ def test_the_graph_shows_how_each_node_was_lowered(opened, for_h100):
 
 
 def test_two_nodes_of_the_graph_are_told_why(opened, for_h100):
-    """In the graph view the last two nodes chosen are asked about; space holds one, so that keys alone ask about any two."""
+    """In the graph view the last two nodes chosen are asked about; space holds one, so that keys alone ask about any two.
+
+    Which nodes are meant is seen there, so the answer leaves out what `Trace.why` says of an operator's namesakes.
+    """
     tab = opened(for_h100)
+    fusion = next(g for g in for_h100.fusion.graphs if g.artifact.graph == "forward")
     panel = show(tab, "Graph")
     panel.get_by_role("button", name="open all groups").click()
     names = [n["name"] for n in for_h100.find("post_grad", graph="forward")[0].nodes]
@@ -779,7 +783,7 @@ def test_two_nodes_of_the_graph_are_told_why(opened, for_h100):
     for name in (first, second):
         tab.mouse.click(*at(tab, "graph", name))
     said = panel.locator(".why")
-    assert said.inner_text() == f"{first} and {second}: ✕ not fused: {for_h100.why(first, second, graph='forward')}"
+    assert said.inner_text() == f"{first} and {second}: ✕ not fused: {fusion.why(first, second).sentence}"
     panel.get_by_role("application").focus()
     tab.keyboard.press(" ")
     assert said.inner_text().startswith(f"{second} is held")
@@ -788,7 +792,7 @@ def test_two_nodes_of_the_graph_are_told_why(opened, for_h100):
     other = tab.evaluate(CHOSEN, "graph")
     assert other != second
     assert said.inner_text().startswith(f"{second} and {other}: ")
-    assert said.inner_text().endswith(f": {for_h100.why(second, other, graph='forward')}")
+    assert said.inner_text().endswith(f": {fusion.why(second, other).sentence}")
     tab.mouse.click(*at(tab, "graph", "primals_1"))
     assert not untold(said.inner_text(), "primals_1", "input")
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from explorer.analysis.advice.call_cost import LAUNCH, TracedCall
 from explorer.analysis.questions.figures import estimated, figures, shown
 from explorer.analysis.questions.fusion import Graph, check_known
 from explorer.capture.compilers.settings import changed_settings
@@ -241,6 +240,8 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
 
 def _of_the_call(before: Trace, after: Trace) -> list[dict[str, Plain]]:
     """The rows of what is around the kernels: graph breaks, and the seconds of a call with its launches, as in the advice."""
+    from explorer.analysis.advice.call_cost import LAUNCH, TracedCall
+
     one, other = (None if call.is_cpu or call.unread else call.seconds for call in map(TracedCall, (before, after)))
     how = f"estimated, with {LAUNCH * 1e6:.0f} µs for a launch from Python, as in t.advise()"
     note = "" if one is None or other is None else how

@@ -275,7 +275,7 @@ def test_a_notebook_that_is_answered(
 #: A cell that opens the view of an exercise's trace, and one with the exercise's row of widgets, and one with another's.
 ROWS = (
     'import explorer\n\nq = explorer.quiz.Quiz("M1.1", "M1.2")\ne = q("M1.2")\n'
-    'w = explorer.show(e.trace)\nw.open("kernel", pane="right")\nw',
+    'w = explorer.show(e.trace)\nw.show("kernel", pane="right")\nw',
     "e.ask(w)",
     'q("M1.1").ask()',
 )
