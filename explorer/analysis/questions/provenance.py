@@ -68,6 +68,21 @@ class Reached:
         return lines_by_artifact
 
 
+def linked_to(trace: TraceData, where: str | Artifact, line: int | None) -> Table:
+    """Every place linked to a line of a text; without a line to an nn.Module's path. InputError for what the trace lacks."""
+    if line is None:
+        check_module(trace, where)
+        return follow_module(trace, str(where))
+    artifact, number = place_of(trace, where, line)
+    return follow(trace, artifact.id, number)
+
+
+def texts_of(trace: TraceData, where: str | Artifact, line: int | None, rows: Table) -> set[str]:
+    """Return the ids of the texts that rows of `linked_to` are in, that of the line itself included."""
+    ids = {str(row["artifact"]) for row in rows}
+    return ids if line is None else ids | {place_of(trace, where, line)[0].id}
+
+
 def follow(trace: TraceData, artifact_id: str, line: int) -> Table:
     """Every place linked to a line: what it came from, and then all that came from the same origin.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.choices import recorded_forms
@@ -33,10 +33,8 @@ def attached(trace: Trace, what: object, stages: Sequence[str]) -> Trace:
         return _with_choice(trace, what, stages)
     if stages:
         raise InputError("stages are for a choice, t.attach(t.inductor.choices[0], 'ttgir'); other things take one argument")
-    if what == "sass":
-        return _with_forms(trace, "sass", _with_ptx(trace))
-    if what == "assembly":
-        return _with_forms(trace, "assembly", [a for a in trace.find("kernel") if a.language == "cpp"])
+    if isinstance(what, str) and what in MACHINE_CODE:
+        return _with_forms(trace, what, _kernels_with(trace, what))
     if isinstance(what, Bisection):
         return painted(trace, what)
     if isinstance(what, SymbolicSteps):
@@ -44,8 +42,18 @@ def attached(trace: Trace, what: object, stages: Sequence[str]) -> Trace:
     return profiled(trace, what)
 
 
-def _with_ptx(trace: Trace) -> list[Artifact]:
-    """The kernels that have PTX, from which SASS is made."""
+def with_machine_code(trace: Trace, stage: str, texts: Container[str]) -> Trace:
+    """Return the trace with the machine code of each kernel that has one of these texts, given by their ids."""
+    places = {(a.frame, a.graph, a.kernel) for a in trace.artifacts if a.kernel and a.id in texts}
+    kernels = _kernels_with(trace, stage)
+    chosen = [a for a in kernels if (a.frame, a.graph, a.kernel) in places]
+    return _with_forms(trace, stage, chosen) if chosen or not kernels else trace
+
+
+def _kernels_with(trace: Trace, stage: str) -> list[Artifact]:
+    """The kernels that machine code is made of: C++, or those with PTX, from which SASS is made."""
+    if stage == "assembly":
+        return [a for a in trace.find("kernel") if a.language == "cpp"]
     have_ptx = {(a.frame, a.graph, a.kernel) for a in trace.find("ptx")}
     return [a for a in trace.find("kernel") if (a.frame, a.graph, a.kernel) in have_ptx]
 

@@ -33,7 +33,7 @@ from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it
 from explorer.sources.files import trace_file
 from explorer.stages import STAGES, replay
 from explorer.tracing.traced import what_if
-from explorer.tracing.traced.attach import attached
+from explorer.tracing.traced.attach import MACHINE_CODE, attached, with_machine_code
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
 from explorer.tracing.traced.dynamo import DynamoAccessor
@@ -199,24 +199,23 @@ class Trace(NamesGuessed, TraceData):
         `where` names a text: by its stage, its id, or your file ("model.py", whose line is the file's own). Of several texts of
         stage "source" it is the traced function's, without resume functions and what was inlined. Without a line `where`
         may be an nn.Module such as "h.0.attn": then all that its nodes are linked to, the modules inside it included. Lines count
-        from 1. `into` keeps the lines of one stage.
+        from 1. `into` keeps the lines of one stage; SASS and assembly are made for it where the trace lacks them, of the kernels
+        that the line leads to (0.6 s and more each; `attach` makes and keeps those of all).
 
         The columns: artifact, stage, lines, the `text` of the first (with `into` of all), `route`, which lists the kinds of
         links that lead there, and `coarse`. That is True if one of the links leads only to the line of a call, such as a scan,
         flex attention or torch.func.grad: no text says which line inside it is meant. A table without rows says why.
         InputError, with the nearest names, for a text, line or module that the trace lacks.
         """
-        if line is None:
-            provenance.check_module(self, where)
-            rows = provenance.follow_module(self, str(where))
-        else:
-            artifact, number = provenance.place_of(self, where, line)
-            rows = provenance.follow(self, artifact.id, number)
-        if into is not None:
-            if not self.find(into):
-                raise no_text(self, into)
-            rows = provenance.only_in(self, rows, into)
-        return provenance.with_text(self, rows, 1 if into is None else None)
+        trace, rows = self, provenance.linked_to(self, where, line)
+        if into is None:
+            return provenance.with_text(self, rows, 1)
+        if into in MACHINE_CODE:
+            trace = with_machine_code(self, into, provenance.texts_of(self, where, line, rows))
+            rows = provenance.linked_to(trace, where, line)
+        elif not self.find(into):
+            raise no_text(self, into)
+        return provenance.with_text(trace, provenance.only_in(trace, rows, into), None)
 
     @overload
     def why(self, first: str, *, graph: str | None = None, frame: str | None = None) -> Lowered: ...

@@ -48,6 +48,18 @@ def test_a_kernel_lists_the_stages_it_has_a_text_of(nvidia: explorer.Trace, amd:
         assert not untold(repr(kernel), kernel.name, "triton", f"{registers} registers", ", ".join(kernel.stages))
 
 
+def test_following_a_line_into_sass_makes_that_of_its_kernels(nvidia: explorer.Trace, amd: explorer.Trace) -> None:
+    """The rows are those that follow has once SASS is attached; a line without a kernel has none, and the trace stays."""
+    made, whole = nvidia.follow("source", 2, into="sass"), nvidia.attach("sass")
+    assert made and tuple(made) == tuple(whole.follow("source", 2, into="sass")) and not nvidia.find("sass")
+    assert not untold(made[0]["text"], "MUFU")
+    assert "nothing in sass is linked" in nvidia.follow("source", 1, into="sass").why_empty
+    with pytest.raises(explorer.errors.LiveError, match="SASS needs the process that made this trace"):
+        loads(dumps(nvidia)).follow("source", 2, into="sass")
+    with pytest.raises(explorer.errors.InputError, match=says("'amdgcn'", "'sass'")):
+        amd.follow("source", 2, into="sass")
+
+
 def test_another_vendors_machine_code_is_refused_with_what_there_is(nvidia: explorer.Trace, amd: explorer.Trace) -> None:
     """A stage of the other vendor, a misspelt one, or one for all kernels: the error says what there is."""
     with pytest.raises(explorer.errors.InputError, match=says("'amdgcn'", "'kernel'", "'ptx'", "'sass'")):
