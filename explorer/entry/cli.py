@@ -66,7 +66,7 @@ ENDED_OUTSIDE = "SIGTERM ended the program while it waited outside of Python"
 BROKEN = 3
 #: What `--fail-on` takes: of one trace, and of the difference of two.
 RULES = ("graph-break", "recompile", "not-fused", "spill", "fallback", "failure")
-RULES_OF_TWO = (*RULES, "graphs", "kernels", "memory")
+RULES_OF_TWO = (*RULES, "graphs", "kernels", "pattern", "memory")
 #: Seconds in which `explorer backends` tries all backends.
 TRIALS_LIMIT = 600.0
 USE_CACHES = (
@@ -492,7 +492,7 @@ def _broken_rules(recorded: Any, names: Sequence[str]) -> list[Any]:
     """What breaks the rules of `--fail-on`."""
     if not names:
         return []
-    from explorer.testing.rules import RULES as FINDERS
+    from explorer.analysis.findings.rules import RULES as FINDERS
 
     return [finding for name in dict.fromkeys(names) for finding in FINDERS[name](recorded)]
 
@@ -597,8 +597,8 @@ def compare(options: argparse.Namespace) -> int:
     """Print what traces were compiled into, and of two why; the status is `BROKEN` for what `--fail-on` names."""
     from explorer import compare as comparison_of
     from explorer import load
+    from explorer.analysis.findings.report import difference, findings, in_words
     from explorer.model.wording import quantity
-    from explorer.testing.report import difference, findings, in_words
 
     _check_folders(options.output)
     for path in options.output:
@@ -617,7 +617,8 @@ def compare(options: argparse.Namespace) -> int:
         print(difference(compared, found).markdown)
     elif not options.output or options.fail_on:
         files = [f"{name} is {file}" for name, file in zip(compared.names, options.files, strict=True)]
-        print(compared, "\n".join(files), *([in_words(found)] if two else []), sep="\n\n")
+        not_judged = [in_words(found)] if found and found[0].rule == "target" else []  # which the comparison itself leaves out
+        print(compared, "\n".join(files), *not_judged, sep="\n\n")
     for line in _write(compared, options.output):
         print(line, file=sys.stderr)
     names = {"peak memory" if name == "memory" else name for name in options.fail_on}

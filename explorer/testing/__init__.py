@@ -12,10 +12,8 @@ Where a trace cannot say, that is an error too: "not judged". `plugin.py` is pyt
 compares with stored expectations.
 """
 
-# Contracts for a project's own tests: `rules.py` finds what breaks one in a trace, each a Finding, `fused.py` whether parts
-# of the program are one kernel, `recompiling.py` calls one function several times; `asserts.py` raises; `facts.py` has what
-# expectations hold, `changes.py` compares them with a trace, `stored.py` their files, `report.py` the difference of two
-# traces, `plugin.py` pytest's plugin.
+# Contracts for a project's own tests: `asserts.py` raises what `analysis/findings/` finds in a trace, `recompiling.py` calls one
+# function several times, `stored.py` has the files of expectations, `plugin.py` is pytest's plugin.
 
 from __future__ import annotations
 
@@ -23,6 +21,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from explorer.analysis.findings.finding import ContractError as ContractError
+    from explorer.analysis.findings.finding import Finding as Finding
     from explorer.testing.asserts import assert_fused as assert_fused
     from explorer.testing.asserts import assert_graphs as assert_graphs
     from explorer.testing.asserts import assert_kernels as assert_kernels
@@ -31,30 +31,28 @@ if TYPE_CHECKING:
     from explorer.testing.asserts import assert_no_new_fallback as assert_no_new_fallback
     from explorer.testing.asserts import assert_no_spill as assert_no_spill
     from explorer.testing.asserts import assert_peak_memory as assert_peak_memory
-    from explorer.testing.findings import ContractError as ContractError
-    from explorer.testing.findings import Finding as Finding
     from explorer.testing.recompiling import assert_no_recompile as assert_no_recompile
 
 #: Where each public name is defined; it is imported when first asked for, so that pytest's plugin costs other projects nothing.
 _HOMES = {
-    "ContractError": "findings",
-    "Finding": "findings",
-    "assert_fused": "asserts",
-    "assert_graphs": "asserts",
-    "assert_kernels": "asserts",
-    "assert_no_graph_break": "asserts",
-    "assert_no_new_failure": "asserts",
-    "assert_no_new_fallback": "asserts",
-    "assert_no_recompile": "recompiling",
-    "assert_no_spill": "asserts",
-    "assert_peak_memory": "asserts",
+    "ContractError": "analysis.findings.finding",
+    "Finding": "analysis.findings.finding",
+    "assert_fused": "testing.asserts",
+    "assert_graphs": "testing.asserts",
+    "assert_kernels": "testing.asserts",
+    "assert_no_graph_break": "testing.asserts",
+    "assert_no_new_failure": "testing.asserts",
+    "assert_no_new_fallback": "testing.asserts",
+    "assert_no_recompile": "testing.recompiling",
+    "assert_no_spill": "testing.asserts",
+    "assert_peak_memory": "testing.asserts",
 }
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(f"explorer.testing.{_HOMES[name]}"), name)
+        return getattr(importlib.import_module(f"explorer.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'explorer.testing' has no attribute {name!r}")
 
 

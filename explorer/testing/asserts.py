@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from explorer.analysis.findings import rules
+from explorer.analysis.findings.finding import Finding, check, not_judged
+from explorer.analysis.findings.fused import Part, parts_not_fused
 from explorer.analysis.questions.kernels import kernels_of
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.wording import quantity
-from explorer.testing import rules
-from explorer.testing.findings import Finding, check, not_judged
-from explorer.testing.fused import Part, parts_not_fused
 
 
 def assert_no_graph_break(trace: TraceData) -> None:

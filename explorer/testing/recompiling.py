@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from explorer.analysis.findings.finding import Finding, check, not_judged
+from explorer.analysis.findings.rules import MAX_SHOWN, recompiles, user_line, why_nothing
 from explorer.analysis.questions.tables import functions
 from explorer.errors import InputError
 from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.replay import names_of
-from explorer.testing.findings import Finding, check, not_judged
-from explorer.testing.rules import MAX_SHOWN, recompiles, user_line, why_nothing
 
 #: The steps of failures that say that torch has compiled a function as often as its settings allow.
 LIMITS = ("recompile_limit", "accumulated_recompile_limit")

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from explorer.analysis.findings.changes import changes
+from explorer.analysis.findings.facts import Facts, facts_of
+from explorer.analysis.findings.finding import ContractError, not_judged
 from explorer.errors import FileError
 from explorer.model.trace_data import TraceData
-from explorer.testing.changes import changes
-from explorer.testing.facts import Facts, facts_of
-from explorer.testing.findings import ContractError, not_judged
 
 #: The folder beside the tests, and the format of its files.
 FOLDER, FORMAT = "__explorer__", 1

@@ -12,11 +12,11 @@ import pytest
 
 import explorer
 from explorer import testing
+from explorer.analysis.findings.facts import facts_of
+from explorer.analysis.findings.rules import RULES
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.sources.files.trace_file import load_events
-from explorer.testing.facts import facts_of
-from explorer.testing.rules import RULES
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.trace import trace_of, trace_of_events
 from tests.facts import says, untold

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from explorer.analysis.findings.changes import changes, matched_keys
+from explorer.analysis.findings.facts import Facts, facts_of
 from explorer.errors import FileError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure
 from explorer.sources.files.trace_file import load_events
 from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.testing import ContractError
-from explorer.testing.changes import changes, matched_keys
-from explorer.testing.facts import Facts, facts_of
 from explorer.testing.stored import compare, file_of, update
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.trace import trace_of, trace_of_events
@@ -145,7 +145,7 @@ def test_spills_that_are_not_known_any_more_are_not_judged(recorded: Callable[[s
         assert {kernel.spills for kernel in stored.kernels} == {spills}
         with pytest.MonkeyPatch.context() as patch:
             unknown = replace(facts, kernels=tuple(replace(kernel, spills=None) for kernel in facts.kernels))
-            patch.setattr("explorer.testing.changes.facts_of", lambda trace, unknown=unknown: unknown)
+            patch.setattr("explorer.analysis.findings.changes.facts_of", lambda trace, unknown=unknown: unknown)
             found = list(changes(stored, trace))
         assert bool(found) is not judged and not any(finding.judged for finding in found)
 

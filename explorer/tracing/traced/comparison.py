@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from explorer.analysis.findings.finding import Finding
+from explorer.analysis.findings.report import NAMES, findings, in_words
 from explorer.analysis.questions import comparison
+from explorer.analysis.questions.target import compiled_for
 from explorer.errors import InputError
 from explorer.lab.live.protocol import needs_live
 from explorer.model.values import Table
@@ -19,6 +22,24 @@ class Comparison(comparison.Comparison):
     """A comparison of traces, whose calls can be timed in the process that made them."""
 
     traces: tuple[Trace, ...]
+
+    @property
+    def findings(self) -> Table:
+        """One row per thing that the second of two traces compiled otherwise, the worse first, as `explorer compare` prints them.
+
+        `rule` is what `--fail-on` takes: "not-fused", "graph-break", "pattern" and the like. `expected` is what the first trace
+        has, `actual` the second's; `why` is the compiler's reason and `look` where to read on. `is_gain` marks what is better,
+        `judged` is False where a trace does not say.
+        """
+        if len(self.traces) != len(NAMES):
+            return Table((), Finding.columns(), f"findings are of two traces, before and after, not of {len(self.traces)}")
+        return Table((finding.plain() for finding in findings(*self.traces)), Finding.columns())
+
+    def __repr__(self) -> str:
+        figures = super().__repr__()
+        if len(self.traces) != len(NAMES) or len({compiled_for(trace).name for trace in self.traces}) > 1:
+            return figures
+        return f"{figures}\n\n{in_words(findings(*self.traces))}"
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write two or three traces side by side as one HTML file, as `Trace.to_html` does one.

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from textwrap import fill
 
+from explorer.analysis.findings.changes import changes
+from explorer.analysis.findings.facts import facts_of
+from explorer.analysis.findings.finding import ContractError, Finding, not_judged
 from explorer.analysis.questions.comparison import Comparison, shown
 from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData
-from explorer.testing.changes import changes
-from explorer.testing.facts import facts_of
-from explorer.testing.findings import ContractError, Finding, not_judged
 
 #: What the traces are called.
 NAMES = ("before", "after")
+#: Columns of a finding's text, as wide as a table is printed.
+WIDTH = 120
 #: The figures that differ between two runs of one program.
 OF_THE_RUN = ("compile seconds",)
 
@@ -52,8 +55,9 @@ def findings(before: TraceData, after: TraceData) -> tuple[Finding, ...]:
 
 
 def in_words(found: Iterable[Finding]) -> str:
-    """Write the findings, each with its sign, or that there are none."""
-    return "\n".join(map(_with_sign, found)) or "compiled alike"
+    """Write the findings, each with its sign and at most `WIDTH` columns wide, or that there are none."""
+    lines = (line for finding in found for line in _with_sign(finding).split("\n"))
+    return "\n".join(map(_wrapped, lines)) or "compiled alike"
 
 
 def _not_comparable(*traces: TraceData) -> list[Finding]:
@@ -74,7 +78,13 @@ def _unjudged(name: str, trace: TraceData) -> Iterator[Finding]:
 
 
 def _with_sign(finding: Finding) -> str:
-    return f"{'+' if finding.is_gain else '-'} {finding}"
+    return f"{'+' if finding.is_gain else '-'} {finding.text('before')}"
+
+
+def _wrapped(line: str) -> str:
+    """A line of a finding in lines as wide as `WIDTH`, the next ones below its text."""
+    begin = " " * (2 if line[:2] in ("+ ", "- ") else 12)
+    return fill(line, WIDTH, subsequent_indent=begin, break_long_words=False, break_on_hyphens=False)
 
 
 def _section(title: str, findings: Iterable[Finding]) -> list[str]:
@@ -85,7 +95,7 @@ def _section(title: str, findings: Iterable[Finding]) -> list[str]:
 def _item(finding: Finding) -> list[str]:
     """A finding as an item of a list; code of the user's is between backticks, so that it is no Markdown."""
     unjudged = "" if finding.judged else "not judged: "
-    parts = [("expected", finding.expected), ("why", finding.why)]
+    parts = [("before", finding.expected), ("why", finding.why)]
     quoted = [f"  - {_quoted(line)}" for line in finding.lines]
     return [
         f"- **{finding.rule}**: {unjudged}{finding.actual}",

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from explorer.analysis.findings import rules
+from explorer.analysis.findings.facts import Facts, FusedNodes, break_key, dtypes_by_key, facts_of, nodes_by_key, operator_of
+from explorer.analysis.findings.finding import Finding, not_judged
+from explorer.analysis.findings.fused import why_apart, why_in_several_graphs
+from explorer.analysis.findings.rules import Node, lines_of, listed
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.memory import readable
 from explorer.analysis.questions.tables import graph_breaks
 from explorer.model.trace_data import TraceData
 from explorer.model.wording import quantity
-from explorer.testing import rules
-from explorer.testing.facts import Facts, FusedNodes, break_key, dtypes_by_key, facts_of, nodes_by_key, operator_of
-from explorer.testing.findings import Finding, not_judged
-from explorer.testing.fused import why_apart, why_in_several_graphs
-from explorer.testing.rules import Node, lines_of, listed
 
 #: What tells nodes of one operator and one code apart at the end of a key, see `facts.nodes_by_key`.
 NUMBER = re.compile(r" #\d+$")
@@ -31,9 +31,10 @@ def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
         yield not_judged("expectations", f"a trace for {before.target}", why, f"explorer.trace(…, target={before.target!r})")
         return
     yield from _breaks(before, now, trace)
-    yield from _counted("recompile", "recompiles", before.recompiles, now.recompiles, "t.dynamo.recompiles")
-    yield from _counted("graphs", "graphs", before.graphs, now.graphs, "t.dynamo.functions")
-    yield from _counted("kernels", "kernels", before.kernel_count, now.kernel_count, "t.kernels.table")
+    yield from _counted("recompile", "recompile", before.recompiles, now.recompiles, "t.dynamo.recompiles")
+    yield from _counted("graphs", "graph", before.graphs, now.graphs, "t.dynamo.functions")
+    yield from _patterns(before, now)
+    yield from _counted("kernels", "kernel", before.kernel_count, now.kernel_count, "t.kernels.table")
     yield from _fusions(before, now, trace)
     yield from _calls(before, now, trace)
     yield from _operators(before, now, trace)
@@ -45,7 +46,20 @@ def changes(before: Facts, trace: TraceData) -> Iterator[Finding]:
 
 def _counted(rule: str, what: str, before: int, now: int, look: str) -> Iterator[Finding]:
     if before != now:
-        yield Finding(rule, f"{before} {what}", f"{now} {what}", look=look, is_gain=now < before)
+        yield Finding(rule, quantity(before, what), quantity(now, what), look=look, is_gain=now < before)
+
+
+def _patterns(before: Facts, now: Facts) -> Iterator[Finding]:
+    """Yield the patterns that matched before and do not match now, and those that match now alone; counts may differ."""
+    if before.patterns is None or now.patterns is None:  # stored by a version that did not look at them
+        return
+    look = "t.inductor.matches"
+    for pattern in sorted(before.patterns.keys() - now.patterns.keys()):
+        matched = f"{pattern} matched {quantity(before.patterns[pattern], 'time')}"
+        yield Finding("pattern", matched, f"the pattern {pattern} does not match any more", look=look)
+    for pattern in sorted(now.patterns.keys() - before.patterns.keys()):
+        matched = f"the pattern {pattern} matches {quantity(now.patterns[pattern], 'time')}"
+        yield Finding("pattern", f"{pattern} did not match", matched, look=look, is_gain=True)
 
 
 def _breaks(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
@@ -184,16 +198,20 @@ def _calls(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
 
 
 def _operators(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
-    """Yield the operators that kernels compute more often than before, except those of entirely new kernels."""
+    """Yield which operators some kernels compute more often than before, except those of entirely new kernels."""
     back = {new: old for old, new in matched_keys(_keys(before), _keys(now)).items()}
     grown = [kernel for kernel in now.kernels if any(key in back for key in kernel.computes)]
     new = dict.fromkeys(key for kernel in grown for key in kernel.computes if key not in back)
-    for operator, more in Counter(map(operator_of, new)).items():
-        keys = [key for key in new if operator_of(key) == operator]
-        kernels = rules.listed(kernel.kernel for kernel in grown if set(keys) & set(kernel.computes))
-        count = len({key for key in _keys(before) if operator_of(key) == operator})
-        actual = f"{more} more, in {kernels}"
-        yield Finding("operators", f"{count or 'no'} {operator}", actual, _lines(trace, keys), look="t.inductor.lowerings")
+    old, more = Counter(map(operator_of, dict.fromkeys(_keys(before)))), Counter(map(operator_of, new))
+    in_kernels: dict[str, list[str]] = {}
+    for operator in more:
+        computing = (one.kernel for one in grown if operator in (operator_of(key) for key in one.computes if key in new))
+        in_kernels.setdefault(rules.listed(computing), []).append(operator)
+    for kernels, operators in in_kernels.items():
+        keys = [key for key in new if operator_of(key) in operators]
+        expected = rules.listed(f"{old[operator] or 'no'} {operator}" for operator in operators)
+        actual = f"{rules.listed(f'{more[operator]} more {operator}' for operator in operators)}, in {kernels}"
+        yield Finding("operators", expected, actual, _lines(trace, keys), look="t.inductor.lowerings")
 
 
 def _dtypes(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:

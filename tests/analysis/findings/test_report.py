@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 import explorer
+from explorer.analysis.findings.facts import facts_of
+from explorer.analysis.findings.finding import Finding
+from explorer.analysis.findings.report import Difference, findings, in_words
+from explorer.analysis.findings.rules import RULES
 from explorer.entry import cli
 from explorer.sources.files.trace_file import load_events
-from explorer.testing.facts import facts_of
-from explorer.testing.findings import Finding
-from explorer.testing.report import Difference, findings
-from explorer.testing.rules import RULES
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.trace import trace_of_events
 from tests.facts import untold
 
-DATA = Path(__file__).parents[1] / "data" / "views"
+DATA = Path(__file__).parents[2] / "data" / "views"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_lost_fusion_is_a_finding_of_compare(
     facts = facts_of(trace)
     first, second, *rest = facts.kernels
     one = replace(first, computes=(*first.computes, *second.computes))
-    monkeypatch.setattr("explorer.testing.report.facts_of", lambda trace: replace(facts, kernels=(one, *rest)))
+    monkeypatch.setattr("explorer.analysis.findings.report.facts_of", lambda trace: replace(facts, kernels=(one, *rest)))
     file = tmp_path / "t.json.gz"
     trace.save(file)
     (finding,) = findings(trace, trace)
@@ -52,11 +52,34 @@ def test_a_lost_fusion_is_a_finding_of_compare(
         assert cli.main(["compare", str(file), str(file), *form, "--fail-on", "not-fused"]) == cli.BROKEN
         text, why = capsys.readouterr()
         assert "1 finding" in why and "not-fused" in why
-        shown = json.loads(text)["findings"][0]["actual"] if form == ("--json",) else text
+        shown = json.loads(text)["findings"][0]["actual"] if form == ("--json",) else " ".join(text.split())
         assert finding.actual in shown and "fusion lost" in shown
         assert cli.main(["compare", str(file), str(file), *form, "--fail-on", "spill,graph-break"]) == 0
-        assert finding.why in text or form == ("--json",)
+        assert finding.why in shown or form == ("--json",)
         capsys.readouterr()
+
+
+def test_a_pattern_that_one_trace_lacks_is_a_finding(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lost one first, the new one as a gain, the one in both not at all; a comparison prints them and has them as rows."""
+    facts = facts_of(trace)
+    sides = iter([{"kept": 2, "lost": 1}, {"kept": 3, "new": 2}] * 4)
+    monkeypatch.setattr("explorer.analysis.findings.report._not_comparable", lambda *traces: [])
+    monkeypatch.setattr("explorer.analysis.findings.report.facts_of", lambda trace: replace(facts, patterns=next(sides)))
+    monkeypatch.setattr("explorer.analysis.findings.changes.facts_of", lambda trace: replace(facts, patterns=next(sides)))
+    compared = explorer.compare(trace, trace, names=("a", "b"))
+    assert [(row["rule"], row["actual"], row["is_gain"]) for row in compared.findings] == [
+        ("pattern", "the pattern lost does not match any more", False),
+        ("pattern", "the pattern new matches 2 times", True),
+    ]
+    assert repr(compared).endswith(in_words(findings(trace, trace)))
+    assert "- pattern: the pattern lost does not match any more\n  before:   lost matched 1 time" in repr(compared)
+
+
+def test_more_than_two_traces_have_no_findings(trace: Trace) -> None:
+    """Neither printed nor as rows, which say why there are none."""
+    compared = explorer.compare(trace, trace, trace, names=("a", "b", "c"))
+    assert not compared.findings and "two traces" in compared.findings.why_empty and "compiled alike" not in repr(compared)
+    assert repr(explorer.compare(trace, trace, names=("a", "b"))).endswith("compiled alike")
 
 
 def test_markdown_says_what_is_alike_and_quotes_any_code() -> None:

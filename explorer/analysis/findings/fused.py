@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from explorer.analysis.findings.finding import Finding, not_judged
+from explorer.analysis.findings.rules import Node, lines_of, listed, user_line, why_no_lowering
 from explorer.analysis.questions.fusion import Graph, check_known, fusion_of
 from explorer.analysis.questions.lowering import lowerings
 from explorer.analysis.questions.tables import graph_breaks
 from explorer.errors import InputError, unknown_name
 from explorer.model.trace_data import TraceData
-from explorer.testing.findings import Finding, not_judged
-from explorer.testing.rules import Node, lines_of, listed, user_line, why_no_lowering
 
 #: The operators of ATen that Python's stand for.
 INFIX = {

@@ -10,6 +10,7 @@ from typing import Any
 from explorer.analysis.advice.call_cost import TracedCall
 from explorer.analysis.advice.movement import fusions
 from explorer.analysis.advice.verdicts import Verdict
+from explorer.analysis.findings.finding import Finding, not_judged
 from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.kernels import KernelData, kernels_of
 from explorer.analysis.questions.lowering import lowerings
@@ -21,7 +22,6 @@ from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Failure, Plain, text_lines
 from explorer.stages.torch_compile.compile_call import CompileCall
-from explorer.testing.findings import Finding, not_judged
 
 #: An FX node and how it was lowered, a row of `t.inductor.lowerings`.
 Node = Mapping[str, Plain]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from explorer.errors import ExplorerError
@@ -30,9 +30,18 @@ class Finding:
     is_gain: bool = False
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, before: str = "expected") -> str:
+        """Write the finding; `before` names what was expected, which in a comparison was there before."""
         head = f"{self.rule}: {self.actual}" if self.judged else f"{self.rule}: {NOT_JUDGED}: {self.actual}"
-        parts = (("expected", self.expected), *(("at", line) for line in self.lines), ("why", self.why), ("look at", self.look))
+        parts = ((before, self.expected), *(("at", line) for line in self.lines), ("why", self.why), ("look at", self.look))
         return "\n".join([head, *(f"  {name + ':':<9} {text}" for name, text in parts if text)])
+
+    @staticmethod
+    def columns() -> tuple[str, ...]:
+        """The names of the fields, in order."""
+        return tuple(field.name for field in fields(Finding))
 
     def plain(self) -> dict[str, Any]:
         """The finding as JSON; the keys are those of the class."""

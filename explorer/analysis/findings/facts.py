@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.analysis.findings.finding import check, not_judged
+from explorer.analysis.findings.rules import SPILLS, Node, called_nodes, code_at, peak_bytes, why_no_lowering
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.kernels import KernelData, kernels_of
 from explorer.analysis.questions.lowering import lowerings
@@ -20,8 +22,6 @@ from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.questions.user_lines import FORWARD
 from explorer.errors import FileError
 from explorer.model.trace_data import TraceData
-from explorer.testing.findings import check, not_judged
-from explorer.testing.rules import SPILLS, Node, called_nodes, code_at, peak_bytes, why_no_lowering
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Facts:
     """What was compiled: graphs, graph breaks, recompiles, kernels, calls, the peak memory of a graph in bytes, failures.
 
     `kernel_count` counts kernels as `assert_kernels` does; `kernels` has one of them a loop nest. `dtypes` counts nodes by
-    operator and the dtype of the result, as "aten.mm.default float32"; None in files that older versions stored.
+    operator and the dtype of the result, as "aten.mm.default float32", `patterns` matches by pattern; both are None in files that
+    older versions stored.
     """
 
     target: str
@@ -56,6 +57,7 @@ class Facts:
     failures: tuple[str, ...]
     kernel_count: int
     dtypes: Mapping[str, int] | None = None
+    patterns: Mapping[str, int] | None = None
 
     @property
     def kernel_names(self) -> tuple[str, ...]:
@@ -78,6 +80,7 @@ class Facts:
             "peak_bytes": self.peak_bytes,
             "failures": list(self.failures),
             **({} if self.dtypes is None else {"dtypes": dict(self.dtypes)}),
+            **({} if self.patterns is None else {"patterns": dict(self.patterns)}),
         }
 
     @staticmethod
@@ -94,10 +97,15 @@ class Facts:
                 None if value["peak_bytes"] is None else int(value["peak_bytes"]),
                 tuple(map(str, value["failures"])),
                 int(value["kernel_count"]),
-                {str(what): int(count) for what, count in value["dtypes"].items()} if "dtypes" in value else None,
+                _counts(value, "dtypes"),
+                _counts(value, "patterns"),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FileError(f"{where} holds no expectations of explorer's: {type(error).__name__}: {error}") from None
+
+
+def _counts(value: Mapping[str, Any], name: str) -> dict[str, int] | None:
+    return {str(what): int(count) for what, count in value[name].items()} if name in value else None
 
 
 def facts_of(trace: TraceData) -> Facts:
@@ -116,6 +124,7 @@ def facts_of(trace: TraceData) -> Facts:
         tuple(sorted(f"{f.stage}, {f.what}" for f in trace.failures)),
         len(kernels_of(trace)),
         dict(sorted(Counter(f"{operator_of(key)} {dtype}" for key, dtype in dtypes_by_key(trace).items()).items())),
+        dict(sorted(Counter(row["pattern"] for row in table(trace, "pattern_match")).items())),
     )
 
 
