@@ -169,7 +169,13 @@ def _graph_of(trace: TraceData, row: Node) -> Graph | None:
 
 def short(keys: Iterable[str]) -> str:
     """Nodes for people, by their operators: "mul, sum"."""
-    return listed(operator_of(key).removeprefix("backward: ").removeprefix("aten.").partition(".")[0] for key in keys)
+    return listed(_without_library(operator_of(key).removeprefix("backward: ")) for key in keys)
+
+
+def _without_library(operator: str) -> str:
+    """The name of an operator without its library and overload: "mul" of "aten.mul.Tensor"."""
+    library, _, rest = operator.partition(".")
+    return rest.partition(".")[0] or library
 
 
 def _lines(trace: TraceData, keys: Iterable[str]) -> tuple[str, ...]:
