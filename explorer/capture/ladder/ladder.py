@@ -20,13 +20,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from explorer.capture.ladder.absent_driver import AbsentDriver
 from explorer.capture.ladder.triton_pool import Pool, Worker
 from explorer.capture.ladder.triton_tools import amdgcn_resources, disassemble, missing_backend, ptxas_resources
 from explorer.capture.observe.launched import Launched, described
-from explorer.capture.observe.patch import added, replaced
+from explorer.capture.observe.patch import added, answered, replaced
 from explorer.capture.observe.versions import oldest_capability
 from explorer.errors import CompileError, ExplorerError, InputError
 from explorer.model.deferred import defer, deferrable
@@ -636,6 +637,9 @@ def inductor_heuristics_for(target: Target) -> Iterator[None]:
         )
         if target.vendor == "amd" and not torch.version.hip:
             stack.enter_context(added(torch.version, "hip", "6.4"))
+        for module, is_targets in ((torch.cuda, target.device == "cuda"), (torch.xpu, target.device == "xpu")):
+            if module.is_available() != is_targets:  # a reduction's first config depends on it
+                stack.enter_context(answered(module, "is_available", partial(bool, is_targets)))
         directory = os.environ.get("TRITON_CACHE_DIR")
         try:
             yield

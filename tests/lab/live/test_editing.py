@@ -32,6 +32,15 @@ def equal(trace: explorer.Trace) -> list[object]:
     return [row["equal"] for row in trace.check()]
 
 
+@pytest.mark.parametrize("target", ["h100", "mi300x"])
+def test_an_edit_has_the_config_of_the_original(target: str) -> None:
+    """The heuristics see the named GPU there as they did in the trace: a wide softmax has other configs where there is none."""
+    trace = explorer.trace(lambda x: torch.softmax(x, -1), torch.randn(2048, 256), target=target)
+    (kernel,) = trace.kernels
+    edit = kernel.edit(f"{kernel.source}\n# as it was\n", check=False)
+    assert edit.in_place and edit.config == edit.original_config and "config" not in repr(edit)
+
+
 @pytest.fixture(scope="module")
 def traced_cpp() -> explorer.Kernel:
     """The C++ kernel of a program that adds a one."""
