@@ -111,9 +111,15 @@ def call_rows(trace: TraceData) -> list[CallRow]:
     return [_call_row(trace, graph, group) for graph, group in groups if is_call(group)]
 
 
+#: Classes of torch/_inductor/ir.py for numbers of the host: such a node reads or checks a size, and launches nothing.
+OF_THE_HOST = frozenset({"AssertScalar", "DynamicScalar", "DynamicSelectStorageOffset", "DynamicSliceSize"})
+
+
 def is_call(group: GroupRow) -> bool:
     """Tell whether a group is a library call, or a template that became one."""
-    return group["kind"] == "extern" or (group["kind"] == "template" and not group["kernels"])
+    if group["kind"] == "extern":
+        return group["call"] not in OF_THE_HOST
+    return group["kind"] == "template" and not group["kernels"]
 
 
 def exchanges(group: GroupRow) -> bool:

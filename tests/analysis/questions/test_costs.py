@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.analysis.questions.costs import LAUNCHES, SHARES, estimate, filled, rate_of
+from explorer.analysis.questions.comparison import launches
+from explorer.analysis.questions.costs import LAUNCHES, OF_THE_HOST, SHARES, estimate, filled, rate_of
 from explorer.analysis.questions.figures import figures
 from explorer.model.records import blank
 from explorer.model.shared import Kernel
@@ -107,6 +108,21 @@ def test_a_recording_without_verdicts_has_no_bytes(replayed) -> None:  # type: i
     assert len(rows) == 3 and all(row["read"] is None and not untold(row["bytes_known"], "scheduler nodes") for row in rows)
     assert all(isinstance(row["registers"], int) and row["grid"] and row["operators"] for row in rows)
     assert Trace().kernels.table == ()
+
+
+@pytest.mark.compile
+def test_a_number_of_the_host_is_no_launch() -> None:
+    """Where a size is read from a tensor the scheduler has nodes for it: the launches are those that the output code has."""
+    import torch
+
+    def cut(x: Any, n: Any) -> Any:
+        return x[: int(n.max())].exp().sum(-1)
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        trace = explorer.trace(cut, torch.randn(8, 16), torch.tensor([3, 5]), target="h100")
+    called = {row["call"] for row in trace.fusion.groups if row["kind"] == "extern"}
+    assert called & OF_THE_HOST and not trace.failures
+    assert figures(trace)["launches"] == sum(launches(trace)) == len(trace.profile.launches) > 0
 
 
 def test_the_table_adds_up_to_the_figures_of_what_if(trained: Trace) -> None:
