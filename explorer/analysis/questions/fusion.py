@@ -27,6 +27,7 @@ from explorer.model.events import FusionRequest
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Fuse, KeepApart, Plain, Table, once
+from explorer.model.wording import quantity
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
 from explorer.stages.inductor.verdicts import Fusion as RecordedFusion
@@ -129,6 +130,8 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     if len(matching) == 1:
         answer = matching[0].why(first, second)
         return replace(answer, sentence=answer.sentence + "".join(map(matching[0].namesakes, dict.fromkeys((first, second)))))
+    if pairs := _side_by_side(graphs, first, second):
+        return _of_all(pairs, first, second)
     for name in (first, second):
         check_known(name, graphs)
     if matching:
@@ -136,6 +139,46 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
     sentence = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
     return Why(first, second, False, sentence, considered=False)
+
+
+#: Two operators where they stand in one line of one module: the graph, and the place of each.
+Pair = tuple["Graph", OperatorPlace, OperatorPlace]
+
+
+def _side_by_side(graphs: Iterable[Graph], first: str, second: str) -> list[Pair]:
+    """Pair the places of two operators that stand in the same lines, where a line has as many of the one as of the other."""
+    pairs: list[Pair] = []
+    for graph in graphs:
+        by_code: dict[str, tuple[list[OperatorPlace], list[OperatorPlace]]] = {}
+        for number, name in enumerate((first, second)):
+            for place in graph.uses.get(name, ()):
+                by_code.setdefault(place.line, ([], []))[number].append(place)
+        for ones, others in by_code.values():
+            if len(ones) == len(others):
+                pairs += [(graph, one, other) for one, other in zip(ones, others, strict=True) if one.node != other.node]
+    return pairs
+
+
+def _of_all(pairs: Sequence[Pair], first: str, second: str) -> Why:
+    """Answer for two operators wherever they stand side by side; InputError, with the calls to make, if the answers differ."""
+    answers = [graph.why(one.node, other.node) for graph, one, other in pairs]
+    calls = [
+        f"t.why({one.node!r}, {other.node!r}, frame={graph.artifact.frame!r}, graph={graph.artifact.graph!r})"
+        for graph, one, other in pairs
+    ]
+    more = f" and {len(calls) - MAX_LISTED} more" if len(calls) > MAX_LISTED else ""
+    if len({answer.fused for answer in answers}) > 1:
+        told = [f"{call} is {'fused' if answer.fused else 'not fused'}" for call, answer in zip(calls, answers, strict=True)]
+        raise InputError(
+            f"{first} and {second} stand side by side in {len(pairs)} places, not all of them alike: "
+            f"{'; '.join(told[:MAX_LISTED])}{more}"
+        )
+    (_, one, other), answer = pairs[0], answers[0]
+    named = f"Here {first} is {one.node} and {second} is {other.node}, of `{one.code}`."
+    if len(pairs) == 1:
+        return replace(answer, sentence=f"{answer.sentence} {named}")
+    alike = f"They are {'fused' if answer.fused else 'not fused'} in {quantity(len(pairs) - 1, 'more place')} too: "
+    return replace(answer, sentence=f"{answer.sentence} {named} {alike}{'; '.join(calls[1 : MAX_LISTED + 1])}{more}.")
 
 
 def _chosen(fusion: Fusion, graph: str | None, frame: str | None) -> list[Graph]:
@@ -240,6 +283,17 @@ class Graph:
             whole |= {v.names[n] for n in (*calls, group.template) if n is not None}
         return whole
 
+    def operations(self, group: GroupRow) -> Iterator[tuple[str, str]]:
+        """Yield what a group's loops do, where that was recorded: each operation ("load_1", "add"), and its FX nodes."""
+        bodies = [self.nodes.get(name, {}).get("bodies") or {} for name in group["nodes"]]
+        yield from (
+            (str(operation), str(nodes))
+            for body in bodies
+            for of_node in body.values()
+            for block in of_node.values()
+            for operation, nodes in block.items()
+        )
+
     def namesakes(self, name: str) -> str:
         """Say which node a name is where other nodes have the operator of that name: "mm" is the first product of several."""
         if name not in self.numbers_by_name:
@@ -256,6 +310,11 @@ class Graph:
         """Find the single nodes that a name stands for; None if this graph has no such name, or an operator several times."""
         places = self.operators.get(name, ())
         return self.numbers_by_name.get(name) or (places[0].numbers if len(places) == 1 else None)
+
+    @cached_property
+    def uses(self) -> dict[str, tuple[OperatorPlace, ...]]:
+        """The places of each operator as in `operators`, with those whose name is a node's too."""
+        return operator_places(self.graph_nodes, self.numbers_by_name, with_nodes=True)
 
     @cached_property
     def operators(self) -> dict[str, tuple[OperatorPlace, ...]]:
@@ -650,11 +709,19 @@ def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Se
         if isinstance(request, KeepApart) and any(row.same for row in rows):
             raise InputError(
                 f"{request.first} and {request.second} are one scheduler node: lowering inlined one into the other. keep_apart= "
-                "takes nodes that the scheduler fused: t.fusion.groups has those of each kernel"
+                f"takes nodes that the scheduler fused{_fused_pairs(trace)}: t.fusion.groups has those of each kernel"
             )
         if any(row.together is isinstance(request, KeepApart) for row in rows):
             failures.append(_failure(trace, request))
     return failures
+
+
+def _fused_pairs(trace: TraceData) -> str:
+    """Name a few pairs that the scheduler fused, to be kept apart; "" if there are none."""
+    groups = (row for graph in fusion_of(trace).graphs for row in graph.groups())
+    fused = [row["nodes"] for row in groups if len(row["nodes"]) > 1 and row["kernels"]]
+    pairs = [f'("{nodes[0]}", "{nodes[1]}")' for nodes in fused[:MAX_LISTED]]
+    return f", here {' or '.join(pairs)}" if pairs else ""
 
 
 def _failure(trace: TraceData, request: KeepApart | Fuse) -> Failure:

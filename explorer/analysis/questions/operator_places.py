@@ -23,40 +23,44 @@ MAX_LISTED = 4
 class OperatorPlace:
     """One place where a program uses an operator: the FX node of its result, its user line, and its scheduler nodes' numbers.
 
-    A line that several places have is followed by the place's module.
+    `code` is the line, followed by the place's module where several places have that line; `line` is the line alone.
     """
 
     node: str
     code: str
     numbers: tuple[int, ...]
+    line: str = ""
 
 
 def operator_places(
-    nodes: Iterable[Mapping[str, Plain]], numbers_by_name: Mapping[str, tuple[int, ...]]
+    nodes: Iterable[Mapping[str, Plain]], numbers_by_name: Mapping[str, tuple[int, ...]], *, with_nodes: bool = False
 ) -> dict[str, tuple[OperatorPlace, ...]]:
     """Map each operator, and each name that Dynamo gave, to its places among the FX `nodes` of a graph, in their order.
 
-    An operator has its full name, "aten.silu.default", that without the overload, and "silu". Names that `numbers_by_name` has
-    already are left out: they name one node.
+    An operator has its full name, "aten.silu.default", that without the overload, and "silu"; "_softmax" is "softmax" too. Names
+    that `numbers_by_name` has already are left out, since they name one node. `with_nodes` they are there, and an operator that
+    another one was decomposed into is not: a program that has a GELU has no `erf` of its own.
     """
     members: dict[str, dict[object, list[Mapping[str, Plain]]]] = {}
     for node in nodes:
-        for name, place in _names(node):
-            if name not in numbers_by_name:
+        for name, place in _names(node, whole=with_nodes):
+            if with_nodes or name not in numbers_by_name:
                 members.setdefault(name, {}).setdefault(place, []).append(node)
     found = {name: tuple(_places(of.values(), numbers_by_name)) for name, of in members.items()}
     return {name: places for name, places in found.items() if places}
 
 
-def _names(node: Mapping[str, Plain]) -> Iterator[tuple[str, object]]:
+def _names(node: Mapping[str, Plain], *, whole: bool) -> Iterator[tuple[str, object]]:
     """Yield each name of what a node computes, with what tells one use of that name from another."""
     source = tuple(node.get("from") or ())
     use = source or node.get("seq_nr") or (node.get("file"), node.get("line"), node.get("code"))
-    operators = dict.fromkeys((str(node.get("original") or ""), str(node.get("target") or "")))
+    operators = dict.fromkeys(str(node.get(key) or "") for key in ("original", "target") if node.get(key))
+    operators = dict.fromkeys(list(operators)[:1]) if whole else operators
     for operator in operators:
         if node.get("op") == "call_function" and operator.startswith(NAMESPACES):
             short = operator_name(operator)
-            yield from dict.fromkeys([(operator, use), (f"{operator.partition('.')[0]}.{short}", use), (short, use)])
+            names = (operator, f"{operator.partition('.')[0]}.{short}", short, short.lstrip("_"))
+            yield from ((name, use) for name in dict.fromkeys(names))
     for name in source:
         yield str(name), source
 
@@ -75,7 +79,7 @@ def _places(uses: Iterable[list[Mapping[str, Plain]]], numbers_by_name: Mapping[
         if numbers:
             last, code = computed[-1], str(computed[-1].get("code") or "").strip()
             within = f" in {last['module']}" if codes[code] > 1 and last.get("module") else ""
-            yield OperatorPlace(str(last["name"]), f"{code}{within}", tuple(sorted(numbers)))
+            yield OperatorPlace(str(last["name"]), f"{code}{within}", tuple(sorted(numbers)), code)
 
 
 def ambiguous(name: str, places: Iterable[OperatorPlace]) -> str:

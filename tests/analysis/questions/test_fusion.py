@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,28 @@ def test_a_name_of_a_shared_node_is_not_all_of_the_other() -> None:
         assert not why.fused and why.rule == "exceeds max fusion" and not untold(why.sentence, "op2 has code of")
     why = trace.why("sub", "neg")  # lowering copied the pointwise `sub` into two nodes, and all of it is in op2
     assert why.fused and not untold(why.sentence, "sub", "neg", "op2", "inlined")
+
+
+def test_operators_of_the_same_lines_are_answered_in_all_their_places(replayed: Any) -> None:
+    """A norm and a GELU in each of seven layers: the first place's answer, which holds in the others, whose calls are given."""
+    layers = replayed("views/layers-torch2.13-h100")
+    answer = layers.why("native_layer_norm", "gelu")
+    first = layers.why("add_1", "mul_4")
+    assert answer.fused is first.fused is False and answer.sentence.startswith(first.sentence)
+    assert not untold(answer.sentence, "not fused in 6 more places", "t.why('add_5', 'mul_9', frame='0/0', graph='inference')")
+    with pytest.raises(InputError, match=says("gelu", "7 places")):
+        layers.why("gelu", "erf")  # which is a part of it, and no operator of the program
+
+
+def test_places_that_differ_are_told_apart(replayed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the call for each of them, and its answer."""
+    layers = replayed("views/layers-torch2.13-h100")
+    graph = layers.fusion.graphs[0]
+    own = type(graph).why
+    fused = lambda self, a, b: replace(own(self, a, b), fused=a == "add_5")  # noqa: E731
+    monkeypatch.setattr(type(graph), "why", fused)
+    with pytest.raises(InputError, match=says("7 places", "t.why('add_5', 'mul_9', frame='0/0', graph='inference') is fused")):
+        layers.why("native_layer_norm", "gelu")
 
 
 def test_a_node_is_in_its_kernel(trace: Trace) -> None:
