@@ -25,6 +25,12 @@ SETTINGS: tuple[tuple[str, str, Plain], ...] = (
     (r"Tensor\.item|scalar", f"{CONFIG}.capture_scalar_outputs", True),
     (r"dynamic shape operator|nonzero|masked_select", f"{CONFIG}.capture_dynamic_output_shape_ops", True),
 )
+#: A line that branches on what it computes, and what to do where that is a number of a tensor.
+_BRANCH = re.compile(r"(if|elif|while|assert)\b")
+BRANCHING = (
+    "the line branches on a number from a tensor, which breaks the graph with capture_scalar_outputs too: compute both sides and "
+    "choose with torch.where, clamp the values, or use torch.cond"
+)
 _COMMENT = re.compile(r"\s+# .*", re.DOTALL)
 
 
@@ -36,17 +42,19 @@ def breaks(traced: TracedCall) -> Iterator[Verdict]:
     for rows in same.values():
         row = rows[0]
         how = "Dynamo's own part of a break, measured on one CPU; what the graphs on both sides could have fused is not counted"
-        what_if = _settings(str(row["reason"]))
-        hint = next(iter(row["hints"]), "")
+        what_if, hint = _settings(str(row["reason"])), next(iter(row["hints"]), "")
         places = {(one["reason"], one["line"]): one for one in rows}
         told = [a for a in traced.trace.find("graph_break") if places.pop((a.data["reason"], a.data["line"]), None)]
+        lines = tuple(_broken_line(traced.trace, a) for a in told if a.data["file"])
+        if what_if and any(_BRANCH.match(line.code) for line in lines):  # with the setting the branch breaks the graph instead
+            what_if, hint = {}, BRANCHING
         yield Verdict(
             "graph break",
             f"Graph break{f' at {len(rows)} lines' if rows[1:] else ''}: {row['reason']}",
             Cost(len(rows) * BREAK, "estimated", how),
             f"Dynamo: {row['explanation'] or row['reason']}",
             str(hint) or "write the line so that Dynamo can trace it, or move it out of the compiled function",
-            tuple(_broken_line(traced.trace, a) for a in told if a.data["file"]),
+            lines,
             tuple((a.id, 1) for a in told),
             what_if,
             "" if what_if else "the line itself has to change: trace the changed program, and explorer.compare() shows both",

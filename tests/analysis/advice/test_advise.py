@@ -180,6 +180,22 @@ def test_work_that_the_launches_hide_is_a_share_of_the_work() -> None:
     assert captured.figure("graph_breaks")["after"] == 0
 
 
+def branching(x: torch.Tensor) -> torch.Tensor:
+    if x.sum().item() > 1e4:
+        x = x.clamp(-1, 1)
+    return x.sin()
+
+
+@pytest.mark.compile
+def test_a_branch_on_a_number_is_told_to_change() -> None:
+    """The setting that Dynamo hints at leaves the break, as a trace with it shows: the remedy is another line, and no proof."""
+    x = torch.randn(64)
+    (verdict,) = (v for v in explorer.trace(branching, x, target="h100").advise() if v.kind == "graph break")
+    assert "torch.where" in verdict.remedy and not verdict.what_if and verdict.why_unproved
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        assert explorer.trace(branching, x, target="h100").dynamo.graph_breaks
+
+
 def test_the_page_says_what_the_estimate_leaves_out(traced: Callable[[str], Trace]) -> None:
     """An estimate of kernels is not what a user's clock shows."""
     assert not untold(repr(traced("fine: norm").advise()), "guards", "Python", "not included")
