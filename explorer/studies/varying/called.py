@@ -10,6 +10,7 @@ from typing import Any
 
 from explorer.errors import InputError, LiveError, NoKernelError, require_installed
 from explorer.model.values import Plain, Table
+from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages import STAGES
 from explorer.studies.varying.lab import Lab, Probed, with_progress
@@ -134,7 +135,14 @@ class Variations:
         return Table({key: row[key] for key in SHOWN if any(r[key] for r in self.table)} for row in self.table)
 
     def __repr__(self) -> str:
-        return f"<Variations of {self.name}>\n{self._shown()!r}"
+        return f"<Variations of {self.name}: {quantity(len(self._calls), 'call')}{self._mode}>\n{self._shown()!r}"
+
+    @property
+    def _mode(self) -> str:
+        """Whether the calls ran with gradients, as they do in a program that does not turn them off; a trace runs without."""
+        if self._lab is None:
+            return ""
+        return ", with gradients enabled, which they are not in a trace" if self._lab.had_gradients else ""
 
     def _repr_html_(self) -> str:
         return self._shown()._repr_html_()
@@ -186,10 +194,10 @@ def vary(
 ) -> Variations:
     """Call a compiled `fn(*args, **kwargs)` once as it is and once for each variation, and say what Dynamo did each time.
 
-    Each variation comes right after the first call: what others compiled is not there. `variations` are `Vary` values; without
-    them explorer varies the sizes, types and layouts of the tensors, the Python values, and the state of the program, as far as
-    the function itself takes it. The other arguments are the same as for `explorer.trace`. The call is made under the program's
-    own grad mode.
+    Each variation comes right after the first call: what others compiled is not there. `variations` are `Vary` values, such as
+    `[explorer.Vary("x", size={0: 9})]`; without them explorer varies the sizes, types, layouts and values of the tensors, the
+    Python values, and the state of the program, as far as the function itself takes it. The other arguments are the same as for
+    `explorer.trace`. The calls are made under the program's own grad mode, a trace without gradients.
 
     The function is compiled separately, with its own cache and Dynamo's own limits. The program's compiled code, its settings,
     the arguments and random numbers stay as they are. InputError for arguments that cannot be. BusyError during a trace, and

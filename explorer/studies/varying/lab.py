@@ -34,7 +34,9 @@ class Lab:
     """What a probe calls: the function and its arguments, compiled afresh for each session."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        import torch
+
+        self.plan, self.had_gradients = plan, torch.is_grad_enabled()
         self._limits = recompile_limits()
         self._clean: Session | None = None
 

@@ -18,7 +18,7 @@ Runs = Callable[[Vary], bool]
 
 
 def variations(call: Call, runs: Runs) -> Iterator[Vary]:
-    """Yield what may make a call compile again: sizes, dtype, layout, gradients, Python values, state of the program.
+    """Yield what may make a call compile again: sizes, dtype, layout, gradients, values, state of the program.
 
     `runs` says whether the function, not compiled, takes a variation: sizes that belong together are varied together.
     """
@@ -29,6 +29,8 @@ def variations(call: Call, runs: Runs) -> Iterator[Vary]:
     for name, tensor in tensors.items():
         yield from _dtypes(name, tensors, runs)
         yield from filter(runs, _of_tensor(name, tensor))
+    if others := [Vary(name, value=other) for name, t in tensors.items() if (other := _other_tensor(t)) is not None]:
+        yield from filter(runs, (reduce(and_, others),))
     for name, value in argument_names(call).items():
         yield from filter(runs, (Vary(name, value=other) for other in other_values(value)))
     for name, value in global_values(call).items():
@@ -64,6 +66,18 @@ def _together(size: int, other: int, tensors: dict[str, Any]) -> Vary:
     """Another size of every dimension that has this size."""
     changed = [(name, {n: other for n in range(t.dim()) if t.size(n) == size}) for name, t in tensors.items()]
     return reduce(and_, (Vary(name, size=sizes) for name, sizes in changed if sizes))
+
+
+def _other_tensor(tensor: Any) -> Any:
+    """A tensor of other values, as a number that the program takes from one, by .item(), may be guarded; None for an empty one.
+
+    Whole numbers are all the least one of the tensor, which the function takes as indices or lengths too.
+    """
+    if not tensor.numel() or tensor.is_meta:
+        return None
+    if tensor.is_floating_point():
+        return (tensor.detach() * 0.5 + 0.25).requires_grad_(tensor.requires_grad)
+    return None if tensor.is_complex() else tensor.min().expand_as(tensor).contiguous()
 
 
 def _dtypes(name: str, tensors: dict[str, Any], runs: Runs) -> Iterator[Vary]:

@@ -173,5 +173,7 @@ def _one_of(what: str, given: str | None, valid: Sequence[str]) -> str | None:
 
 def _shown(value: Any) -> str:
     """A value as short text: a dtype without its module, anything long by its type."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return "a tensor of other values"
     text = str(value).removeprefix("torch.") if type(value).__module__ == "torch" else repr(value)
     return text if len(text) <= 40 and "\n" not in text else f"a {type(value).__name__}"

@@ -212,6 +212,20 @@ def test_inductor_code_is_compared_with_that_of_the_first_call() -> None:
     assert comparison.traces[0].kernels[0].source != probe[1].kernels[0].source
 
 
+def from_a_tensor(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    return x.sin()[:, : int(lengths.max())] + 1
+
+
+def test_a_number_that_comes_from_a_tensor_is_varied_too() -> None:
+    """Dynamo guards its value behind the graph break: other values of the tensors, of the same shape, compile again."""
+    probe = explorer.vary(from_a_tensor, torch.randn(4, 8), torch.tensor([5, 3]), backend="eager")
+    (row,) = (row for row in probe.table if row["change"].count("a tensor of other values") == 2)
+    assert row["outcome"] == "recompiled" and "== 5" in row["guard"]
+    assert "with gradients enabled" in repr(probe)
+    with torch.no_grad():
+        assert "gradients" not in repr(explorer.vary(torch.sin, X, backend="eager", variations=[])).partition("\n")[0]
+
+
 def test_each_variation_comes_right_after_the_first_call() -> None:
     """What one variation compiled does not serve another: the second is compiled too, and has two entries in the cache."""
     probe = explorer.vary(branching, X, backend="eager", variations=[Vary("x", size={0: n}) for n in (9, 10)])
