@@ -192,7 +192,9 @@ def _add_fits(commands: Any) -> None:
     )
     command.add_argument("--rank", type=int, default=0, metavar="N", help="the rank whose part is traced (default: 0)")
     command.add_argument("--batch", type=int, default=1, metavar="N", help="sequences in a call (default: 1)")
-    command.add_argument("--sequence", type=int, default=2048, metavar="N", help="tokens in a sequence (default: 2048)")
+    command.add_argument(
+        "--sequence", type=int, metavar="N", help="tokens in a sequence (default: 2048, or the model's positions)"
+    )
     command.add_argument("--dtype", default="bfloat16", metavar="D", help="of the weights (default: bfloat16)")
     command.add_argument("--train", action="store_true", help="a call is a step of training: the loss and its backward")
     command.add_argument("--optimizer", metavar="NAME", help="with --train, a class of torch.optim, such as adamw")

@@ -26,6 +26,9 @@ from explorer.studies.fitting.times import times
 from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
 
+#: Tokens of a sequence where nobody says how many.
+TOKENS = 2048
+
 
 def fits(
     model: object,
@@ -35,7 +38,7 @@ def fits(
     rank: int = 0,
     inputs: Sequence[Any] | None = None,
     batch: int = 1,
-    sequence: int = 2048,
+    sequence: int | None = None,
     dtype: str = "bfloat16",
     train: bool = False,
     optimizer: str | Callable[..., Any] | None = None,
@@ -46,8 +49,9 @@ def fits(
     """Say whether a model fits on a GPU you don't have, and what bounds a call of it.
 
     `model` is the name of a config class of `transformers` ("LlamaConfig"), the path of a config.json, or a config, and `fields`
-    are fields of it; then the model is a causal language model, called with `batch` times `sequence` tokens. Or it is a
-    torch.nn.Module, called with `inputs`. It is built on the meta device: no weights are in memory, and nothing is downloaded.
+    are fields of it; then the model is a causal language model, called with `batch` times `sequence` tokens: 2048, or as many as
+    it has positions for. Or it is a torch.nn.Module, called with `inputs`. It is built on the meta device: no weights are in
+    memory, and nothing is downloaded.
 
     The model is compiled by regions, as PyTorch recommends for large ones: each repeated block alone, and the parts before and
     after them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
@@ -61,7 +65,7 @@ def fits(
     """
     require_installed("torch", "explorer.fits", "full")
     started = time.perf_counter()
-    _check(train, optimizer, {"batch": batch, "sequence": sequence})
+    _check(train, optimizer, {"batch": batch, "sequence": TOKENS if sequence is None else sequence})
     if meant := {name: KEYWORD_HABITS[name] for name in fields if name in KEYWORD_HABITS}:
         raise InputError("; ".join(f"explorer.fits calls {name}= {right}=" for name, right in meant.items()))
     cluster = Cluster(target, world, rank, interconnect)
@@ -91,7 +95,13 @@ class _Asked:
 
 
 def _asked(
-    given: object, inputs: Sequence[Any] | None, batch: int, sequence: int, dtype: str, train: bool, fields: Mapping[str, Any]
+    given: object,
+    inputs: Sequence[Any] | None,
+    batch: int,
+    sequence: int | None,
+    dtype: str,
+    train: bool,
+    fields: Mapping[str, Any],
 ) -> _Asked:
     import torch
 
@@ -105,9 +115,11 @@ def _asked(
         raise InputError("inputs= is for a torch.nn.Module; for a config, give batch= and sequence=")
     config = models.config_of(given, fields)
     made = models.model_of(config, dtype, train)
+    if sequence is None:
+        sequence = min((TOKENS, *models.learned_positions(made).values()))
     models.check_positions(made, sequence)
     ids = torch.zeros(batch, sequence, dtype=torch.long, device="meta")
-    title = f"{type(config).__name__}, batch {batch} of {sequence} tokens"
+    title = f"{type(config).__name__}, batch {batch} of {sequence} tokens, {dtype}"
     call = models.call_for_loss if train else models.call_for_logits
     return _Asked(
         made, (ids,), call, models.call_for_logits, title, cache_bytes(config, batch, sequence, models.dtype_of(dtype).itemsize)

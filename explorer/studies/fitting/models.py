@@ -146,16 +146,22 @@ def model_of(config: Any, dtype: object, train: bool) -> Any:
     return with_loss(model.train(train))
 
 
-def check_positions(model: Any, sequence: int) -> None:
-    """Refuse more tokens than a model has learned positions for: without data, no index is seen to be out of range."""
+def learned_positions(model: Any) -> dict[str, int]:
+    """Map each table of learned positions to how many it has; {} for a model that computes positions."""
     import torch
 
+    limits: dict[str, int] = {}
     for name, table in model.named_modules():
         is_table = name.rpartition(".")[2] in POSITION_TABLES and isinstance(table, torch.nn.Embedding)
-        if not is_table or OTHER_INPUTS.search(name):
-            continue
-        first = getattr(table, "offset", 0) if table.padding_idx is None else table.padding_idx + 1
-        limit = table.num_embeddings - first
+        if is_table and not OTHER_INPUTS.search(name):
+            first = getattr(table, "offset", 0) if table.padding_idx is None else table.padding_idx + 1
+            limits[name] = table.num_embeddings - first
+    return limits
+
+
+def check_positions(model: Any, sequence: int) -> None:
+    """Refuse more tokens than a model has learned positions for: without data, no index is seen to be out of range."""
+    for name, limit in learned_positions(model).items():
         if sequence > limit:
             raise InputError(
                 f"sequence={sequence} is more than the {limit} positions that {type(model).__name__} has learned, in {name}: the "

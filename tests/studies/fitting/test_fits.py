@@ -200,6 +200,7 @@ def test_the_positions_that_a_model_has_are_those_that_it_runs_with(name: str, f
     """Where the real model fails on one token more, that is refused, and what it runs with is not."""
     config = models.config_of(name, fields)
     model = AutoModelForCausalLM.from_config(config).eval()
+    assert set(models.learned_positions(model).values()) == (set() if name == "LlamaConfig" else {8})
     for length in (8, 9):
         try:
             model(input_ids=torch.full((1, length), 5))
