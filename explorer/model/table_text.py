@@ -27,10 +27,14 @@ def table_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str], wid
     """Write rows for a terminal of `width` characters. The first column is the number of the row.
 
     Wide columns are wrapped, and columns that do not fit go on below. A few rows that do not fit are written one below the other
-    instead. Of a long table the first rows are written, and the last line counts the others.
+    instead. A sentence that is in every row is written once, below. Of a long table the first rows are written, and the last line
+    counts the others.
     """
     shown = rows[:MAX_ROWS]
-    cells = [[_cell_of(name, row[name]) if name in row else "" for row in shown] for name in columns]
+    by_column = {name: [_cell_of(name, row[name]) if name in row else "" for row in shown] for name in columns}
+    alike = {name: column[0] for name, column in by_column.items() if len(rows) > MAX_RECORDS and _is_said_once(column)}
+    columns = [name for name in columns if name not in alike] or list(columns)
+    cells = [by_column[name] for name in columns]
     texts = [[name, *column] for name, column in zip(columns, cells, strict=True)]
     widths, least = [max(map(_width, column)) for column in texts], [max(map(_least_width, column)) for column in texts]
     room = width - len(str(len(shown) - 1))
@@ -41,9 +45,17 @@ def table_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str], wid
         fitting = [_fitting(widths[block], least[block], room) for block in blocks]
         parts = (_in_columns(shown, cells[block], columns[block], each) for block, each in zip(blocks, fitting, strict=True))
         text = "\n\n".join(map("\n".join, parts))
+    for name, cell in alike.items():
+        said = f"{name} of each row: {cell}" if cell else f"{name} is empty in each row"
+        text += "\n" + textwrap.fill(said, width, subsequent_indent=GAP, break_on_hyphens=False)
     if left := len(rows) - len(shown):
         text += f"\n… and {quantity(left, 'more row')}: .to_pandas() has them all"
     return text
+
+
+def _is_said_once(column: Sequence[str]) -> bool:
+    """Whether a column has one long sentence in every row, or nothing in any."""
+    return len(set(column)) == 1 and (not column[0] or (len(column[0]) > MAX_PART and " " in column[0]))
 
 
 def _blocks(least: Sequence[int], room: int) -> Iterator[slice]:

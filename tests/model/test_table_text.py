@@ -24,8 +24,10 @@ def test_a_small_table_has_a_line_a_row() -> None:
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_no_word_is_lost_and_no_line_too_wide(width: int, count: int) -> None:
     """Wherever it is wrapped, each word of each cell is there whole; only a column that is one long word is wider."""
-    why = "op16 also needs a node that itself needs op0: that node has to run in between"
-    rows = Table([{"first": f"op{n}", "reason": why, "bytes": 1024 * n, "rule": "intermediate nodes"} for n in range(count)])
+    why = "also needs a node that itself needs op0: that node has to run in between"
+    rows = Table(
+        [{"first": f"op{n}", "reason": f"op{n} {why}", "bytes": 1024 * n, "rule": "intermediate nodes"} for n in range(count)]
+    )
     text = table_text(rows, rows.columns, width)
     assert all(len(line) <= width for line in text.splitlines())
     words = re.findall(r"\S+", text)
@@ -33,10 +35,19 @@ def test_no_word_is_lost_and_no_line_too_wide(width: int, count: int) -> None:
         assert words.count(word) >= count, (word, text)
 
 
+def test_a_sentence_of_every_row_is_written_once() -> None:
+    """Below the rows, as is a column without any value; a name is not, nor anything of a few rows."""
+    row = {"n": 1, "known": "estimated, not measured, since there is no such GPU here " * 2, "name": "k" * 70, "left": ""}
+    text = str(Table([row] * 5))
+    assert text.count("estimated, not measured") == 2 and "known of each row: estimated" in text
+    assert "left is empty in each row" in text and text.count("k" * 70) == 5
+    assert str(Table([row] * 3)).count("0  n") == str(Table([row] * 3)).count("2  n") == 1
+
+
 def test_a_name_is_not_broken() -> None:
     """A kernel's name can be searched for and copied, also where its column is wrapped."""
     name = "triton_per_fused__softmax_prepare_softmax_online_sin_0"
-    rows = Table([{"kernel": name, "why": "a sentence that is long enough to be wrapped " * 3}] * 5)
+    rows = Table([{"kernel": name, "why": f"sentence {n} that is long enough to be wrapped " * 3} for n in range(5)])
     assert table_text(rows, rows.columns, 90).count(name) == 5
 
 
