@@ -100,7 +100,7 @@ def _with_losses(trace: Trace, guard: Guard) -> Trace:
 
 @contextmanager
 def record(
-    target: str | Target = "auto", *, name: str = "recording", stages: Sequence[Stage] = STAGES, fresh: bool = False
+    target: str | Target = "auto", *, name: str = "recording", stages: Sequence[Stage] | None = None, fresh: bool = False
 ) -> Iterator[Recording]:
     """Record every compile that happens in the block, such as a training loop, without changing the program.
 
@@ -116,21 +116,23 @@ def record(
 
     Caches are used as without the recording; `t.compiler.caches` has a row per lookup. For a cached graph, only the
     stages that the cache keeps are there; with `fresh`, caches are written but not read, so every stage is there.
-    For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all.
+    For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all. `stages` are what is
+    observed, all of `explorer.types.STAGES` by default.
     """
     require_installed("torch", "explorer.record", "full")
+    observed = STAGES if stages is None else stages
     result = Recording()
     lost: list[Failure] = []
     meta: dict[str, Plain] = {"name": name}
     absent_gpus: list[Target] = []
 
     def started() -> AbstractContextManager[None]:
-        check_stages(stages)
+        check_stages(observed)
         device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
         absent = absent_target(device, "inductor", None)
         meta["target"] = absent.name if absent else str(device)
         absent_gpus.extend([absent] if absent else [])
-        return _recorded(result, device, absent, meta, stages, fresh)
+        return _recorded(result, device, absent, meta, observed, fresh)
 
     try:
         with ExitStack() as stack:

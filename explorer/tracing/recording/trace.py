@@ -57,7 +57,7 @@ def trace(
     fullgraph: bool = False,
     backend: Any = "inductor",
     options: Mapping[str, Any] | None = None,
-    stages: Sequence[Stage] = STAGES,
+    stages: Sequence[Stage] | None = None,
     keep_apart: NodePairs = (),
     fuse: NodePairs = (),
     without_pattern: str | Sequence[str] = (),
@@ -93,7 +93,8 @@ def trace(
     `config` chooses a candidate of an autotuned kernel by index or values; None is the first, for the attached GPU the one that
     triton has measured the fastest. With sass=False SASS is made when it is asked for.
 
-    State that earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches.
+    State that earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches. `stages` are
+    what is observed, all of `explorer.types.STAGES` by default.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
@@ -124,7 +125,8 @@ def trace(
     unknown |= {name: value for name, value in (("grid", grid), ("config", config)) if value is not None}
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changed = (keep_apart, fuse, without_pattern, without_pass)
-    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, stages, *changed, world, rank)
+    observed = STAGES if stages is None else stages  # as a default they would be the whole signature
+    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, observed, *changed, world, rank)
     tracing = _Tracing(request, sys._getframe(1))
     try:
         check_request(request, unknown, tracing.caller)
