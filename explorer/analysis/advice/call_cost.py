@@ -1,8 +1,9 @@
 """What one call of the program takes, on one scale: the seconds that every verdict is a share of. Pure.
 
 A call takes as long as its kernels and library calls, or as their launches from Python where these take longer. The seconds of
-a kernel are those that autotuning measured, else the estimate of `costs.estimate`. For the CPU, whose figures are not known,
-bytes count at a bandwidth that is assumed; so does Python's time for a launch. What is assumed is here and in the page's head.
+a kernel are those of an attached profile, or that autotuning measured, else the estimate of `costs.estimate`. For the CPU, whose
+figures are not known, bytes count at a bandwidth that is assumed; so does Python's time for a launch. What is assumed is here and
+in the page's head.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, measured_ms
+from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call
 from explorer.analysis.questions.fusion import Graph, fusion_of
+from explorer.analysis.questions.group_costs import group_costs
 from explorer.analysis.questions.kernels import KernelData, kernels_of, kernels_of_graph
 from explorer.analysis.questions.memory import element_size
 from explorer.analysis.questions.priced_collectives import priced_collectives
-from explorer.analysis.questions.rows import GroupRow
+from explorer.analysis.questions.rows import GroupCost, GroupRow
 from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.target import gpu_of
 from explorer.analysis.questions.user_lines import UserLine, compilers_of
@@ -94,25 +96,19 @@ class TracedCall:
     def launches(self) -> tuple[Launch, ...]:
         """What runs in a call."""
         return tuple(
-            self._launch(graph, row)
+            self._launch(graph, row, cost)
             for graph in self.graphs
-            for row in graph.groups()
+            for row, cost in zip(graph.groups(), group_costs(self.trace, graph), strict=True)
             if row["kernels"] or (is_call(row) and row["call"] and not is_view(row))
         )
 
-    def _launch(self, graph: Graph, row: GroupRow) -> Launch:
-        place = (graph.artifact.frame, graph.artifact.graph)
-        timed = [ms for name in row["kernels"] if (ms := self._measured.get((*place, name))) is not None]
-        if timed and len(timed) == len(row["kernels"]):
-            return Launch(graph, row, sum(timed) / 1000, measured=True)
+    def _launch(self, graph: Graph, row: GroupRow, cost: GroupCost) -> Launch:
+        if cost["seconds"] is not None and cost["timed"] == "measured":
+            return Launch(graph, row, cost["seconds"], measured=True)
         if self.target is not None:
             return Launch(graph, row, estimate(self.target, row).seconds)
         operations = sum(call.operations or 0 for call in row["calls"] or ())
         return Launch(graph, row, max(self.seconds_of(row["read"] + row["written"]), operations / CPU_OPERATIONS))
-
-    @cached_property
-    def _measured(self) -> Mapping[tuple[str, str, str], float | None]:
-        return {(k.artifact.frame, k.artifact.graph, k.name): measured_ms(k) for k in self.kernels}
 
     @cached_property
     def kernels(self) -> tuple[KernelData, ...]:

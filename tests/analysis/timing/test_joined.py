@@ -92,6 +92,15 @@ def test_each_launch_of_a_kernel_has_its_own_time_in_the_graph(two_runs: Any) ->
     assert {cost["timed"] for cost in costs} == {"measured"}
 
 
+def test_what_was_measured_takes_the_place_of_estimates_in_what_a_call_takes(two_runs: Any) -> None:
+    """The ranking of launches, the trace's own print and the advice go by the profile; without it they are estimates."""
+    trace, profiled, microseconds, _ = two_runs
+    rows = profiled.profile.launches
+    assert {row["known"] for row in rows} == {"measured"} and {row["known"] for row in trace.profile.launches} == {"estimated"}
+    assert sum(row["seconds"] for row in rows) * 2e6 == pytest.approx(sum(microseconds.values()))
+    assert "measured:" in repr(profiled) and "launches measured" in profiled.advise().about
+
+
 def test_nodes_and_lines_share_the_time_of_their_kernels(two_runs: Any) -> None:
     """All nodes together, and all lines together, have the time of one run; a product's node has its call's."""
     _, profiled, microseconds, _ = two_runs
