@@ -2,7 +2,7 @@
 
     import explorer
     t = explorer.trace(f, x)      # every stage of the compile, from bytecode to generated code
-    t                             # in a notebook the view, in a terminal the stage table
+    t                             # in a notebook the view, in a terminal what takes the time of a call
     t.text("post_grad")           # any stage's text
 
 Importing explorer imports neither torch nor triton.

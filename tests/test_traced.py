@@ -239,11 +239,11 @@ def test_the_summary_has_no_seconds_where_none_were_measured() -> None:
 
 
 def test_the_repr_counts_and_lists_stages(toy: Trace, recompiled: Trace) -> None:
-    """The first line says what was traced and how much there is; then comes a row a stage; nothing is cut off."""
-    first, head, *rows = repr(toy).splitlines()
+    """The first line says what was traced and how much there is, the last lines name each stage."""
+    first, *_ = repr(toy).splitlines()
     assert not untold(first, "Trace", "toy_example", "cpu", "3 frames", "1 graph break", "3 kernels")
-    assert head.split() == ["frame", "stage", "graph", "count", "lines", "seconds", "changes"]
-    assert len([r for r in rows if not r.startswith("failure")]) == len(list(summary_rows(toy)))
+    stages = " ".join(repr(toy).partition("\nstages: ")[2].partition(";")[0].split()).split(", ")
+    assert stages == list(dict.fromkeys(a.stage for a in toy.artifacts))
     first, *_ = repr(recompiled).splitlines()
     assert not untold(first, "Trace", "recompile", "cpu", "3 frames", "2 recompiles", "3 kernels") and "break" not in first
 
@@ -279,14 +279,6 @@ def test_only_compiled_functions_are_counted_as_frames() -> None:
     assert not untold(repr(trace).partition("\n")[0], "Trace", "1 frame")
     assert trace.compile_ids == ("0/0", "1/-") and [row["frame"] for row in trace.dynamo.functions] == ["0/0", "1/-"]
     assert [row["frame"] for row in summary_rows(trace)] == ["", "0/0", "1/-"]
-
-
-def test_the_repr_shortens_long_changes(toy: Trace) -> None:
-    """The terminal's table keeps its width: what changed is cut at 60 characters, and marked."""
-    whole = artifact("k", "kernel", kernel="k" * 60)
-    long = artifact("l", "output_code", kernel="l" * 61)
-    text = repr(Trace(artifacts=(whole, long)))
-    assert "k" * 60 in text and "l" * 57 + "…" in text and "l" * 58 not in text
 
 
 # Links -------------------------------------------------------------------------------------------------------------

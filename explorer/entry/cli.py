@@ -77,7 +77,7 @@ USE_CACHES = (
 WHICH_RANKS = "under torchrun, the ranks that are recorded: all, or numbers such as 0,3; the others run as without explorer"
 
 TRACE_AS_JSON = (
-    "print the stage table, what breaks a rule, and the files as JSON on stdout, and send what the program prints to stderr; "
+    "print the trace, what breaks a rule, and the files as JSON on stdout, and send what the program prints to stderr; "
     "stands before the program, because many programs have such an option"
 )
 PROFILES = (
@@ -258,7 +258,7 @@ def _add_json(command: argparse.ArgumentParser) -> None:
 
 
 def _add_show(commands: Any) -> None:
-    command = _add(commands, "show", show, "print the stage table of a saved trace, or of a log")
+    command = _add(commands, "show", show, "print a saved trace, or of a log")
     what = "a file that `explorer trace -o` or Trace.save wrote, or a log: of TORCH_TRACE, TORCH_COMPILE_DEBUG=1 or tritonparse"
     command.add_argument("file", metavar="FILE", help=what)
     command.add_argument(
@@ -337,7 +337,7 @@ def _output(path: str) -> Path:
 
 
 def trace(options: argparse.Namespace) -> int:
-    """Run the program under `explorer.record`, print the stage table to stderr, write the outputs.
+    """Run the program under `explorer.record`, print the trace to stderr, write the outputs.
 
     Returns the program's own exit status. The table and the outputs are written even if the program fails.
     """
@@ -387,7 +387,7 @@ def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | No
 def _leave(recording: Any, ending: Ending, options: argparse.Namespace, how: str, prints_table: bool) -> bool:
     """Write what was recorded of a program that ends at once; `how` says how. Return whether it breaks a rule of --fail-on.
 
-    The stage table is left out where a launcher may kill the rank soon.
+    The trace is not printed where a launcher may kill the rank soon.
     """
     from explorer.model.values import Failure
 
@@ -521,7 +521,7 @@ def _advice(recorded: Any, names: Mapping[str, Any], program: str) -> list[str]:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print the stage table or one stage's text of a saved trace or a log, or write the trace in another form."""
+    """Print what takes the time of a saved trace or a log, or a stage's text or a table of it, or write it in another form."""
     from explorer import load
 
     loaded = load(options.file, target=options.target)

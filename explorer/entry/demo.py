@@ -1,7 +1,7 @@
 """Trace a real model: `python -m explorer.entry.demo [FOLDER]`, or `make demo`.
 
 Builds a small GPT-2 of `transformers` with random weights and traces it for each target that works on this machine. Prints
-the stage table, and writes a self-contained page to FOLDER (default: demo).
+what takes its time, and writes a self-contained page to FOLDER (default: demo).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def gpt2() -> tuple[Any, Any]:
 
 
 def trace_to(page: Path, model: Any, tokens: Any, target: str) -> bool:
-    """Trace the model for one target, print its stage table and write the page; return True if it compiled."""
+    """Trace the model for one target, print it and write the page; return True if it compiled."""
     from explorer import trace
 
     began = time.perf_counter()

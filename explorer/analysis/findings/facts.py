@@ -190,9 +190,7 @@ def _in_loops(graph: Graph, group: GroupRow) -> dict[str, None]:
 
     Inductor's origins of a node have also what was computed into the buffers that it reads.
     """
-    bodies = [graph.nodes.get(name, {}).get("bodies") or {} for name in group["nodes"]]
-    blocks = (block for body in bodies for of_node in body.values() for block in of_node.values())
-    return dict.fromkeys(str(node) for block in blocks for node in block.values())
+    return dict.fromkeys(node for _, node in graph.operations(group))
 
 
 def _fused(kernel: KernelData | None, name: str, computes: tuple[str, ...]) -> FusedNodes:

@@ -476,7 +476,7 @@ def figures(trace: TraceData) -> dict[str, Plain]:
         "graph breaks": len(graph_breaks(trace)),
         **(_of_inductor(trace) if _by_inductor(trace) else _of_another(trace)),
         "between kernels (bytes)": bytes_moved(trace),
-        "compile seconds": round(sum(row["seconds"] for row in table(trace, "phase") if row["depth"] == 0), 3),
+        "compile seconds": round(sum(row["seconds"] or 0.0 for row in table(trace, "phase") if row["depth"] == 0), 3),
     }
 
 

@@ -84,7 +84,9 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     if not is_live and ((stage == "assembly" and "cpp" in languages) or (stage == "sass" and trace.find("ptx"))):
         return "only the process that made the trace can make it, and this trace was loaded; trace again"
     if stage == "assembly":
-        return f"only C++ kernels have it, and {_kernels(languages)}; trace with target='cpu'"
+        machine = next((code for form, code in (("amdgcn", "amdgcn"), ("ptx", "sass")) if trace.find(form)), "")
+        its = f", whose machine code is {machine!r}" if machine else ""
+        return f"only C++ kernels have it, and {_kernels(languages)}{its}; trace with target='cpu'"
     message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
     if not message and any(stage in row["not_seen"] for row in table(trace, "cache")):
         return "the graph came from a cache, which does not keep it; record(fresh=True) compiles the graph again"

@@ -14,14 +14,17 @@ from explorer.stages import stage_of
 from explorer.stages.torch_compile.cache import ARTIFACT
 
 
-def described(trace: TraceData) -> str:
-    """Describe a trace for a terminal: counts, stages, assumptions, cache hits and failures."""
-    head = f"<Trace of {trace.meta.get('name', '?')} for {str(compiled_for(trace)) or '?'}: {counts(trace)}>"
-    assumed = "".join(f"\nassumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
-    notice = cache_notice(trace)
-    cached = f"\nfrom a cache: {notice}" if notice else ""
-    failures = "".join(f"\nfailure: {first_line(str(f))}" for f in trace.failures)
-    return f"{head}\n{stage_table(trace)}{assumed}{cached}{failures}"
+def head(trace: TraceData) -> str:
+    """Name a trace, its target and its counts, as its repr begins."""
+    return f"<Trace of {trace.meta.get('name', '?')} for {str(compiled_for(trace)) or '?'}: {counts(trace)}>"
+
+
+def notes(trace: TraceData) -> Iterator[str]:
+    """Yield a line for each thing that was assumed, for what came from a cache, and for each failure."""
+    yield from (f"assumed: {row['where']}: {row['assumed']}" for row in table(trace, "assumption"))
+    if notice := cache_notice(trace):
+        yield f"from a cache: {notice}"
+    yield from (f"failure: {first_line(str(failure))}" for failure in trace.failures)
 
 
 def stages(trace: TraceData) -> Table:
@@ -121,17 +124,3 @@ def counts(trace: TraceData) -> str:
         "failure": sum(failure.stage != COMPILES for failure in trace.failures),
     }
     return ", ".join(quantity(n, name) for name, n in numbers.items() if n) or "nothing compiled"
-
-
-def stage_table(trace: TraceData) -> str:
-    """Return the summary as fixed-width text for a terminal."""
-    head = ("frame", "stage", "graph", "count", "lines", "seconds", "changes")
-    rows = [head]
-    for row in summary_rows(trace):
-        seconds = "" if row["seconds"] is None else f"{row['seconds']:.3f}"
-        change = row["changes"] if len(row["changes"]) <= 60 else row["changes"][:57] + "…"
-        rows.append((row["frame"], row["stage"], row["graph"], str(row["count"]), str(row["lines"]), seconds, change))
-    widths = [max(len(r[i]) for r in rows) for i in range(len(head) - 1)]
-    right = {3, 4, 5}
-    cells = [[c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(r, widths, strict=False))] for r in rows]
-    return "\n".join("  ".join([*c, r[-1]]).rstrip() for c, r in zip(cells, rows, strict=True))

@@ -1,4 +1,4 @@
-"""`t.profile`: where the time of a call goes, as a profile measured it."""
+"""`t.profile`: where the time of a call goes, as estimated, or as a profile measured it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from explorer.analysis.timing.roofline import Roofline
 
 
-NO_PROFILE = "no profile: t.attach(profile) for measured times; t.kernels.table has estimates"
+NO_PROFILE = "no profile: t.attach(profile) for measured times; t.profile.launches has estimates"
 
 
 class ProfileAccessor(TraceAccessor):
@@ -33,6 +33,20 @@ class ProfileAccessor(TraceAccessor):
         that the device waited before these launches. There are no rows before `t.attach(profile)`.
         """
         return _or_why_not(profile_table(self._trace))
+
+    @property
+    def launches(self) -> Table:
+        """One row per kernel and library call that a call runs, the longest first.
+
+        `what` names it by its product's sizes (rows × columns × inner size) or its operators; `seconds` are measured or
+        estimated, which `known` says, and `share` is their part of the work. `line` is the line of the program that most of its
+        FX nodes come from, `code` its text, and `other_lines` counts the others. `read` and `written` are bytes; `kernel` is the
+        kernel or the function of the library.
+        """
+        from explorer.analysis.advice.call_cost import TracedCall
+        from explorer.analysis.overview.launches import launches
+
+        return launches(TracedCall(self._trace))
 
     @property
     def nodes(self) -> Table:

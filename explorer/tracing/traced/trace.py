@@ -437,7 +437,9 @@ class Trace(NamesGuessed, TraceData):
     # Showing -------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return summary.described(self)
+        from explorer.analysis.overview.overview import described
+
+        return described(self)
 
     def _repr_html_(self) -> str:
         return page.static_summary(self)

@@ -1,0 +1,72 @@
+"""Name what a launch computes: a product by its sizes, a kernel by its operators in the program's order. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from explorer.analysis.advice.call_cost import Launch, TracedCall
+from explorer.analysis.questions.kernel_bytes import VIEWS
+from explorer.model.shared import OperatorCall
+
+#: A title names at most this many operators, and counts the others.
+MAX_OPERATORS = 6
+#: Operators that only copy, and products, of which a kernel computes the bias where a library is called for the rest.
+COPIES = frozenset({"clone", "copy", "contiguous", "to_copy"})
+PRODUCTS = frozenset({"addmm", "baddbmm", "convolution", "linear"})
+#: Operations of a loop that move values, or make none of them.
+MOVES = re.compile(r"^(get_index|load|store|store_reduction|constant|to_dtype)(_\d+)?$")
+
+
+def title(call: TracedCall, launch: Launch) -> str:
+    """Name a launch: "mm 512 × 96 × 32 float32", "add, gelu", "copy"; the call's name where nothing says more."""
+    products = dict.fromkeys(map(_product, launch.row["calls"] or ()))
+    computed = _computed(launch) if launch.row["kernels"] else []
+    if launch.row["kernels"] and not computed and not products:
+        computed = _named(call, launch)
+    inside = {product.partition(" ")[0] for product in products}
+    return _listed([*products, *(name for name in computed if name not in inside)]) or launch.name
+
+
+def _product(call: OperatorCall) -> str:
+    """Name an operator that a library or a template computes, with its product's sizes, "?" where only the run knows one."""
+    dtype = f" {call.dtype}" if call.dtype else ""
+    if call.sizes:
+        sizes = call.sizes if call.sizes[0] > 1 else call.sizes[1:]  # without a batch of one
+        return f"{short(call.operator)} {' × '.join(str(size or '?') for size in sizes)}{dtype}"
+    return f"{short(call.operator)}{dtype}"
+
+
+def _computed(launch: Launch) -> list[str]:
+    """The operators of the program that a kernel's loops compute, in their order; none where the loops were not recorded.
+
+    A product that a library computes is in the loops with its bias alone; loops that load and store alone are a copy.
+    """
+    nodes = {str(node["name"]): node for node in launch.graph.graph_nodes}
+    operations = list(launch.graph.operations(launch.row))
+    of = [name for operation, names in operations if not MOVES.match(operation) for name in names.split()[:1]]
+    originals = [short(str(nodes[name].get("original") or nodes[name].get("target"))) for name in of if name in nodes]
+    named = dict.fromkeys("bias" if name in PRODUCTS else name for name in originals)
+    works = [name for name in named if name not in COPIES]
+    if works or not operations:
+        return works
+    stored = {short(str(nodes[name].get("target"))) for _, names in operations for name in names.split() if name in nodes}
+    return ["copy for a convolution" if "convolution" in stored else "copy"]
+
+
+def _named(call: TracedCall, launch: Launch) -> list[str]:
+    """The operators that Inductor names for a launch's kernels, without views."""
+    named = [name for kernel in call.kernels_of(launch) for name in kernel.operators]
+    named = named or [str(node.get("target", "")) for node in call.nodes_of(launch)]
+    return list(dict.fromkeys(short(name) for name in named if not VIEWS.match(f"{name}."))) or (["copy"] if named else [])
+
+
+def short(operator: str) -> str:
+    """An operator without its library, overload and leading underscores: "softmax" of "aten._softmax.default"."""
+    library, _, rest = operator.partition(".")
+    return (rest.partition(".")[0] or library).strip("_")
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(names)
+    return ", ".join(every[:MAX_OPERATORS]) + (f" and {len(every) - MAX_OPERATORS} more" if len(every) > MAX_OPERATORS else "")

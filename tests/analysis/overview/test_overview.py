@@ -1,0 +1,71 @@
+"""What a trace prints of itself: the flow, what takes the time of a call, what is worth a look. No torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from explorer.analysis.advice.call_cost import TracedCall
+from explorer.analysis.overview import overview
+from explorer.analysis.overview.launches import alike, launches
+from explorer.analysis.questions.comparison import figures
+from explorer.model.values import Failure
+from explorer.tracing.traced import Trace
+from tests.facts import untold
+
+
+@pytest.fixture(scope="module")
+def layers(replayed: Callable[[str], Trace]) -> Trace:
+    """Layers of a small model for an absent H100, with products, norms and activations."""
+    return replayed("views/layers-torch2.13-h100")
+
+
+def test_the_flow_has_the_counts_of_a_comparison(layers: Trace) -> None:
+    """From the graph to what is launched, and the memory at the peak."""
+    flow, _, rest = repr(layers).partition("\n")[2].partition("\ncompiled in ")
+    counted = figures(layers)
+    names = ("FX nodes", "scheduler nodes", "fused groups", "kernel launches", "library calls")
+    assert [int(number) for number in re.findall(r"\d+", flow)] == [1, *(counted[name] for name in names)]
+    assert "of memory at the peak" in rest
+
+
+def test_launches_are_ranked_and_make_up_the_work(layers: Trace) -> None:
+    """Kernels and library calls together, the longest first; their shares add up to one, and each has a line of the program."""
+    rows, call = layers.profile.launches, TracedCall(layers)
+    seconds = [row["seconds"] for row in rows]
+    assert len(rows) == len(call.launches) and seconds == sorted(seconds, reverse=True)
+    assert sum(row["share"] for row in rows) == pytest.approx(1) and sum(seconds) == pytest.approx(call.device)
+    assert all(re.fullmatch(r"programs\.py:\d+", row["line"]) and row["code"] for row in rows)
+    products = [row for row in rows if row["kernel"] == "extern_kernels.mm"]
+    assert products and all(re.fullmatch(r"mm \d+ × \d+ × \d+ float32", row["what"]) for row in products)
+
+
+def test_what_is_alike_stands_in_one_line(layers: Trace) -> None:
+    """Launches of the same kind of the same line are one group, whose seconds are their sum; none is lost."""
+    rows = layers.profile.launches
+    groups = alike(rows)
+    assert sorted(map(id, (row for group in groups for row in group))) == sorted(map(id, rows))
+    assert any(len(group) > 1 for group in groups)
+    first = groups[0]
+    assert f"{len(first)} × {first[0]['what']}"[: overview.TITLE - 1] in repr(layers)
+
+
+def test_a_kernel_is_named_by_what_its_loops_compute(layers: Trace) -> None:
+    """In the program's words: a GELU is gelu, not its parts; the bias that a kernel adds for a product is its bias."""
+    names = {row["kernel"]: row["what"] for row in layers.profile.launches}
+    assert any("gelu" in what.split(", ") for what in names.values())
+    assert not any("erf" in what or "aten" in what for what in names.values())
+
+
+def test_a_part_that_cannot_be_read_is_named(layers: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are printed all the same: a damaged log still has a repr."""
+    monkeypatch.setattr(overview, "figures", lambda trace: 1 / 0)
+    assert not untold(repr(layers), "not shown, whole: ZeroDivisionError", "t.profile.launches", "stages: ")
+
+
+def test_a_trace_without_kernels_says_so() -> None:
+    """Nothing is launched: the table says why, and what failed is printed last."""
+    empty = Trace({"name": "f", "target": "h100"}, failures=(Failure("compile", "Error", "it broke"),))
+    assert launches(TracedCall(empty)).why_empty and repr(empty).endswith("it broke")
