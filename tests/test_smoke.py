@@ -124,6 +124,7 @@ OF_TRACE: dict[str, Callable[[explorer.Trace, Path], object]] = {
     "memory.unread": lambda t, folder: len(t.memory.unread) == 0,
     "only": lambda t, folder: t.only("0/0").artifacts,
     "profile": lambda t, folder: repr(t.profile),
+    "profile.launches": lambda t, folder: t.profile.launches.where(known="estimated"),
     "profile.lines": lambda t, folder: profiled(t).profile.lines is not None,
     "profile.nodes": lambda t, folder: profiled(t).profile.nodes is not None,
     "profile.roofline": lambda t, folder: repr(t.profile.roofline()),
@@ -161,6 +162,7 @@ OF_KERNEL: dict[str, Callable[[Any, Path], object]] = {
     "text": lambda k, folder: k.text(),
     "to_script": lambda k, folder: k.to_script(folder / "k.py") or (folder / "k.py").stat().st_size,
     "tune": lambda k, folder: repr(k.tune([{"num_warps": 2}])),
+    "user_lines": lambda k, folder: k.user_lines,
     "values": lambda k, folder: k.values(),
 }
 

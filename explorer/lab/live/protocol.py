@@ -182,12 +182,15 @@ def live_of(trace: TraceData) -> Live | None:
     return live
 
 
-def needs_live(trace: TraceData, what: str) -> Live:
-    """Return what is live of a trace; LiveError, which says what was asked and what to do, where nothing is."""
+def needs_live(trace: TraceData, what: str, to_keep: str = "") -> Live:
+    """Return what is live of a trace; LiveError, which says what was asked and what to do, where nothing is.
+
+    `to_keep` is the call that puts it into a file.
+    """
     if (live := live_of(trace)) is None:
         raise LiveError(
             f"{what} needs the process that made this trace; call explorer.trace again to have it "
-            "(a trace that was loaded, or recorded by explorer.record, has texts only)"
+            f"(a trace that was loaded, or recorded by explorer.record, has texts only){to_keep and f'; {to_keep} keeps it'}"
         )
     return live
 

@@ -66,7 +66,7 @@ def _with_forms(trace: Trace, stage: str, kernels: Sequence[Artifact]) -> Trace:
     if not lacking:
         return trace
     explain_missing(trace, stage)
-    live = needs_live(trace, MACHINE_CODE[stage])
+    live = needs_live(trace, MACHINE_CODE[stage], f"t.attach({stage!r}).save(file)")
     with live.watchers.verb(f"attach({stage!r})"):
         return extended(trace, forms_of(trace, live, lacking, stage))
 

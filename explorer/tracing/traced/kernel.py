@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.costs import kernel_table
 from explorer.analysis.questions.kernels import KernelData, candidate_rows, texts_of_kernel, wrapper_file
 from explorer.analysis.questions.missing import explain_missing, no_form, no_kernel
+from explorer.analysis.questions.user_lines import UserLine, compiled_kernels
 from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.lab.live.editing import TIMEOUT, EditRequest, one_text
@@ -47,6 +49,8 @@ OTHER_NAMES: Mapping[str, str] = {
     "spills": "resources",
     "variants": "edits",
 }
+#: The repr names at most this many lines of the program.
+MAX_LINES = 6
 IN_THE_TABLE = ("bytes", "grid", "operations", "read", "seconds", "time", "written")
 
 
@@ -210,10 +214,22 @@ class Kernel(NamesGuessed, KernelData):
         with live.watchers.verb(f"{self.name}.values()"):
             return launch_values(self._trace, live, self.artifact, max_launches, limit)
 
-    def __repr__(self) -> str:
+    @property
+    def _described(self) -> str:
         registers = self.resources.get("registers")
-        facts = [f"{len(self.artifact.lines)} lines of {self.language}", *([f"{registers} registers"] if registers else [])]
-        return f"<Kernel {self.name}: {', '.join(facts)}; text of {', '.join(self.stages)}>"
+        return f"{len(self.artifact.lines)} lines of {self.language}{f', {registers} registers' if registers else ''}"
+
+    @property
+    def user_lines(self) -> tuple[UserLine, ...]:
+        """The lines of the program that the kernel computes, each with `file`, `number` and `code`; () where no link says it."""
+        kernels = compiled_kernels(self._trace)
+        return next((kernel.user_lines for kernel in kernels if kernel.artifact.id == self.artifact.id), ())
+
+    def __repr__(self) -> str:
+        lines = [place(cells_of(self._trace), line.file, line.number) for line in self.user_lines]
+        more = f" and {len(lines) - MAX_LINES} more" if len(lines) > MAX_LINES else ""
+        of = f"; computes {', '.join(lines[:MAX_LINES])}{more}" if lines else ""
+        return f"<Kernel {self.name}: {self._described}{of}; text of {', '.join(self.stages)}>"
 
     def _repr_html_(self) -> str:
         return self.artifact._repr_html_()
@@ -246,6 +262,14 @@ class Kernels(NamesGuessed, tuple[Kernel, ...]):
         if not isinstance(index, int) or not -len(self) <= index < len(self):
             raise no_kernel(self._trace, index)
         return super().__getitem__(index)
+
+    def __repr__(self) -> str:
+        """One line per kernel with its number; why there is none."""
+        if not self:
+            return f"<0 kernels: {no_kernel(self._trace, 0)}>"
+        wide = len(str(len(self) - 1))
+        lines = (f"{number:>{wide}}  {kernel.name}: {kernel._described}" for number, kernel in enumerate(self))
+        return "\n".join([*lines, "t.kernels.table has their figures; t.kernels[0] is one, and prints its lines and texts"])
 
     @property
     def table(self) -> Table:
