@@ -14,6 +14,8 @@ MAX_OPERATORS = 6
 #: Operators that only copy, and products, of which a kernel computes the bias where a library is called for the rest.
 COPIES = frozenset({"clone", "copy", "contiguous", "to_copy"})
 PRODUCTS = frozenset({"addmm", "baddbmm", "convolution", "linear"})
+#: The maximum and the sum of a softmax, as a pattern of Inductor's writes them; the kernel that has them may have the rest, too.
+SUMS_OF_SOFTMAX = "prepare_softmax_online"
 #: Operations of a loop that move values, or make none of them.
 MOVES = re.compile(r"^(get_index|load|store|store_reduction|constant|to_dtype)(_\d+)?$")
 
@@ -47,7 +49,9 @@ def _computed(launch: Launch) -> list[str]:
     of = [name for operation, names in operations if not MOVES.match(operation) for name in names.split()[:1]]
     originals = [short(str(nodes[name].get("original") or nodes[name].get("target"))) for name in of if name in nodes]
     named = dict.fromkeys("bias" if name in PRODUCTS else name for name in originals)
-    works = [name for name in named if name not in COPIES]
+    if any(name.endswith("softmax") for name in named):
+        named.pop(SUMS_OF_SOFTMAX, None)
+    works = ["softmax" if name == SUMS_OF_SOFTMAX else name for name in named if name not in COPIES]
     if works or not operations:
         return works
     stored = {short(str(nodes[name].get("target"))) for _, names in operations for name in names.split() if name in nodes}
