@@ -11,7 +11,7 @@ from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.costs import kernel_table
 from explorer.analysis.questions.kernels import KernelData, candidate_rows, texts_of_kernel, wrapper_file
 from explorer.analysis.questions.missing import explain_missing, no_form, no_kernel
-from explorer.analysis.questions.user_lines import UserLine, compiled_kernels
+from explorer.analysis.questions.user_lines import compiled_kernels
 from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.lab.live.editing import TIMEOUT, EditRequest, one_text
@@ -220,13 +220,14 @@ class Kernel(NamesGuessed, KernelData):
         return f"{len(self.artifact.lines)} lines of {self.language}{f', {registers} registers' if registers else ''}"
 
     @property
-    def user_lines(self) -> tuple[UserLine, ...]:
-        """The lines of the program that the kernel computes, each with `file`, `number` and `code`; () where no link says it."""
+    def user_lines(self) -> Table:
+        """One row per line of the program that the kernel computes: file, line, code; none where no link says it."""
         kernels = compiled_kernels(self._trace)
-        return next((kernel.user_lines for kernel in kernels if kernel.artifact.id == self.artifact.id), ())
+        lines = next((kernel.user_lines for kernel in kernels if kernel.artifact.id == self.artifact.id), ())
+        return Table(({"file": each.file, "line": each.number, "code": each.code} for each in lines), ("file", "line", "code"))
 
     def __repr__(self) -> str:
-        lines = [place(cells_of(self._trace), line.file, line.number) for line in self.user_lines]
+        lines = [place(cells_of(self._trace), row["file"], row["line"]) for row in self.user_lines]
         more = f" and {len(lines) - MAX_LINES} more" if len(lines) > MAX_LINES else ""
         of = f"; computes {', '.join(lines[:MAX_LINES])}{more}" if lines else ""
         return f"<Kernel {self.name}: {self._described}{of}; text of {', '.join(self.stages)}>"
