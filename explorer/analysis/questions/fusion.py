@@ -141,7 +141,7 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     return Why(first, second, False, sentence, considered=False)
 
 
-#: Two operators where they stand in one line of one module: the graph, and the place of each.
+#: Two operators where they stand in one line: the graph, and the place of each.
 Pair = tuple["Graph", OperatorPlace, OperatorPlace]
 
 
@@ -166,19 +166,21 @@ def _of_all(pairs: Sequence[Pair], first: str, second: str) -> Why:
         f"t.why({one.node!r}, {other.node!r}, frame={graph.artifact.frame!r}, graph={graph.artifact.graph!r})"
         for graph, one, other in pairs
     ]
-    more = f" and {len(calls) - MAX_LISTED} more" if len(calls) > MAX_LISTED else ""
     if len({answer.fused for answer in answers}) > 1:
         told = [f"{call} is {'fused' if answer.fused else 'not fused'}" for call, answer in zip(calls, answers, strict=True)]
-        raise InputError(
-            f"{first} and {second} stand side by side in {len(pairs)} places, not all of them alike: "
-            f"{'; '.join(told[:MAX_LISTED])}{more}"
-        )
+        raise InputError(f"{first} and {second} stand side by side in {len(pairs)} places, not all of them alike: {_some(told)}")
     (_, one, other), answer = pairs[0], answers[0]
     named = f"Here {first} is {one.node} and {second} is {other.node}, of `{one.code}`."
     if len(pairs) == 1:
         return replace(answer, sentence=f"{answer.sentence} {named}")
     alike = f"They are {'fused' if answer.fused else 'not fused'} in {quantity(len(pairs) - 1, 'more place')} too: "
-    return replace(answer, sentence=f"{answer.sentence} {named} {alike}{'; '.join(calls[1 : MAX_LISTED + 1])}{more}.")
+    return replace(answer, sentence=f"{answer.sentence} {named} {alike}{_some(calls[1:])}.")
+
+
+def _some(texts: Sequence[str]) -> str:
+    """The first of some texts, and how many more there are."""
+    more = f" and {len(texts) - MAX_LISTED} more" if len(texts) > MAX_LISTED else ""
+    return f"{'; '.join(texts[:MAX_LISTED])}{more}"
 
 
 def _chosen(fusion: Fusion, graph: str | None, frame: str | None) -> list[Graph]:

@@ -182,6 +182,7 @@ def test_operators_of_the_same_lines_are_answered_in_all_their_places(replayed: 
     first = layers.why("add_1", "mul_4")
     assert answer.fused is first.fused is False and answer.sentence.startswith(first.sentence)
     assert not untold(answer.sentence, "not fused in 6 more places", "t.why('add_5', 'mul_9', frame='0/0', graph='inference')")
+    assert answer.sentence.count("t.why(") == 4 and answer.sentence.endswith("and 2 more.")
     with pytest.raises(InputError, match=says("gelu", "7 places")):
         layers.why("gelu", "erf")  # which is a part of it, and no operator of the program
 
