@@ -15,6 +15,7 @@ from explorer.analysis.findings.fused import why_apart, why_in_several_graphs
 from explorer.analysis.findings.rules import Node, lines_of, listed
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.memory import readable
+from explorer.analysis.questions.operator_places import operator_name
 from explorer.analysis.questions.tables import graph_breaks
 from explorer.model.trace_data import TraceData
 from explorer.model.wording import quantity
@@ -169,13 +170,8 @@ def _graph_of(trace: TraceData, row: Node) -> Graph | None:
 
 def short(keys: Iterable[str]) -> str:
     """Nodes for people, by their operators: "mul, sum"."""
-    return listed(_without_library(operator_of(key).removeprefix("backward: ")) for key in keys)
-
-
-def _without_library(operator: str) -> str:
-    """The name of an operator without its library and overload: "mul" of "aten.mul.Tensor"."""
-    library, _, rest = operator.partition(".")
-    return rest.partition(".")[0] or library
+    operators = (operator_of(key).removeprefix("backward: ") for key in keys)
+    return listed(operator_name(operator) or operator for operator in operators)
 
 
 def _lines(trace: TraceData, keys: Iterable[str]) -> tuple[str, ...]:

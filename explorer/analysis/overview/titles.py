@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from explorer.analysis.advice.call_cost import Launch, TracedCall
+from explorer.analysis.findings.rules import listed
 from explorer.analysis.questions.kernel_bytes import VIEWS
+from explorer.analysis.questions.operator_places import operator_name
 from explorer.model.shared import OperatorCall
 
-#: A title names at most this many operators, and counts the others.
-MAX_OPERATORS = 6
-#: Operators that only copy, and products, of which a kernel computes the bias where a library is called for the rest.
+#: Operators that only copy. Where a library computes one of the products, a kernel adds its bias.
 COPIES = frozenset({"clone", "copy", "contiguous", "to_copy"})
 PRODUCTS = frozenset({"addmm", "baddbmm", "convolution", "linear"})
 #: The maximum and the sum of a softmax, as a pattern of Inductor's writes them; the kernel that has them may have the rest, too.
@@ -27,7 +26,7 @@ def title(call: TracedCall, launch: Launch) -> str:
     if launch.row["kernels"] and not computed and not products:
         computed = _named(call, launch)
     inside = {product.partition(" ")[0] for product in products}
-    return _listed([*products, *(name for name in computed if name not in inside)]) or launch.name
+    return listed([*products, *(name for name in computed if name not in inside)]) or launch.name
 
 
 def _product(call: OperatorCall) -> str:
@@ -67,10 +66,4 @@ def _named(call: TracedCall, launch: Launch) -> list[str]:
 
 def short(operator: str) -> str:
     """An operator without its library, overload and leading underscores: "softmax" of "aten._softmax.default"."""
-    library, _, rest = operator.partition(".")
-    return (rest.partition(".")[0] or library).strip("_")
-
-
-def _listed(names: Iterable[str]) -> str:
-    every = list(names)
-    return ", ".join(every[:MAX_OPERATORS]) + (f" and {len(every) - MAX_OPERATORS} more" if len(every) > MAX_OPERATORS else "")
+    return (operator_name(operator) or operator).strip("_")
