@@ -22,6 +22,7 @@ from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.questions.user_lines import FORWARD
 from explorer.errors import FileError
 from explorer.model.trace_data import TraceData
+from explorer.model.values import once
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def _counts(value: Mapping[str, Any], name: str) -> dict[str, int] | None:
     return {str(what): int(count) for what, count in value[name].items()} if name in value else None
 
 
+@once
 def facts_of(trace: TraceData) -> Facts:
     """Return the facts of a trace; ContractError, "not judged", if it does not say what became of the program's nodes."""
     if why := why_no_lowering(trace):
