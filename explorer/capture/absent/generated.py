@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.capture.absent.absent_gpu import pretending
 from explorer.capture.absent.cuda_on_cpu import on_the_cpu
+from explorer.capture.absent.taken_numbers import Change, numbers_changed
 from explorer.capture.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
 from explorer.capture.interpret.interpreter import WAITS, Interpreter, interpreting
-from explorer.capture.observe.patch import Guard, added, guard_here, guarded, guarding, replaced
+from explorer.capture.observe.patch import Guard, added, followed, guard_here, guarded, guarding, replaced
 from explorer.capture.observe.versions import inside_compile_fx
 from explorer.errors import InputError
 from explorer.model.integers import value_of
 from explorer.model.syntax import parsed
 from explorer.model.values import Plain
+from explorer.stages.fx_graph import innermost, short
 
 if TYPE_CHECKING:
     from explorer.reference.gpus.figures import Target
@@ -110,14 +112,23 @@ class Generated:
 
 #: Why generated code is not interpreted where Dynamo would compile, before any of it ran and after.
 COMPILED_ANEW = (
-    "the function would be compiled anew: it does not do what it did when it was traced, or torch._dynamo.reset() dropped what "
-    "was compiled; trace it again"
+    "{place} would be compiled again{reason}: it does not do what it did when it was traced, or torch._dynamo.reset() dropped "
+    "what was compiled; trace it again"
 )
 COMPILED_ANEW_LATER = (
-    "the function would be compiled anew after a part of it ran: a number that it took from a tensor, as by .item(), is not to "
-    "the last bit the one that it was traced with, or it does not do what it did then. Trace it for the CPU and check that, or "
-    "check the functions on both sides of the graph break"
+    "{place} would be compiled again{reason}: the program does not do there what it did when it was traced. Trace it for the "
+    "CPU and check that, or check the functions on both sides of the graph break"
 )
+
+
+def _compiled_anew(began: bool, graph: Any, reasons: Sequence[str]) -> InputError:
+    """The error of a compile that is not to be: it names the line that the graph begins at, and the guard that failed."""
+    traces = (node.meta.get("stack_trace") for node in getattr(getattr(graph, "graph", None), "nodes", ()))
+    first = innermost(next(filter(None, traces), ""))
+    place = f"{short(first.file)}:{first.line}" if first else "the function"
+    guard = reasons[-1].partition("\n")[0].partition("  #")[0].rpartition(": ")[2].strip() if reasons else ""
+    reason = f", since {guard} does not hold" if guard else ""
+    return InputError((COMPILED_ANEW_LATER if began else COMPILED_ANEW).format(place=place, reason=reason))
 
 
 class _Here(threading.local):
@@ -148,19 +159,27 @@ def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @contextmanager
-def interpreted(progress: Callable[[str], None] | None = None) -> Iterator[Wrappers]:
+def interpreted(progress: Callable[[str], None] | None = None, number: Change | None = None) -> Iterator[Wrappers]:
     """Run the generated code of a function traced for an absent GPU, in this thread, inside the block.
 
-    `progress` is told how far each kernel is. InputError if Dynamo would have to compile anew in this thread.
+    `progress` is told how far each kernel is. `number` may change the floats that the program takes from its tensors. InputError
+    if Dynamo would have to compile anew in this thread.
     """
+    from torch._dynamo import convert_frame
     from torch._dynamo.exc import BackendCompilerFailed
 
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise InputError(COMPILED_ANEW_LATER if wrappers.spaces else COMPILED_ANEW)
+    reasons: list[str] = []
+
+    def refuse(graph: Any, *args: Any, **kwargs: Any) -> Any:
+        raise _compiled_anew(bool(wrappers.spaces), graph, reasons)
 
     with guarding(Guard()), ExitStack() as stack:
         wrappers = Wrappers(stack.enter_context(interpreting(progress)))
         stack.enter_context(compile_fx_replaced(lambda _: refuse))
+        recompiles = "get_and_maybe_log_recompilation_reasons"
+        stack.enter_context(followed(convert_frame, recompiles, lambda found, *args, **kwargs: reasons.extend(found[-1:])))
+        if number is not None:
+            stack.enter_context(numbers_changed(number))
         outer, _HERE.wrappers = _HERE.wrappers, wrappers
         try:
             yield wrappers

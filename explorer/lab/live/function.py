@@ -29,10 +29,11 @@ from explorer.lab.live.other_threads import once_nothing_traces
 from explorer.lab.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
 from explorer.lab.live.protocol import Live, TraceAgain, no_verb
 from explorer.lab.live.timing import Seconds, median_seconds
+from explorer.lab.live.traced_numbers import TracedNumbers, guarded_numbers
 from explorer.lab.live.tuning import tuned
 from explorer.lab.live.wrapper_editing import WrapperEditing
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Failure, Plain, Table
+from explorer.model.values import Artifact, Event, Failure, Plain, Table
 from explorer.process.under_way import Watchers, step
 from explorer.reference.gpus.figures import Target
 
@@ -42,9 +43,9 @@ class LiveFunction(Live):
     """The live part of a traced function. If the compile failed, `compiled` is None and `error` is set.
 
     `generated` is the code that Inductor generated for a GPU you don't have; otherwise `loaded` has Inductor's modules, by
-    file. `options` are the Inductor options of the compile. `empty` says that tensors of the call have no data, so nothing was
-    computed. `begun` says that the function was called, and `uncompiled` why the trace has no compile of it. `late_losses`
-    lists explorer's losses after the trace was made.
+    file. `options` are the Inductor options of the compile. `guard_events` are the events of its guards.
+    `empty` says that tensors of the call have no data, so nothing was computed. `begun` says that the function was called, and
+    `uncompiled` why the trace has no compile of it. `late_losses` lists explorer's losses after the trace was made.
     """
 
     call: Call
@@ -58,6 +59,7 @@ class LiveFunction(Live):
     generated: Generated | None = None
     loaded: Mapping[str, Any] = field(default_factory=dict, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
+    guard_events: Sequence[Event] = ()
     empty: bool = False
     begun: bool = False
     uncompiled: str = ""
@@ -82,6 +84,10 @@ class LiveFunction(Live):
         if self.generated is not None:
             return self.generated.codes
         return [LoadedWrapper(module, self.options) for module in self.loaded.values()]
+
+    def traced_numbers(self) -> TracedNumbers:
+        """What gives interpreted code the numbers that the program took from its tensors when it was traced."""
+        return TracedNumbers(guarded_numbers(self.guard_events))
 
     # The traced call -----------------------------------------------------------------------------------------------
 
@@ -138,10 +144,11 @@ class LiveFunction(Live):
 
     def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Table:
         """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
-        with interpreting_calls(self.call, codes, limit) as (within, calls):
+        numbers = self.traced_numbers()
+        with interpreting_calls(self.call, codes, limit, numbers) as (within, calls):
             rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
         interprets = bool(codes or self.ladders.launched)  # a backend that generates no code has nothing to interpret
-        return Table({**row.mapping(), "interpreted": interprets} for row in rows)
+        return Table({**row.mapping(), "interpreted": interprets} for row in (*rows, *numbers.rows.values()))
 
     def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[CheckRow]:
         """The rows of a check; the compiled function is called inside `within()`."""
@@ -180,7 +187,7 @@ class LiveFunction(Live):
         with ExitStack() as stack:
             within: Callable[[], AbstractContextManager[Any]] = nullcontext
             if self.codes is not None:
-                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit))
+                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit, self.traced_numbers()))
             launches = stack.enter_context(recorded_launches(self.wrappers, kernels, most, hear))
             step("calling what was compiled")
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
@@ -193,7 +200,7 @@ class LiveFunction(Live):
         with ExitStack() as stack:
             within: Callable[[], AbstractContextManager[Any]] = nullcontext
             if self.codes is not None:
-                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit))
+                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit, self.traced_numbers()))
             calls = stack.enter_context(recorded_calls(self.wrappers if of is None else of))
             step("calling what was compiled")
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from explorer.capture.absent.generated import Code, estimate, interpreted
+from explorer.capture.absent.taken_numbers import Change
 from explorer.capture.interpret.estimate import Estimate, speed
 from explorer.errors import InputError
 from explorer.lab.live.call import Call
@@ -18,10 +19,13 @@ LIMIT = 120.0
 
 
 @contextmanager
-def interpreting_calls(call: Call, codes: Sequence[Code], limit: float | None) -> Iterator[tuple[Callable[..., Any], int]]:
+def interpreting_calls(
+    call: Call, codes: Sequence[Code], limit: float | None, number: Change
+) -> Iterator[tuple[Callable[..., Any], int]]:
     """Give what runs the generated code in place of the compiled function, and how many more calls the limit allows.
 
-    InputError, before anything runs, if one call is estimated to take more than `limit` seconds.
+    `number` changes the floats that the program takes from its tensors. InputError, before anything runs, if one call is
+    estimated to take more than `limit` seconds.
     """
     cost = estimate(codes)
     seconds = LIMIT if limit is None else limit
@@ -30,7 +34,7 @@ def interpreting_calls(call: Call, codes: Sequence[Code], limit: float | None) -
     with progress(call_name(call), f"{quantity(cost.launches, 'kernel')}, interpreting") as show:
 
         def within() -> AbstractContextManager[Any]:
-            return interpreted(show)
+            return interpreted(show, number)
 
         yield within, more_calls
 

@@ -191,7 +191,7 @@ class Stepping:
         with ExitStack() as stack:
             if self._interprets:
                 show = stack.enter_context(progress(call_name(self.live.call), "interpreting"))
-                wrappers = stack.enter_context(interpreted(show))
+                wrappers = stack.enter_context(interpreted(show, self.live.traced_numbers()))
                 for each in self.paths:
                     _put_into(wrappers, each, function_of)
             for each in self.paths:

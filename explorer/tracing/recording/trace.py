@@ -259,6 +259,7 @@ class _Tracing:
             live.generated = recorder.generated if plan.absent else None
             live.loaded = kernels.modules
             live.options = compiling.options_of(plan.request.mode, plan.request.options)
+            live.guard_events = [event for event in recorder.events if event.kind == "guards"]
         trace = finished(recorder, meta, plan.request.stages, live)
         live.late_losses = partial(recorder.guard.failures, failures_of(recorder))
         return with_unfulfilled(trace, recorder.events, plan.changes)

@@ -148,6 +148,39 @@ def test_a_function_of_several_graphs() -> None:
     assert check(broken, torch.randn(6, 40))[0]["equal"]
 
 
+def times_a_sum(x: torch.Tensor) -> torch.Tensor:
+    largest = torch.tanh(x).exp().sum().item()
+    if largest < 0:
+        x = x + 1
+    return torch.sin(x) * largest
+
+
+def test_a_number_taken_from_a_tensor_is_the_traced_one() -> None:
+    """What follows `.item()` was compiled for the traced number; a row says how far the interpreted one is from it."""
+    trace = explorer.trace(times_a_sum, torch.linspace(-3, 3, 5000), target="h100")
+    output, number = trace.check()
+    assert output["equal"] and output["interpreted"]
+    line = times_a_sum.__code__.co_firstlineno + 1
+    assert number["output"] == f"the number that .item() takes in test_interpreted.py:{line}"
+    assert number["equal"] and 0 < number["max_rel"] < 1e-5 and "the number of the trace" in number["note"]
+    kernel = next(k for k in trace.kernels if "sin" in k.name)
+    assert kernel.edit(kernel.source).status == "in place"
+
+
+def test_a_number_that_a_wrong_kernel_gives_is_not_taken_for_the_traced_one() -> None:
+    """The error names the line that would be compiled again, and the guard that does not hold."""
+    trace = explorer.trace(times_a_sum, torch.linspace(-3, 3, 5000), target="h100")
+    code = live_of(trace).codes[0]
+    object.__setattr__(
+        code, "text", code.text.replace("libdevice.exp(", "libdevice.exp2(").replace("tl_math.exp(", "tl_math.exp2(")
+    )
+    line = times_a_sum.__code__.co_firstlineno + 4
+    with pytest.raises(
+        InputError, match=says(f"test_interpreted.py:{line} would be compiled again", "___stack0 ==", "does not hold")
+    ):
+        trace.check()
+
+
 def test_a_matrix_product_by_a_template() -> None:
     """A Triton template of max-autotune, with its epilogue."""
     options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
