@@ -116,8 +116,9 @@ COMPILED_ANEW = (
     "what was compiled; trace it again"
 )
 COMPILED_ANEW_LATER = (
-    "{place} would be compiled again{reason}: the program does not do there what it did when it was traced. Trace it for the "
-    "CPU and check that, or check the functions on both sides of the graph break"
+    "{place} would be compiled again{reason}: the program took another number from a tensor, as by .item(), than when it was "
+    "traced, since interpreted kernels round otherwise or are wrong, or it does something else. Trace it for the CPU and check "
+    "that, or check the functions on both sides of the graph break"
 )
 
 

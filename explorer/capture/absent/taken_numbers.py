@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-import explorer
 from explorer.capture.observe.patch import replaced_in_plain_sight
 
 #: What takes numbers from a tensor, and can give floats.
@@ -41,7 +41,7 @@ def numbers_changed(change: Change) -> Iterator[None]:
     from torch._dynamo import eval_frame
 
     thread = get_ident()
-    libraries = tuple(f"{os.path.dirname(str(module.__file__))}{os.sep}" for module in (torch, explorer))
+    libraries = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[2]))
 
     def taking(original: Any) -> Callable[..., Any]:
         method = original.__name__
@@ -56,7 +56,8 @@ def numbers_changed(change: Change) -> Iterator[None]:
                 return value
             return _changed(value, Taking(method, tensor.dtype, code.co_filename, frame.f_lineno), change)
 
-        return torch._dynamo.disable(taken)  # Dynamo traces what the program calls between its graphs
+        # Dynamo traces what the program calls between its graphs
+        return torch._dynamo.disable(taken)  # type: ignore[no-any-return]
 
     with ExitStack() as stack:
         for method in METHODS:

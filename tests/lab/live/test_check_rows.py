@@ -44,7 +44,7 @@ class Deep:
 
     def rows(self) -> list[check_rows.CheckRow]:
         """The rows of a check of the code as it is now."""
-        with interpreting_calls(self.live.call, self.live.codes, None) as (within, _):
+        with interpreting_calls(self.live.call, self.live.codes, None, self.live.traced_numbers()) as (within, _):
             given = outcome_of(self.live.compiled, self.live.call, within=within)
         return compared(self.live.call, self.eager, given, truth=self.truth, strides="eager's are the CPU's")
 
