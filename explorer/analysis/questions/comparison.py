@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
@@ -24,7 +24,7 @@ from explorer.analysis.questions.cache_misses import cache_misses
 from explorer.analysis.questions.figures import figures as figures_of_code
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
-from explorer.analysis.questions.kernel_bytes import bytes_moved
+from explorer.analysis.questions.kernel_bytes import VIEWS, bytes_moved
 from explorer.analysis.questions.kernels import first_form, kernels_of
 from explorer.analysis.questions.line_texts import LineTexts, texts_of
 from explorer.analysis.questions.memory import memory_figures, memory_of, readable
@@ -64,16 +64,21 @@ LITERALS = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])|torch\.
 
 @dataclass(frozen=True)
 class Key:
-    """A value's identity in any trace: compile, graph, user code, operator, and number among equal ones."""
+    """A value's identity in any trace: compile, graph, user code, operator, and number among equal ones.
+
+    `part` counts the nodes that store something of one value, such as the two of a reduction that is split.
+    """
 
     compile: int
     graph: str
     code: str
     operator: str
     number: int
+    part: int = 0
 
     def __str__(self) -> str:
         several = f" #{self.number + 1}" if self.number else ""
+        several += f" part {self.part + 1}" if self.part else ""
         return f"{self.operator}{several} of `{self.code}`" if self.code else f"{self.operator}{several}"
 
 
@@ -253,7 +258,7 @@ class Comparison:
         by_key: dict[Key, list[tuple[int, tuple[str, str, str]]]] = {}
         for number, ops in enumerate(self._ops):
             for op in ops:
-                by_key.setdefault(op.key, []).append((number, op.group))
+                by_key.setdefault(replace(op.key, part=0), []).append((number, op.group))
         components = []
         for places in joined(by_key.values()):
             component: list[set[tuple[str, str, str]]] = [set() for _ in self.traces]
@@ -282,13 +287,15 @@ class Comparison:
         every = sorted({op.key for ops in ops_of for op in ops}, key=self._order.__getitem__)
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
-        return {"graph": every[0].graph, "what": self._what(component, values), "values": len(every), **columns, "lines": lines}
+        keys = [{frozenset(op.key for op in by[g]) for g in groups} for by, groups in zip(self._by_group, component, strict=True)]
+        return {"graph": every[0].graph, "what": self._what(keys, values), "values": len(every), **columns, "lines": lines}
 
-    def _what(self, component: list[set[tuple[str, str, str]]], values: list[set[tuple[Key, str]]]) -> str:
-        present = [name for name, groups in zip(self.names, component, strict=True) if groups]
+    def _what(self, groups: list[set[frozenset[Key]]], values: list[set[tuple[Key, str]]]) -> str:
+        """Name a difference; `groups` has for each trace the values of each of its groups, `values` with their histories."""
+        present = [name for name, of_trace in zip(self.names, groups, strict=True) if of_trace]
         if len(present) < len(self.names):
             return f"only in {', '.join(present)}"
-        if len({len(groups) for groups in component}) > 1 or max(map(len, component)) > 1:
+        if any(of_trace != groups[0] for of_trace in groups) and max(map(len, groups)) > 1:
             return "split"
         return "same" if all(stored == values[0] for stored in values) else "values differ"
 
@@ -375,17 +382,35 @@ def ops(trace: TraceData) -> Iterator[Op]:
         groups = _groups(trace, ir)
         keys = _keys(trace, ir, compiles[ir.frame])
         histories = _histories(trace, ir)
-        seen: Counter[Key] = Counter()
+        last = dict(_last_computed(ir, keys))
+        parts: Counter[Key] = Counter()
+        key_of: dict[str, Key] = {}
+        # calls first: their values are theirs, and loops have the copy that a call reads or the bias that is added to it
+        for node in sorted(ir.nodes, key=lambda node: "Extern" not in node["kind"]):
+            if name := last.get(str(node["name"])):
+                key = keys[name][1]
+                key_of[str(node["name"])], parts[key] = replace(key, part=parts[key]), parts[key] + 1
         for node in ir.nodes:
-            stored = [(*keys[name], name) for name in node["origins"] if name in keys]
-            if stored:
-                _, key, last = max(stored, key=lambda row: row[0])
-                number, seen[key] = seen[key], seen[key] + 1
-                key = (
-                    key if not number else Key(key.compile, key.graph, key.code, f"{key.operator} part {number + 1}", key.number)
-                )
-                group = (ir.frame, ir.graph, groups.get(node["name"], str(node["name"])))
-                yield Op(str(node["name"]), key, group, histories.get(last, ""))
+            own = str(node["name"])
+            if own in key_of:
+                yield Op(own, key_of[own], (ir.frame, ir.graph, groups.get(own, own)), histories.get(last[own], ""))
+
+
+def _last_computed(ir: Artifact, keys: Mapping[str, tuple[int, Key]]) -> Iterator[tuple[str, str]]:
+    """Pair each scheduler node with the last FX node that it computes, views and what others call left aside if it can be."""
+
+    def last(names: Iterable[str]) -> str:
+        return max(names, key=lambda name: keys[name][0], default="")
+
+    computed = [(node, [name for name in node["origins"] if name in keys]) for node in ir.nodes]
+    called = {last(names) for node, names in computed if "Extern" in node["kind"]}
+    for node, names in computed:
+        own = names
+        if "Extern" not in node["kind"]:
+            whole = [name for name in names if not VIEWS.match(keys[name][1].operator)]
+            own = [name for name in whole if name not in called] or whole or names
+        if own:
+            yield str(node["name"]), last(own)
 
 
 def _groups(trace: TraceData, ir: Artifact) -> dict[str, str]:

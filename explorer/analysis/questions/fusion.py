@@ -13,6 +13,7 @@ have it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,8 @@ KINDS: tuple[tuple[str, str], ...] = (
 WRONG_WAY = "node1 must go before node2"
 #: Where a template computes the nodes that are fused into it.
 ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
+#: The operations of a loop that reduce.
+REDUCES = re.compile(r"(reduction|scan|sort)(_\d+)?$")
 #: A sentence names at most this many nodes of a list, and counts the others.
 MAX_LISTED = 4
 
@@ -257,18 +260,40 @@ class Graph:
 
     @cached_property
     def numbers_by_name(self) -> dict[str, tuple[int, ...]]:
-        """The single nodes that each name stands for."""
+        """The single nodes that each name stands for.
+
+        An FX node that is a call or a reduction stands for what calls or reduces, also where others have the rest of its code,
+        such as the division of a mean.
+        """
         v = self.verdicts
         numbers_of: dict[str, list[int]] = {}
+        central: dict[str, list[int]] = {}
         for number, name in enumerate(v.names):
             for other in (*self.nodes.get(name, {}).get("writes", ()), *self.fx_nodes(name)):
                 numbers_of.setdefault(other, []).append(number)
+            for other in self._central(name):
+                central.setdefault(other, []).append(number)
+        numbers_of |= {name: numbers for name, numbers in central.items() if name in numbers_of}
         for kernel, numbers in v.data.kernels:
             numbers_of.setdefault(kernel, []).extend(numbers)
         for group in v.data.final:
             numbers_of["_".join(v.names_in(group.number))] = list(v.members(group.number))
         numbers_of |= {name: [number] for number, name in enumerate(v.names)}
         return {name: tuple(dict.fromkeys(numbers)) for name, numbers in numbers_of.items()}
+
+    def _central(self, name: str) -> Iterator[str]:
+        """The FX nodes that a scheduler node calls or reduces."""
+        row = self.nodes.get(name, {})
+        yield from (self._called[buffer] for buffer in row.get("writes", ()) if buffer in self._called)
+        for operation, nodes in _operations(row):
+            if REDUCES.match(operation):
+                yield from nodes.split()[:1]
+
+    @cached_property
+    def _called(self) -> dict[str, str]:
+        """The FX node of each library call and template, by the buffer that it writes."""
+        calls = (call for group in self.verdicts.data.final for call in group.calls or ())
+        return {call.buffer: call.node for call in calls if call.buffer and call.node}
 
     def fx_nodes(self, name: str) -> tuple[str, ...]:
         """Return the FX nodes that a scheduler node computes; for a call or template only its own."""
@@ -287,14 +312,8 @@ class Graph:
 
     def operations(self, group: GroupRow) -> Iterator[tuple[str, str]]:
         """Yield what a group's loops do, where that was recorded: each operation ("load_1", "add"), and its FX nodes."""
-        bodies = [self.nodes.get(name, {}).get("bodies") or {} for name in group["nodes"]]
-        yield from (
-            (str(operation), str(nodes))
-            for body in bodies
-            for of_node in body.values()
-            for block in of_node.values()
-            for operation, nodes in block.items()
-        )
+        for name in group["nodes"]:
+            yield from _operations(self.nodes.get(name, {}))
 
     def namesakes(self, name: str) -> str:
         """Say which node a name is where other nodes have the operator of that name: "mm" is the first product of several."""
@@ -673,6 +692,13 @@ def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:
     for v in verdicts:
         sentences.setdefault(str(v.rule), graph.reason(v))
     return list(sentences.values())
+
+
+def _operations(row: Mapping[str, Plain]) -> Iterator[tuple[str, str]]:
+    """Yield each operation of a scheduler node's loops, and its FX nodes."""
+    for blocks in (row.get("bodies") or {}).values():
+        for block in blocks.values():
+            yield from ((str(operation), str(nodes)) for operation, nodes in block.items())
 
 
 def _is_kept(row: Mapping[str, Plain]) -> bool:

@@ -26,6 +26,7 @@ from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.functions import emit_inlined
 from explorer.capture.observe.nested import inner_graphs, lowered_path
 from explorer.capture.observe.patch import beside, followed, observed, preceded, replaced
+from explorer.capture.observe.scheduler_nodes import called_node
 from explorer.capture.observe.subclasses import subclasses
 from explorer.capture.observe.versions import cpp_rewriters, has_function, keeps_original_inner_fn, localizes_functions
 from explorer.capture.observe.views import Views, views
@@ -480,7 +481,7 @@ def definition(name: str, source: str, nodes: Any, state: _State) -> KernelLines
 
 def template_nodes(buffer: Any) -> Names:
     """The FX nodes that a template computes."""
-    origin = getattr(buffer, "origin_node", None)
-    while origin is not None and origin.target is operator.getitem:  # one of the template's outputs
-        origin = origin.args[0]
-    return (origin.name,) if origin is not None else tuple(sorted(node.name for node in buffer.get_origins()))
+    node = called_node(buffer)
+    while node is not None and node.target is operator.getitem:  # one of the template's outputs
+        node = node.args[0]
+    return (node.name,) if node is not None else ()

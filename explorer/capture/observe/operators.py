@@ -108,7 +108,7 @@ def _origin(inner: Any) -> Any:
     called = str(getattr(inner, "op_overload", None))
     if stated is not None and not (_is_of_collectives(stated.target) and not called.startswith(COLLECTIVES)):
         return stated.args[0] if stated.target is getitem else stated
-    origins = list(inner.get_origins())
+    origins = sorted(inner.get_origins())  # the node itself comes after those that its arguments are of
     same = [node for node in origins if str(node.target) == called] or [node for node in origins if _is_counted(node)]
     return same[-1] if same else None
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from typing import Any
 
+from explorer.capture.observe.computed_nodes import Computed
 from explorer.capture.observe.patch import guard_here, guarding, replaced
 from explorer.capture.observe.patterns import pattern_name
 from explorer.capture.observe.scheduler_log import OVERRIDDEN
@@ -89,8 +90,9 @@ class Wanted:
         """The scheduler's nodes by each name that a wish can call them, and the wishes about this graph."""
         if id(scheduler) not in self._known:
             names: dict[str, list[str]] = {}
+            computed = Computed(scheduler.name_to_node.values())
             for node in scheduler.name_to_node.values():
-                for name in names_of(node):
+                for name in names_of(node, computed):
                     names.setdefault(name, []).append(node.get_name())
             self._known[id(scheduler)] = names, list(self._pairs(scheduler, names))
         return self._known[id(scheduler)]
@@ -241,16 +243,9 @@ def read_from(scheduler: Any, readers: Collection[str], makers: Collection[str])
     return any(read.name in buffers for name in readers for read in scheduler.name_to_node[name].read_writes.reads)
 
 
-def names_of(node: Any) -> list[str]:
-    """List the names of a scheduler node: its own, those of the buffers it writes, and those of the FX nodes it computes.
-
-    For an extern call or a template, Inductor's origins include the origins of its inputs, so only its own node's name counts.
-    """
-    inner = getattr(node, "node", None)
-    origin: Any = inner.get_origin_node() if inner is not None else None
-    whole = origin is not None and (node.is_extern() or node.is_template())
-    origins = [origin] if whole else inner.get_origins() if inner is not None else ()
-    names = [node.get_name(), *node.get_buffer_names(), *(fx.name for fx in origins)]
+def names_of(node: Any, computed: Computed) -> list[str]:
+    """List the names of a scheduler node: its own, those of the buffers it writes, and those of the FX nodes it computes."""
+    names = [node.get_name(), *node.get_buffer_names(), *(fx.name for fx in computed.nodes(node))]
     return list(dict.fromkeys(names))
 
 

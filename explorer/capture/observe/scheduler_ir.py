@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from explorer.capture.observe.computed_nodes import Computed
 from explorer.capture.observe.kernel_lines import body_nodes
 from explorer.capture.observe.nested import lowered_path
 from explorer.capture.observe.patch import replaced, replaced_pure
@@ -209,7 +210,8 @@ def unwritten_record(nodes: Any, parts: UnwrittenParts) -> Unmade:
     from torch._inductor.virtualized import V
 
     texts = [node.debug_str() for node in nodes]
-    rows = [scheduler_row(node) for node in nodes]
+    computed = Computed(part for node in nodes for part in node.get_nodes())
+    rows = [scheduler_row(node, computed) for node in nodes]
     name = str(getattr(V.graph, "name", None) or "")  # "" for a graph that is not nested in another, as its path
     return partial(ir_record, texts, rows, parts, name, lowered_path(V.graph))
 
@@ -223,7 +225,7 @@ def ir_record(
     return SchedulerText(text="".join(f"{text}\n\n\n" for text in whole), nodes=nodes, of=of, path=path)
 
 
-def scheduler_row(node: Any) -> dict[str, Any]:
+def scheduler_row(node: Any, computed: Computed) -> dict[str, Any]:
     """Return the facts of one scheduler node: kind, device, sizes, reads, writes, and the FX nodes it comes from."""
     parts = node.get_nodes()
     reads, writes = node.read_writes.reads, node.read_writes.writes
@@ -236,7 +238,7 @@ def scheduler_row(node: Any) -> dict[str, Any]:
         "reads": tuple(sorted(dep.name for dep in reads)),
         "writes": tuple(sorted(dep.name for dep in writes)),
         "sizes": _sizes(node),
-        "origins": tuple(sorted({origin.name for part in parts for origin in _origins(part)})),
+        "origins": tuple(sorted({origin.name for part in parts for origin in computed.nodes(part)})),
         "node": _last_origin(parts[0]) if len(parts) == 1 else "",
         "layouts": {buffer.get_name(): layout for buffer in node.get_outputs() if (layout := _layout(buffer.node))},
         "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
@@ -267,24 +269,6 @@ def _sizes(node: Any) -> tuple[Names, ...]:
     group = getattr(node, "group", None)
     sizes = group[1] if group else ()
     return tuple((str(size),) for size in sizes) if isinstance(sizes, tuple) else ()
-
-
-def _origins(part: Any) -> list[Any]:
-    """The FX nodes that a node computes.
-
-    Inductor gathers the origins of a call's or template's arguments before it writes these to memory, so it lists what other
-    nodes compute too. That is left out; a view of an argument, which no node computes, is not.
-    """
-    inner = getattr(part, "node", None)
-    if inner is None:
-        return []
-    origins, own = list(inner.get_origins()), inner.get_origin_node()
-    if own is None or not (part.is_extern() or part.is_template()):
-        return origins
-    makers = [part.scheduler.name_to_buf.get(read.name) for read in part.read_writes.reads]
-    nodes = [part.scheduler.name_to_node.get(maker.defining_op_name()) for maker in makers if maker is not None]
-    computed = {origin for node in nodes if node and node.node is not None for origin in node.node.get_origins()}
-    return [origin for origin in origins if origin is own or origin not in computed]
 
 
 def _last_origin(part: Any) -> str:

@@ -24,6 +24,15 @@ def written_names(part: Any) -> Iterator[str]:
     return (buffer.get_name() for buffer in part.get_outputs())
 
 
+def called_node(inner: Any) -> Any:
+    """The FX node that a library call or a template computes: the one that Inductor states, else the one that was lowered.
+
+    That is the last of the origins in the graph, as the others are its arguments'. None for a call without origins.
+    """
+    stated = inner.get_origin_node()
+    return stated if stated is not None else max(inner.get_origins(), default=None)
+
+
 def inputs(inner: Any) -> Iterator[Any]:
     """Yield the tensors that a library call takes, those in lists one by one, without constants."""
     waiting = list(getattr(inner, "inputs", ()))

@@ -34,6 +34,7 @@ from explorer.sources.files import trace_file
 from explorer.stages import STAGES, replay
 from explorer.tracing.traced import what_if
 from explorer.tracing.traced.attach import MACHINE_CODE, attached, with_machine_code
+from explorer.tracing.traced.check_notes import with_precision
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
 from explorer.tracing.traced.dynamo import DynamoAccessor
@@ -352,12 +353,13 @@ class Trace(NamesGuessed, TraceData):
         whole numbers, type, shape, strides, and what an output is a view of. `compared` says what was compared, `note` what was
         not the same. The sign of zero is not judged; `note` counts the zeros whose signs differ. `equal` is None if nothing could
         be compared: a function that returns nothing and changes nothing has one such row, and so has one that was not compiled.
-        `max_abs` and `max_rel` are the largest differences from eager, `error` and `eager_error` the largest distances of both
-        from float64, None if that was not needed or cannot be computed. Gradients are of the outputs' sum under fixed weights. A
-        value that depends on random numbers is `random`: it is unequal if the values of several calls are distributed differently
-        from eager's; else `equal` is None, and `note` says which difference would have been found. The arguments are the traced
-        call's, as they were before it. They, the module and the random numbers are left as they are. The function is called
-        several times, as it is and compiled, so a `print` in it prints as often.
+        `max_abs` and `max_rel` are the largest differences from eager, the relative one where eager is not 0. `error` and
+        `eager_error` are the largest distances of both from float64, None if that was not needed or cannot be computed. Gradients
+        are of the outputs' sum under fixed weights. A value that depends on random numbers is `random`: it is unequal if the
+        values of several calls are distributed differently from eager's; else `equal` is None, and `note` says which difference
+        would have been found. The arguments are the traced call's, as they were before it. They, the module and the random
+        numbers are left as they are. The function is called several times, as it is and compiled, so a `print` in it prints as
+        often.
 
         For a GPU you don't have, the generated wrappers run, and their kernels are interpreted on the CPU ("interpreted").
         InputError, before anything runs, if interpreting is estimated to take more than `limit` seconds, 120 by default.
@@ -369,7 +371,7 @@ class Trace(NamesGuessed, TraceData):
             raise InputError(f"limit is a number of seconds, not {limit!r}")
         live = needs_live(self, "checking")
         with live.watchers.verb("check()"):
-            return live.check(limit, expected)
+            return with_precision(live.check(limit, expected), self)
 
     def bisect(self, limit: float | None = None, *, cause: bool = True) -> Bisection:
         """Find the first generated kernel or library call whose result is off, and what brings that about.

@@ -186,7 +186,10 @@ def test_a_log_and_the_live_trace_of_one_compile_agree_but_for_what_the_log_lack
 
 @pytest.mark.compile
 def test_no_link_of_a_log_is_one_that_the_live_trace_does_not_have(both: tuple[explorer.Trace, explorer.Trace, Path]) -> None:
-    """Line by line; a whole kernel's nodes are those of the scheduler nodes that it was defined for."""
+    """Line by line; a whole kernel's nodes are those of the scheduler nodes that it was defined for.
+
+    Inductor's comment, which is all that a log has of a kernel, may name nodes of its arguments besides.
+    """
     live, read, _ = both
     calls = 0
     for artifact in read.find("output_code"):
@@ -200,7 +203,7 @@ def test_no_link_of_a_log_is_one_that_the_live_trace_does_not_have(both: tuple[e
         groups = [set(one["operations"]) for one in other.data["definitions"]]
         origins = [{o for n in after.nodes if group & {n["name"], *n["fused"]} for o in n["origins"]} for group in groups]
         (stated,) = kernel.data["definitions"]  # of a kernel that several groups of nodes share, the comment names the first
-        assert set(stated["nodes"]) in origins
+        assert any(computed <= set(stated["nodes"]) for computed in origins)
 
 
 def _without_makers(text: str) -> str:
