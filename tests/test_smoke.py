@@ -192,7 +192,7 @@ OF_EXPLORER: dict[str, Callable[[dict[str, explorer.Trace], Path], object]] = {
     "compare": lambda traces, folder: repr(explorer.compare(traces["cpu"], traces["h100"])),
     "compare_modes": lambda traces, folder: repr(explorer.compare_modes(torch.sin, torch.randn(8), target="h100")),
     "glossary": lambda traces, folder: explorer.glossary("num_warps"),
-    "fits": lambda traces, folder: repr(explorer.fits(torch.nn.Linear(8, 8), inputs=(torch.randn(2, 8),))),
+    "fits": lambda traces, folder: repr(explorer.fits(torch.nn.Linear(8, 8), torch.randn(2, 8))),
     "load": lambda traces, folder: traces["cpu"].save(folder / "t.trace") or explorer.load(folder / "t.trace") == traces["cpu"],
     "vary": lambda traces, folder: repr(explorer.vary(torch.sin, torch.randn(8), target="h100")),
     "record": lambda traces, folder: [recorded(target).kernels.table for target in TARGETS],

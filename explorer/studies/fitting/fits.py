@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -32,14 +33,13 @@ TOKENS = 2048
 
 def fits(
     model: object,
-    *,
+    *inputs: Any,
     target: str | Target = "h100",
     world: int = 1,
     rank: int = 0,
-    inputs: Sequence[Any] | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     sequence: int | None = None,
-    dtype: str = "bfloat16",
+    dtype: str | None = None,
     train: bool = False,
     optimizer: str | Callable[..., Any] | None = None,
     plan: Mapping[str, str] | None = None,
@@ -49,9 +49,9 @@ def fits(
     """Say whether a model fits on a GPU you don't have, and what bounds a call of it.
 
     `model` is the name of a config class of `transformers` ("LlamaConfig"), the path of a config.json, or a config, and `fields`
-    are fields of it; then the model is a causal language model, called with `batch` times `sequence` tokens: 2048, or as many as
-    it has positions for. Or it is a torch.nn.Module, called with `inputs`. It is built on the meta device: no weights are in
-    memory, and nothing is downloaded.
+    are fields of it; then the model is a causal language model with weights of `dtype` (bfloat16), called with `batch` (1) times
+    `sequence` tokens: 2048, or as many as it has positions for. Or it is a torch.nn.Module, called with `inputs` as in
+    `explorer.trace`. It is built on the meta device: no weights are in memory, and nothing is downloaded.
 
     The model is compiled by regions, as PyTorch recommends for large ones: each repeated block alone, and the parts before and
     after them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
@@ -65,21 +65,31 @@ def fits(
     """
     require_installed("torch", "explorer.fits", "full")
     started = time.perf_counter()
-    _check(train, optimizer, {"batch": batch, "sequence": TOKENS if sequence is None else sequence})
+    if optimizer is not None and not train:
+        raise InputError("optimizer= is for training: give train=True too")
     if meant := {name: KEYWORD_HABITS[name] for name in fields if name in KEYWORD_HABITS}:
-        raise InputError("; ".join(f"explorer.fits calls {name}= {right}=" for name, right in meant.items()))
+        raise InputError("; ".join(f"explorer.fits calls {name}= {right}" for name, right in meant.items()))
     cluster = Cluster(target, world, rank, interconnect)
-    asked = _asked(model, inputs, batch, sequence, dtype, train, fields)
+    of_config = {"batch": batch, "sequence": sequence, "dtype": dtype, **fields}
+    given = {name: value for name, value in of_config.items() if value is not None}
+    asked = (
+        _asked_of_config(model, inputs, given, train) if not _is_module(model) else _asked_of_module(model, inputs, given, train)
+    )
     with cluster.joined() if world > 1 else nullcontext():
         return _Fitting(asked, cluster, train, plan, optimizer, started).fitted()
 
 
-def _check(train: bool, optimizer: object, numbers: Mapping[str, object]) -> None:
-    if optimizer is not None and not train:
-        raise InputError("optimizer= is for training: give train=True too")
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise InputError(f"{name} is a number from 1, not {number!r}")
+def _is_module(model: object) -> bool:
+    import torch
+
+    return isinstance(model, torch.nn.Module)
+
+
+def _number(name: str, number: object) -> int:
+    """A number of things; InputError for what is none."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InputError(f"{name} is a number from 1, not {number!r}")
+    return number
 
 
 @dataclass(frozen=True)
@@ -94,29 +104,46 @@ class _Asked:
     cache: int | None
 
 
-def _asked(
-    given: object,
-    inputs: Sequence[Any] | None,
-    batch: int,
-    sequence: int | None,
-    dtype: str,
-    train: bool,
-    fields: Mapping[str, Any],
-) -> _Asked:
+def _asked_of_module(model: Any, inputs: tuple[Any, ...], of_config: Mapping[str, Any], train: bool) -> _Asked:
+    """A module of the user's own; InputError for what only a config takes, and for inputs that the module does not take."""
+    name = type(model).__name__
+    if of_config:
+        raise InputError(
+            f"{', '.join(f'{each}=' for each in of_config)} is for a config; a torch.nn.Module has the sizes and the dtype of "
+            f"its own weights and inputs: explorer.fits({name.lower()}.to(torch.bfloat16), x)"
+        )
+    try:
+        inspect.signature(model.forward).bind(*inputs)
+    except TypeError as error:
+        raise InputError(
+            f"{name} cannot be called so: {error}. Give its inputs after it: explorer.fits({name.lower()}, x)"
+        ) from None
+    faked: Any
+    faked, args, _ = as_fake(model, inputs, {})
+    return _Asked(faked.train(train), args, models.call_module, models.call_module, _title(model, inputs), 0)
+
+
+def _title(model: Any, inputs: Sequence[Any]) -> str:
+    """The name of a module, with the dtypes of its weights and the sizes of its inputs."""
+    weights = dict.fromkeys(str(each.dtype).removeprefix("torch.") for each in model.parameters())
+    sizes = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in inputs if hasattr(each, "dtype")]
+    parts = [f"weights of {' and '.join(weights)}" if weights else "", f"called with {', '.join(sizes)}" if sizes else ""]
+    return ", ".join(filter(None, [type(model).__name__, *parts]))
+
+
+def _asked_of_config(config: object, inputs: tuple[Any, ...], given: Mapping[str, Any], train: bool) -> _Asked:
+    """A model of transformers; `given` has what was given of its batch, sequence and dtype, and fields of its config."""
     import torch
 
-    if isinstance(given, torch.nn.Module):
-        if inputs is None or fields:
-            raise InputError("a torch.nn.Module is called with inputs=(…), a tuple, and has no fields of a config")
-        faked: Any
-        faked, args, _ = as_fake(given, (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs), {})
-        return _Asked(faked.train(train), args, models.call_module, models.call_module, type(given).__name__, 0)
-    if inputs is not None:
-        raise InputError("inputs= is for a torch.nn.Module; for a config, give batch= and sequence=")
-    config = models.config_of(given, fields)
+    if inputs:
+        raise InputError("only a torch.nn.Module is called with inputs; for a config, give batch= and sequence=")
+    fields = dict(given)
+    batch, sequence = _number("batch", fields.pop("batch", 1)), _number("sequence", fields.pop("sequence", TOKENS))
+    dtype = fields.pop("dtype", "bfloat16")
+    config = models.config_of(config, fields)
     made = models.model_of(config, dtype, train)
-    if sequence is None:
-        sequence = min((TOKENS, *models.learned_positions(made).values()))
+    if "sequence" not in given:
+        sequence = min((sequence, *models.learned_positions(made).values()))
     models.check_positions(made, sequence)
     ids = torch.zeros(batch, sequence, dtype=torch.long, device="meta")
     title = f"{type(config).__name__}, batch {batch} of {sequence} tokens, {dtype}"
@@ -242,16 +269,17 @@ def _ranks(tensors: Mapping[str, Any], world: int) -> Table:
 
 #: What people write who know other tools, and what `fits` calls it.
 KEYWORD_HABITS = {
-    "gpus": "world",
-    "num_gpus": "world",
-    "world_size": "world",
-    "tp": "world",
-    "gpu": "target",
-    "device": "target",
-    "batch_size": "batch",
-    "seq_len": "sequence",
-    "sequence_length": "sequence",
-    "training": "train",
+    "gpus": "world=",
+    "num_gpus": "world=",
+    "world_size": "world=",
+    "tp": "world=",
+    "gpu": "target=",
+    "device": "target=",
+    "batch_size": "batch=",
+    "seq_len": "sequence=",
+    "sequence_length": "sequence=",
+    "training": "train=",
+    "inputs": "what follows the model: explorer.fits(model, x)",
 }
 #: What models call the products that give keys and values.
 KEYS_AND_VALUES = ("k_proj", "v_proj", "qkv_proj", "c_attn", "query_key_value", "Wqkv", "qkv")

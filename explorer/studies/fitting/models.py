@@ -55,7 +55,7 @@ def config_of(given: object, overrides: Mapping[str, Any]) -> Any:
     if not isinstance(given, (str, Path)):
         raise InputError(
             "explorer.fits takes the name of a config class, the path of a config.json, a config, or a torch.nn.Module with "
-            f"inputs=(…), not {type(given).__name__}"
+            f"its inputs, not {type(given).__name__}"
         )
     path = Path(given) / "config.json" if Path(given).is_dir() else Path(given)
     if path.suffix == ".json":

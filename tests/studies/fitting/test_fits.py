@@ -49,7 +49,7 @@ def prefill() -> Fit:
 @pytest.fixture(scope="module")
 def own() -> Fit:
     """A module without blocks."""
-    return explorer.fits(Own(), inputs=(torch.ones(8, 32),))
+    return explorer.fits(Own(), torch.ones(8, 32))
 
 
 @pytest.mark.compile
@@ -145,7 +145,7 @@ def test_an_optimizer_is_refused_before_anything_is_traced(monkeypatch: pytest.M
     """No region is traced for an optimizer that cannot step."""
     monkeypatch.setattr("explorer.studies.fitting.fits.trace", lambda *args, **kwargs: pytest.fail("a region was traced"))
     with pytest.raises(InputError, match="Adafactor"):
-        explorer.fits(nn.Linear(2, 2), inputs=(torch.ones(2, 2),), train=True, optimizer="adafactor")
+        explorer.fits(nn.Linear(2, 2), torch.ones(2, 2), train=True, optimizer="adafactor")
 
 
 class Own(nn.Module):
@@ -167,10 +167,11 @@ def test_a_module_of_ones_own_is_one_region(own: Fit) -> None:
 
 
 @pytest.mark.compile
-def test_a_bare_tensor_is_one_input(own: Fit) -> None:
-    """inputs= takes a tensor alone as it takes a tuple of it."""
-    bare = explorer.fits(Own(), inputs=torch.ones(8, 32))
-    assert (bare.peak_bytes, bare.bytes_of("inputs")) == (own.peak_bytes, 8 * 32 * 4)
+def test_a_module_s_own_types_and_sizes_are_in_the_title(own: Fit) -> None:
+    """A dtype is that of the module's weights, and none can be asked for beside it."""
+    assert own.title == "Own, weights of float32, called with float32 [8, 32]"
+    with pytest.raises(InputError, match=says("dtype=", "batch=", "config", ".to(torch.bfloat16)")):
+        explorer.fits(Own(), torch.ones(8, 32), dtype="float32", batch=4)
 
 
 class WithoutInputs(Own):
@@ -182,8 +183,8 @@ class WithoutInputs(Own):
 
 @pytest.mark.compile
 def test_a_module_may_have_no_inputs() -> None:
-    """An empty tuple calls the module with nothing."""
-    fit = explorer.fits(WithoutInputs(), inputs=())
+    """A module whose forward takes nothing is called with nothing."""
+    fit = explorer.fits(WithoutInputs())
     assert (fit.bytes_of("weights"), fit.bytes_of("inputs"), fit.bytes_of("activations")) == (32 * 16 * 4, 0, 32 * 16 * 4)
 
 
@@ -257,7 +258,7 @@ class Feed(nn.Module):
 @pytest.mark.parametrize("plan", [None, {"*.up_proj": "colwise", "*.down_proj": "rowwise"}], ids=["none", "own"])
 def test_a_star_in_front_stands_for_any_depth(plan: dict[str, str] | None) -> None:
     """Each rank has half of the products, however deep they are; an attention that counts all heads stays whole."""
-    fit = explorer.fits(nn.Sequential(Feed()), inputs=torch.ones(1, 4, 16), world=2, plan=plan)
+    fit = explorer.fits(nn.Sequential(Feed()), torch.ones(1, 4, 16), world=2, plan=plan)
     sizes = {row["module"]: row["bytes"] for row in fit.memory if row["what"] == "weights"}
     assert sizes["*.inner.up_proj"] == sizes["*.inner.down_proj"] == 16 * 32 * 4 // 2
     assert sizes["*.attention.out_proj"] == (16 * 16 + 16) * 4
@@ -277,8 +278,9 @@ def test_a_star_in_front_stands_for_any_depth(plan: dict[str, str] | None) -> No
         ("LlamaConfig", {"world": 2, "plan": {"model.layers.*.mlp.upproj": "colwise"}, **SMALL}, ("upproj",)),
         ("GPT2Config", {"world": 2, "sequence": 64, **TINY}, ("2 ranks", "plan=", "colwise")),
         ("LlamaConfig", {"world": 2, "plan": {"model.layers.*.input_layernorm": "colwise"}, **SMALL}, ("plan", "split")),
-        (3, {}, ("config.json", "torch.nn.Module", "inputs=(…)", "int")),
-        (nn.Linear(2, 2), {}, ("torch.nn.Module", "inputs=(…)")),
+        (3, {}, ("config.json", "torch.nn.Module", "its inputs", "int")),
+        (nn.Linear(2, 2), {}, ("Linear cannot be called so", "'input'", "explorer.fits(linear, x)")),
+        (nn.Linear(2, 2), {"inputs": 1}, ("inputs=", "explorer.fits(model, x)")),
         ("missing/config.json", {}, ("read", "missing/config.json")),
         ("meta-llama/Llama-3-70B", {}, ("'meta-llama/Llama-3-70B'", "downloads", "config.json")),
         ("LlamaConfig", {"dtype": "float8_e4m3fn"}, ("'float8_e4m3fn'", "'bfloat16', 'float16', 'float32', 'float64'")),
