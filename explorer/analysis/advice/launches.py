@@ -39,13 +39,14 @@ def launch_bound(traced: TracedCall) -> Iterator[Verdict]:
         return
     small = [launch for launch in traced.launches if launch.seconds < LAUNCH]
     vendor = traced.target.vendor if traced.target else "nvidia"
+    graphs = "let CUDA graphs launch them, with mode='reduce-overhead'; " if vendor == "nvidia" else ""
     yield Verdict(
         "launch bound",
         f"{len(small)} of {len(traced.launches)} launches do less than {LAUNCH * 1e6:.0f} µs of work",
         _launching(traced),
         f"the kernels and calls take {duration(traced.device)}, the longest of them "
         f"{duration(max(launch.seconds for launch in traced.launches))}",
-        "let CUDA graphs launch them, with mode='reduce-overhead'; batch more work into a call",
+        f"{graphs}batch more work into a call",
         traced.lines_of(small),
         traced.places_of(small)[:3],
         {"options": {"triton.cudagraphs": True}} if vendor == "nvidia" else {},

@@ -79,7 +79,7 @@ def _fallback(traced: TracedCall, target: str, rows: list[Mapping[str, Plain]], 
 
 
 def precision(traced: TracedCall) -> Iterator[Verdict]:
-    """Yield a verdict for products of float32 that run without tensor cores on a GPU that has TF32."""
+    """Yield a verdict for products of float32 that are not computed in TF32, which NVIDIA's tensor cores need."""
     target = traced.target
     if target is None or "tf32" not in target.peak:
         return
@@ -87,10 +87,11 @@ def precision(traced: TracedCall) -> Iterator[Verdict]:
     saved = sum(one.seconds - estimate(target, _with_tf32(one.row)).seconds for one in launches if not one.measured)
     if saved > 0:
         calls = [call for one in launches for call in one.row["calls"] or ()]
+        how = "without tensor cores" if target.vendor == "nvidia" else "not in TF32"
         rates = [target.peak[name] / 1e12 for name in ("fp32", "tf32")]
         yield Verdict(
             "slow precision",
-            f"{quantity(len(launches), 'product')} of float32 without tensor cores",
+            f"{quantity(len(launches), 'product')} of float32 {how}",
             Cost(saved, "estimated", f"the peak in float32 is {rates[0]:.3g} TFLOP/s, in TF32 {rates[1]:.3g}"),
             f"{calls[0].operator} of {calls[0].dtype}, and torch allowed no TF32 when it compiled",
             'torch.set_float32_matmul_precision("high"), if ten bits of mantissa are enough; or bfloat16',
