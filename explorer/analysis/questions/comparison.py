@@ -35,6 +35,7 @@ from explorer.analysis.questions.user_lines import UserLine, compiled_kernels, c
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table
+from explorer.model.wording import quantity
 from explorer.process.garbage import full_collections_paused
 from explorer.stages.inductor.output_code import LIBRARIES, calls_of, names_called
 
@@ -53,7 +54,9 @@ OF_INDUCTOR = (
     "estimated seconds",
 )
 #: The columns of the tables beside those that are named as the traces are.
-COLUMNS = ("figure", "ratio", "graph", "line", "code", "operator", "number", "same", "what", "values", "lines")
+COLUMNS = ("figure", "ratio", "graph", "line", "code", "operator", "number", "same", "what", "values", "lines", "why")
+#: A comparison that is printed lists at most this many groups that are not the same, and counts the others.
+MAX_LISTED = 4
 #: Graphs that compute the same: an inference graph is matched with a forward graph.
 SAME_GRAPH = {"inference": "forward"}
 #: Operators whose numbers are sizes and places, lists of numbers, and the numbers and dtypes in a node's arguments.
@@ -243,15 +246,20 @@ class Comparison:
         """One row per set of fused nodes that share values across the traces, with what differs.
 
         `what` is "same" if each trace has one group of the same values. It is "values differ" if a value is in one trace
-        only or is computed from different values, "split" if a trace needs more groups than another, and "only in …" if the
-        other traces store none of its values.
+        only or is computed from different values, "split" if a trace needs more groups than another, which `why` explains, and
+        "only in …" if the other traces store none of its values.
         """
         return Table(self._group_row(component) for component in self._sharing())
 
     @property
     def fusion(self) -> Table:
         """One row per pair of values that one trace fuses and another does not, with the recorded reason."""
-        return Table(row for one, other in combinations(range(len(self.traces)), 2) for row in self._differences(one, other))
+        return Table(self._apart)
+
+    @cached_property
+    def _apart(self) -> tuple[dict[str, Plain], ...]:
+        pairs = combinations(range(len(self.traces)), 2)
+        return tuple(row for one, other in pairs for row in self._differences(one, other))
 
     def _sharing(self) -> list[list[set[tuple[str, str, str]]]]:
         """Return the groups of each trace that share values, directly or through other groups."""
@@ -288,7 +296,20 @@ class Comparison:
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
         keys = [{frozenset(op.key for op in by[g]) for g in groups} for by, groups in zip(self._by_group, component, strict=True)]
-        return {"graph": every[0].graph, "what": self._what(keys, values), "values": len(every), **columns, "lines": lines}
+        what = self._what(keys, values)
+        why = self._why_split(ops_of) if what == "split" else ""
+        return {"graph": every[0].graph, "what": what, "values": len(every), **columns, "lines": lines, "why": why}
+
+    def _why_split(self, ops_of: list[list[Op]]) -> str:
+        """Say why one trace needs more groups: a value that takes more nodes there, or the reason for two that are apart."""
+        counted = [Counter(replace(op.key, part=0) for op in ops) for ops in ops_of]
+        for key in dict.fromkeys(key for of_trace in counted for key in of_trace):
+            numbers = [of_trace[key] for of_trace in counted]
+            if len(set(numbers)) > 1:
+                places = (f"{quantity(n, 'node')} in {name}" for n, name in zip(numbers, self.names, strict=True))
+                return f"{key} takes {', '.join(places)}"
+        names = {op.name for ops in ops_of for op in ops}
+        return next((str(row["why"]) for row in self._apart if names.issuperset(row["nodes"])), "")
 
     def _what(self, groups: list[set[frozenset[Key]]], values: list[set[tuple[Key, str]]]) -> str:
         """Name a difference; `groups` has for each trace the values of each of its groups, `values` with their histories."""
@@ -324,8 +345,17 @@ class Comparison:
     def __repr__(self) -> str:
         counted = Counter(row["what"] for row in self.groups)
         groups = ", ".join(f"{n} {what}" for what, n in counted.items()) or "none"
-        below = str(self.lines) if self._several_compilers() else f"fused groups: {groups}"
+        below = str(self.lines) if self._several_compilers() else "\n".join([f"fused groups: {groups}", *self._otherwise()])
         return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\n{below}"
+
+    def _otherwise(self) -> Iterator[str]:
+        """Yield a line for the first groups that are not the same in all traces, and count the others."""
+        rows = [row for row in self.groups if row["what"] != "same"]
+        for row in rows[:MAX_LISTED]:
+            groups = " | ".join(", ".join(row[name]) or "none" for name in self.names)
+            yield f"  {row['what']}: {groups}" + (f"; {row['why']}" if row["why"] else "")
+        if len(rows) > MAX_LISTED:
+            yield f"  and {len(rows) - MAX_LISTED} more in .groups"
 
     def _several_compilers(self) -> bool:
         """Whether not all traces are Inductor's: then the lines of the program say more than the scheduler's groups."""

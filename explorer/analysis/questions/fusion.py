@@ -47,6 +47,8 @@ KINDS: tuple[tuple[str, str], ...] = (
 WRONG_WAY = "node1 must go before node2"
 #: Where a template computes the nodes that are fused into it.
 ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
+#: A line of the program, as in "model.py:12".
+LINE = re.compile(r"(.+\.\w+):(\d+)")
 #: The operations of a loop that reduce.
 REDUCES = re.compile(r"(reduction|scan|sort)(_\d+)?$")
 #: A sentence names at most this many nodes of a list, and counts the others.
@@ -202,6 +204,10 @@ def check_known(name: str, graphs: Iterable[Graph]) -> None:
         return
     if places := [place for g in graphs for place in g.operators.get(name, ())]:
         raise several_places(name, places)
+    if line := LINE.fullmatch(name):
+        raise InputError(
+            f"{name} is a line, and why is about nodes: t.follow({line[1]!r}, {line[2]}, into='post_grad') names its own"
+        )
     names = {other for g in graphs for other in g.every_name}
     raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
 

@@ -11,6 +11,7 @@ from explorer.model.records import Record, keys_of, typed
 from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Table
+from explorer.model.wording import quantity
 from explorer.stages import stage_of
 from explorer.stages.dynamo import graph_break
 from explorer.stages.dynamo.graph_break import GraphBreak
@@ -79,7 +80,16 @@ def graph_breaks(trace: TraceData) -> Table:
         if a.frame not in frames:
             frames.append(a.frame)
     rows = ({"frame": first, **graph_break.row_of(data), "frames": tuple(frames)} for first, data, frames in breaks.values())
-    return Table(rows, ("frame", *graph_break.COLUMNS, "frames"))
+    count = len(trace.find("dynamo"))
+    why_empty = f"Dynamo captured {quantity(count, 'graph')} without a break" if count else ""
+    return Table(rows, ("frame", *graph_break.COLUMNS, "frames"), why_empty)
+
+
+def recompiles(trace: TraceData) -> Table:
+    """One row per failed guard: the frame compiled again, the earlier compile, and the guard in Dynamo's words."""
+    rows = table(trace, "recompile")
+    why_empty = "nothing was compiled again here; explorer.vary(f, x) says which inputs would" if trace.find("dynamo") else ""
+    return Table(rows, rows.columns, why_empty)
 
 
 def symbols(trace: TraceData) -> Table:

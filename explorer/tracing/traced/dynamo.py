@@ -49,7 +49,7 @@ class DynamoAccessor(TraceAccessor):
     @property
     def recompiles(self) -> Table:
         """One row per failed guard: the frame compiled again, the earlier compile, and the guard in Dynamo's words."""
-        return tables.table(self._trace, "recompile")
+        return tables.recompiles(self._trace)
 
     @property
     def symbols(self) -> Table:

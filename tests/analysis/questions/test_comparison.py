@@ -71,6 +71,16 @@ def test_fusion_off_splits_a_group(plain: Trace, apart: Trace) -> None:
     assert "split" in repr(c) and "kernel launches" in repr(c)
 
 
+def test_a_printed_comparison_says_which_groups_are_not_the_same(plain: Trace, apart: Trace) -> None:
+    """Each with its nodes in both traces and the reason; of many the first ones, and how many more there are."""
+    comparison = explorer.compare(plain, apart, names=("fused", "apart"))
+    split = next(row for row in comparison.groups if row["what"] == "split")
+    assert split["why"] and f"split: {', '.join(split['fused'])} | {', '.join(split['apart'])}; {split['why']}" in repr(
+        comparison
+    )
+    assert "same" not in repr(comparison).partition("fused groups:")[2].partition("\n")[2]
+
+
 def test_an_edit_leaves_the_other_lines_matched(plain: Trace, zoo: Replayed) -> None:
     """Another name, another first line and one more operator: what both compute is matched by its code."""
     c = explorer.compare(plain, zoo("softmax h100 edited"), names=("before", "after"))

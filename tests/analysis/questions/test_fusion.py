@@ -231,6 +231,8 @@ def test_wrong_and_ambiguous_names_are_errors(trace: Trace) -> None:
     """A misspelt name offers the nearest; a name that two graphs have asks which."""
     with pytest.raises(InputError, match="'op1'"):
         trace.why("op11", "op0")
+    with pytest.raises(InputError, match=says("t.follow('model.py', 12, into='post_grad')")):
+        trace.why("model.py:12", "op0")
     both = trace_of_events([*events(graph="forward"), *events(graph="backward")])
     with pytest.raises(InputError, match=says("'op0'", "'op1'", "0/0", "forward", "backward")):
         both.why("op0", "op1")

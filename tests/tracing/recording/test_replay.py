@@ -317,6 +317,7 @@ def test_sin_cos_is_one_kernel_linked_to_each_line(name: str, replayed: Replayed
         reached = [artifact_of(trace, r["artifact"]).lines[n - 1] for r in rows for n in r["lines"]]
         assert any(f"torch.ops.aten.{operator}." in line for line in reached), (code, reached)
     assert trace.dynamo.graph_breaks == () and trace.dynamo.recompiles == () and trace.dynamo.symbols == ()
+    assert "1 graph without a break" in repr(trace.dynamo.graph_breaks) and "explorer.vary" in repr(trace.dynamo.recompiles)
 
 
 @of("sin_cos")
