@@ -197,7 +197,8 @@ def vary(
     Each variation comes right after the first call: what others compiled is not there. `variations` are `Vary` values, such as
     `[explorer.Vary("x", size={0: 9})]`; without them explorer varies the sizes, types, layouts and values of the tensors, the
     Python values, and the state of the program, as far as the function itself takes it. The other arguments are the same as for
-    `explorer.trace`. The calls are made under the program's own grad mode, a trace without gradients.
+    `explorer.trace`. The calls are made under the program's own grad mode, a trace without gradients. Each change that recompiles
+    takes two compiles, since it comes right after the first call.
 
     The function is compiled separately, with its own cache and Dynamo's own limits. The program's compiled code, its settings,
     the arguments and random numbers stay as they are. InputError for arguments that cannot be. BusyError during a trace, and

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -91,12 +93,20 @@ class Lab:
         return True
 
 
+#: Where no bar can be shown, a line on stderr says after each of so many seconds which call is under way.
+SECONDS_OF_SILENCE = 30.0
+
+
 def with_progress(name: str, calls: Iterable[Vary]) -> Iterator[Vary]:
     """Yield the calls, and show which one is under way."""
+    told = time.monotonic()
     with progress(name, "probing") as show:
-        for vary in calls:
+        for number, vary in enumerate(calls, 1):
             if show is not None:
                 show(str(vary))
+            elif time.monotonic() - told > SECONDS_OF_SILENCE:
+                told = time.monotonic()
+                print(f"explorer: probing {name}: call {number}, {vary}", file=sys.stderr)
             yield vary
 
 

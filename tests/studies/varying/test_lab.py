@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from explorer.studies.varying import lab
 from explorer.studies.varying.lab import with_progress
 from explorer.studies.varying.vary import Vary
 
@@ -24,3 +25,14 @@ def test_each_call_is_told_before_it_is_made(monkeypatch: pytest.MonkeyPatch) ->
     next(calls)
     assert told == [str(Vary("n", value=1))]
     assert list(calls) == [Vary("n", value=2)] and told == [str(Vary("n", value=n)) for n in (1, 2)]
+
+
+def test_a_long_silence_is_broken_where_no_bar_can_be_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line on stderr names the call that is under way, once the seconds have passed, and not before."""
+    calls = [Vary("n", value=1), Vary("n", value=2)]
+    assert list(with_progress("f", calls)) == calls and capsys.readouterr().err == ""
+    monkeypatch.setattr(lab, "SECONDS_OF_SILENCE", -1.0)
+    assert list(with_progress("f", calls)) == calls
+    assert capsys.readouterr().err.splitlines() == ["explorer: probing f: call 1, n = 1", "explorer: probing f: call 2, n = 2"]
