@@ -55,7 +55,8 @@ def advise(trace: TraceData) -> Advice:
     weighty = list(filter(_weighs, _shared(found, traced)))
     cells = cells_of(trace)
     ranked = sorted(
-        (_in_cells(verdict, cells) for verdict in _shared(weighty, traced)), key=lambda verdict: -verdict.cost.seconds
+        (_in_cells(verdict, cells) for verdict in _shared(weighty, traced)),
+        key=lambda verdict: (verdict.is_hidden, -verdict.cost.seconds),  # what is hidden saves nothing alone
     )
     beyond = _beyond(ranked)
     failures = "".join(f" {failure}" for _, failure in answers if failure)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 import explorer
-from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE
+from explorer.analysis.advice import advise
+from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE, TracedCall
+from explorer.analysis.advice.verdicts import Cost, Verdict
 from explorer.errors import InputError, LiveError
 from explorer.model.trace_data import artifact_of
 from explorer.model.values import Failure
@@ -199,3 +201,17 @@ def test_a_branch_on_a_number_is_told_to_change() -> None:
 def test_the_page_says_what_the_estimate_leaves_out(traced: Callable[[str], Trace]) -> None:
     """An estimate of kernels is not what a user's clock shows."""
     assert not untold(repr(traced("fine: norm").advise()), "guards", "Python", "not included")
+
+
+def test_what_saves_time_comes_before_what_the_launches_hide(
+    traced: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the launches take longer than the work, less work saves nothing: it is listed after what costs less and counts."""
+
+    def found(_: TracedCall) -> Iterator[Verdict]:
+        for kind, microseconds in (("slow precision", 90), ("launch bound", 30)):
+            yield Verdict(kind, kind, Cost(microseconds * 1e-6, "estimated", ""), "", "")
+
+    monkeypatch.setattr(advise, "CHECKS", (found,))
+    verdicts = traced("tiny").advise()
+    assert [(verdict.kind, verdict.is_hidden) for verdict in verdicts] == [("launch bound", False), ("slow precision", True)]
