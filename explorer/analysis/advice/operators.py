@@ -30,7 +30,8 @@ PRODUCTS = re.compile(r"\b(mm|bmm|addmm|baddbmm)\b")
 #: 4096 by 4097, 4098 and 4100 in bfloat16 and float16, measured on an H100 with torch 2.11.
 HALF, ALIGNED, ODD, EVEN = ("bfloat16", "float16"), 8, 5.0, 2.8
 #: Hints that name nothing to do, or what another verdict says better.
-IGNORED_HINTS = re.compile(r"^(Using FallbackKernel|Skip comprehensive padding)")
+IGNORED_HINTS = re.compile(r"^(Using FallbackKernel|Skip comprehensive padding|possibly bad tiling)")
+_MORE_TILES = re.compile(r"^Found optimal tiling with (\d+) tiles")
 _FROM_CONFIG = re.compile(r"\b(fallback_random|deterministic|fallback_by_default|emulate_precision_casts)\b")
 
 
@@ -161,7 +162,7 @@ def hints(traced: TracedCall) -> Iterator[Verdict]:
         ]
         if IGNORED_HINTS.search(str(row["hint"])) or not launches or row["frame"] not in traced.frames:
             continue
-        tiles = "tile_reductions" in str(row["hint"])
+        options = options_named(str(row["hint"]))
         yield Verdict(
             "perf hint",
             f"Inductor hints: {row['hint']}",
@@ -170,6 +171,14 @@ def hints(traced: TracedCall) -> Iterator[Verdict]:
             "try what the hint names",
             (UserLine(str(row["file"]), int(row["line"]), str(row["code"])),) if row["file"] else traced.lines_of(launches),
             traced.places_of(launches),
-            {"options": {"triton.tile_reductions": True, "triton.prefer_nd_tiling": True}} if tiles else {},
-            "" if tiles else "the hint names no setting",
+            {"options": options} if options else {},
+            "" if options else "the hint names no setting",
         )
+
+
+def options_named(hint: str) -> dict[str, Plain]:
+    """Inductor's options that a hint says to try."""
+    if "tile_reductions" in hint:
+        return {"triton.tile_reductions": True, "triton.prefer_nd_tiling": True}
+    more = _MORE_TILES.match(hint)
+    return {"triton.max_tiles": int(more[1])} if more else {}

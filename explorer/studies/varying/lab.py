@@ -106,7 +106,7 @@ def with_progress(name: str, calls: Iterable[Vary]) -> Iterator[Vary]:
                 show(str(vary))
             elif time.monotonic() - told > SECONDS_OF_SILENCE:
                 told = time.monotonic()
-                print(f"explorer: probing {name}: call {number}, {vary}", file=sys.stderr)
+                sys.stderr.write(f"explorer: probing {name}: call {number}, {vary}\n")
             yield vary
 
 

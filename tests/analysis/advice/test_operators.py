@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 
+from explorer.analysis.advice import operators
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.tracing.traced import Trace
 
@@ -29,3 +31,19 @@ def in_place(name: str) -> bool:
     operator = getattr(torch.ops.aten, name.removeprefix("aten."))
     result = operator(argument, argument) if name == "aten.mul" else operator(argument)
     return bool(result.untyped_storage().data_ptr() == argument.untyped_storage().data_ptr())
+
+
+@pytest.mark.parametrize(
+    ("hint", "options"),
+    [
+        (
+            "Reduction over non-contiguous dims.\nConsider setting config.triton.tile_reductions to True.",
+            {"triton.tile_reductions"},
+        ),
+        ("Found optimal tiling with 3 tiles but torch._inductor.config.triton.max_tiles set to 2.", {"triton.max_tiles"}),
+        ("something else", set()),
+    ],
+)
+def test_a_hint_names_the_options_that_prove_it(hint: str, options: set[str]) -> None:
+    """The options are those that Inductor's own sentence says to set; another sentence names none."""
+    assert set(operators.options_named(hint)) == options
