@@ -20,6 +20,7 @@ from explorer.model.trace_data import TraceData
 CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
     dynamo.breaks,
     dynamo.recompiles,
+    dynamo.each_call,
     launches.cuda_graphs,
     launches.launch_bound,
     dtypes.float64,

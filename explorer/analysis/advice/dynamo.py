@@ -31,6 +31,8 @@ BRANCHING = (
     "the line branches on a number from a tensor, which breaks the graph with capture_scalar_outputs too: compute both sides and "
     "choose with torch.where, clamp the values, or use torch.cond"
 )
+#: How a guard names a local variable or a global.
+_LOCAL = re.compile(r"[LG]\['(\w+)'\]")
 _COMMENT = re.compile(r"\s+# .*", re.DOTALL)
 
 
@@ -93,6 +95,44 @@ def recompiles(traced: TracedCall) -> Iterator[Verdict]:
         frames = list(dict.fromkeys(str(row["frame"]) for row in rows))
         if len(frames) >= FEWEST_RECOMPILES:
             yield _recompiled(traced, number, frames, rows)
+
+
+def each_call(traced: TracedCall) -> Iterator[Verdict]:
+    """Yield a verdict for each Python value that a call changes and that a guard of the same frame holds at what it was."""
+    trace = traced.trace
+    for code in trace.find("dynamo_bytecode"):
+        set_to = names_set(code.text)
+        for row in table(trace, "guards").where(frame=code.frame, kind="EQUALS_MATCH"):
+            _, _, held = str(row["expression"]).partition(" == ")
+            value = _LOCAL.sub(r"\1", str(row["source"]))
+            name = value.rpartition(".")[2]
+            if set_to.get(name, held) == held:
+                continue
+            compiles = [one for one in table(trace, "phase") if one["frame"] == code.frame and one["depth"] == 0]
+            once = sum(float(one["seconds"] or 0) for one in compiles)
+            yield Verdict(
+                "recompiles",
+                f"each call changes {value}, which a guard holds: the next call compiles again",
+                Cost(once / CALLS, "measured", f"such a compile took it, and it ranks as if spread over {CALLS:,} calls", once=once),
+                f"the guard {row['expression']}, and the call sets {value} to {set_to[name]}",
+                f"change {value} outside of the compiled function, or keep it in a tensor",
+                _user_line(trace, str(row["file"]), int(row["line"])),
+                ((code.id, 1),),
+                why_unproved="a trace is of one call: explorer.record() around two calls shows the second compile",
+            )
+
+
+#: How Dynamo's bytecode sets a name to a constant: an attribute by a call with three arguments, a global by an instruction.
+_CONSTANT = r"LOAD_(?:CONST\s+\d+ \((?P<{0}>[^()\n]+)\)|SMALL_INT\s+(?P<{0}_int>\d+))\n\s+(?:\d+\s+)?"
+_SETS = (
+    re.compile(r"LOAD_CONST\s+\d+ \('(?P<name>\w+)'\)\n\s+(?:\d+\s+)?" + _CONSTANT.format("value") + r"(?:PRECALL|CALL)\s+3"),
+    re.compile(_CONSTANT.format("value") + r"STORE_(?:GLOBAL|ATTR)\s+\d+ \((?P<name>\w+)\)"),
+)
+
+
+def names_set(bytecode: str) -> dict[str, str]:
+    """Map each attribute and global that a frame's new bytecode sets to a constant to that constant, as the text has it."""
+    return {match["name"]: match["value"] or match["value_int"] for pattern in _SETS for match in pattern.finditer(bytecode)}
 
 
 def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[Mapping[str, Plain]]) -> Verdict:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from explorer.capture.observe.kernel_lines import body_nodes
-from explorer.capture.observe.scheduler_nodes import called_node
+from explorer.capture.observe.scheduler_nodes import called_node, is_result
 
 
 class Computed:
@@ -40,7 +40,7 @@ def _operations(part: Any) -> Iterator[list[str]]:
     inner = getattr(part, "node", None)
     if getattr(part, "_body", None) is not None:
         yield from (names.split() for block in body_nodes(part).values() for names in block.values() if names)
-    elif inner is not None and (part.is_extern() or part.is_template()):
+    elif inner is not None and (part.is_extern() or part.is_template() or is_result(part)):
         called = called_node(inner)
         if called is not None:
             yield [called.name]

@@ -16,6 +16,7 @@ from explorer.capture.observe.patch import guard_here, shielded
 from explorer.capture.observe.tensors import copier, dense_parts, has_fractions, hidden_tensors, map_tensors, named_tensors
 from explorer.capture.observe.uncompiled import as_eager
 from explorer.errors import InputError
+from explorer.lab.live.state import PlainValues
 from explorer.process.stopping import interruptible
 from explorer.reference.gpus.figures import Target
 
@@ -26,7 +27,7 @@ class Call:
 
     `absent` is the GPU you don't have for which the call is traced. Then Triton kernels that the program launches itself are
     interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast state around the call. With
-    `cluster`, the call runs as one rank of that cluster.
+    `cluster`, the call runs as one rank of that cluster. `held` are the Python values that the function held when it was traced.
     """
 
     function: Callable[..., Any]
@@ -36,6 +37,7 @@ class Call:
     absent: Target | None = None
     ambient: Ambient | None = None
     cluster: Cluster | None = None
+    held: PlainValues | None = None
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """Return the same call with other arguments."""

@@ -117,7 +117,7 @@ class LiveFunction(Live):
         """
         compiled = self._compiled()
         self._needs_data("nothing can be run")
-        call = self.call.with_arguments(args, kwargs) if args or kwargs else self.call
+        call = replace(self.call.with_arguments(args, kwargs), held=None) if args or kwargs else self.call
 
         def run_on_copies() -> Any:
             with on_copies(call) as copied:

@@ -56,6 +56,8 @@ def outcome_of(
     arguments = _arguments(copied)
     with state.kept(seed) as state_before, arguments.kept(seed) as inputs:
         before = {**inputs, **state_before}
+        if call.held is not None:
+            call.held.put_back()
         with within():
             returned, gradients = run_call(function, copied, weighted)
         parts = dict(_returned(returned, gradients, {path: tensor for path, (tensor, _) in before.items()}))
@@ -74,10 +76,15 @@ def other_types(one: Outcome, other: Outcome) -> bool:
 
 @contextmanager
 def on_copies(call: Call) -> Iterator[Call]:
-    """Give the call with copies of its arguments, and put back after the block what else the function changed."""
+    """Give the call with copies of its arguments, and put back after the block what else the function changed.
+
+    Inside the block the function holds the Python values that it was traced with.
+    """
     state = State.of(call.function)
     copied = call.copy(state.tensors.values())
     with state.kept(), _arguments(copied).kept():
+        if call.held is not None:
+            call.held.put_back()
         yield copied
 
 

@@ -21,6 +21,8 @@ from explorer.capture.observe.without_data import lacks_data
 #: How deep, and through how many values, tensors are looked for.
 DEPTH, VALUES = 40, 100_000
 _MISSING = object()
+#: Types of Python values that are put back for a verb.
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 @dataclass
@@ -153,6 +155,36 @@ class State:
                     _restore_tensor(tensor, before, version, grad)
                 for generator, state in generators:
                     generator.set_state(state)
+
+
+@dataclass(frozen=True)
+class PlainValues:
+    """The Python values that a function held at one time, such as a module's count of its calls; not its tensors.
+
+    Dynamo guards them, and a call may change them. A verb that calls what was compiled puts back what it was compiled for.
+    """
+
+    places: tuple[tuple[Any, Any, Any], ...]
+
+    @staticmethod
+    def of(state: State) -> PlainValues:
+        """The values now: of attributes, dicts and globals by key, and of the cells of a closure."""
+        places: list[tuple[Any, Any, Any]] = []
+        for holder, content in state.holders:
+            if isinstance(content, dict):
+                places += [(holder, key, value) for key, value in content.items() if type(value) in PLAIN]
+            elif isinstance(holder, types.CellType) and type(content) in PLAIN:
+                places.append((holder, None, content))
+        return PlainValues(tuple(places))
+
+    def put_back(self) -> None:
+        """Put the values where they were; what holds another value of a plain type only."""
+        for holder, key, value in self.places:
+            if isinstance(holder, types.CellType):
+                if type(now := _content(holder)) in PLAIN and now is not value:
+                    holder.cell_contents = value
+            elif type(now := holder.get(key, _MISSING)) in PLAIN and now is not value:
+                holder[key] = value
 
 
 class _SomeItems(dict[str, Any]):

@@ -28,7 +28,7 @@ from explorer.capture.observe.without_data import as_fake, without_data
 from explorer.errors import BusyError, InputError, InterpretError, require_installed
 from explorer.lab.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.lab.live.function import LiveFunction
-from explorer.lab.live.state import State
+from explorer.lab.live.state import PlainValues, State
 from explorer.model.stage import Stage
 from explorer.model.values import Failure, NodePairs, Plain
 from explorer.process.garbage import full_collections_paused
@@ -210,6 +210,8 @@ class Plan:
         """Trace the call again with some arguments of `trace` changed; `unchanged` has the inputs as they were before."""
         inputs = {"kwargs": clone(dict(unchanged.kwargs))}
         with State.of(self.request.fn).kept():
+            if unchanged.held is not None:
+                unchanged.held.put_back()
             return trace(self.request.fn, *clone(unchanged.args), **{**self.request.keywords(), **inputs, **other_arguments})
 
 
@@ -237,7 +239,8 @@ class _Tracing:
         plan = Plan.of(self.request)
         meta = plan.meta()
         # a traced function may change its inputs, and the verbs of the trace are asked later
-        unchanged = plan.call.copy(State.of(plan.call.function).tensors.values())
+        state = State.of(plan.call.function)
+        unchanged = replace(plan.call.copy(state.tensors.values()), held=PlainValues.of(state))
         with progress(str(meta["name"])) as show:
             recorder = Recorder(show)
             self.live = live = LiveFunction(
