@@ -82,6 +82,8 @@ def held() -> Trace:
         ("getattr(getattr(L['self'], 'x-y').h, '0').weight", "x-y.h.0.weight"),
         ("L['blocks'][0]._modules['up']._parameters['bias']", "blocks[0].up.bias"),
         ("L['d']['1']._parameters['w']", "d['1'].w"),
+        ("L['model'].__dict__['_modules']['up'].0.weight", "model.up.0.weight"),
+        ("L['self'].__dict__['calls']", "calls"),
         ("L['x']", "x"),
         ("L['self']", "self"),
         ("L['args'][0]", "args[0]"),

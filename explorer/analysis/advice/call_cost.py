@@ -214,10 +214,9 @@ class TracedCall:
         where = "the CPU" if self.is_cpu else self.target.title if self.target else "this device"
         from_python = f", {LAUNCH * 1e6:.0f} µs assumed for a launch from Python" if not (self.is_cpu or self.captured) else ""
         exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
+        graphs = ", unless CUDA graphs launch it" if self.target is None or self.target.vendor == "nvidia" else ""
         bound = (
-            "The launches take longer than the work: less work alone saves no time, unless CUDA graphs launch it. "
-            if self.hides_work(beyond)
-            else ""
+            f"The launches take longer than the work: less work alone saves no time{graphs}. " if self.hides_work(beyond) else ""
         )
         added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
         return (

@@ -113,7 +113,9 @@ def each_call(traced: TracedCall) -> Iterator[Verdict]:
             yield Verdict(
                 "recompiles",
                 f"each call changes {value}, which a guard holds: the next call compiles again",
-                Cost(once / CALLS, "measured", f"such a compile took it, and it ranks as if spread over {CALLS:,} calls", once=once),
+                Cost(
+                    once / CALLS, "measured", f"such a compile took it, and it ranks as if spread over {CALLS:,} calls", once=once
+                ),
                 f"the guard {row['expression']}, and the call sets {value} to {set_to[name]}",
                 f"change {value} outside of the compiled function, or keep it in a tensor",
                 _user_line(trace, str(row["file"]), int(row["line"])),

@@ -56,6 +56,8 @@ def _whole(trace: TraceData, width: int) -> list[str]:
     graphs = quantity(len(trace.find("dynamo")), "graph") if trace.find("dynamo") else ""
     flow = " → ".join(filter(None, [graphs, *steps, " and ".join(filter(None, ends))]))
     facts = [f"compiled in {duration(float(str(counted['compile seconds'])))}"] if counted["compile seconds"] else []
+    if trace.meta.get("train") is False:
+        facts.append("without a backward, which train=True adds")
     if counted.get("peak memory (bytes)"):
         facts.append(f"{shown('peak memory (bytes)', counted['peak memory (bytes)'])} of memory at the peak of a graph")
     return [part for line in (flow, "; ".join(facts)) for part in textwrap.wrap(line, width, subsequent_indent="  ")]

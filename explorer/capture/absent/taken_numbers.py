@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from threading import get_ident
 from typing import Any
 
 from explorer.capture.observe.patch import replaced_in_plain_sight
+from explorer.capture.observe.places import OWN_FOLDER, in_package
 
 #: What takes numbers from a tensor, and can give floats.
 METHODS = ("item", "tolist", "__float__")
@@ -41,7 +40,6 @@ def numbers_changed(change: Change) -> Iterator[None]:
     from torch._dynamo import eval_frame
 
     thread = get_ident()
-    libraries = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[2]))
 
     def taking(original: Any) -> Callable[..., Any]:
         method = original.__name__
@@ -52,7 +50,7 @@ def numbers_changed(change: Change) -> Iterator[None]:
             while frame.f_back is not None and frame.f_code.co_filename == eval_frame.__file__:
                 frame = frame.f_back
             code = frame.f_code
-            if get_ident() != thread or code.co_filename.startswith(libraries) or not tensor.is_floating_point():
+            if get_ident() != thread or _is_of_library(code.co_filename) or not tensor.is_floating_point():
                 return value
             return _changed(value, Taking(method, tensor.dtype, code.co_filename, frame.f_lineno), change)
 
@@ -63,6 +61,10 @@ def numbers_changed(change: Change) -> Iterator[None]:
         for method in METHODS:
             stack.enter_context(replaced_in_plain_sight(torch.Tensor, method, taking))
         yield
+
+
+def _is_of_library(file: str) -> bool:
+    return file.startswith(OWN_FOLDER) or bool(in_package(file))
 
 
 def _changed(value: Any, taking: Taking, change: Change) -> Any:

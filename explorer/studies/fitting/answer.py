@@ -16,6 +16,7 @@ LEFT_OUT = (
     "the caching allocator's rounding and fragments",
     "what libraries take inside, such as cuBLAS's and NCCL's workspaces",
     "the CUDA context and the code of the kernels",
+    "the time that Python takes to launch kernels",
 )
 NO_OPTIMIZER = 'what an optimizer keeps: name it, optimizer="AdamW"'
 NO_STEP = "the time of the optimizer's step, and copies in float32 of narrower weights"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from typing import Any
 
 from explorer.analysis.questions.target import compiled_for
 from explorer.capture.absent.cluster import Cluster
+from explorer.capture.observe.places import OWN_FOLDER, in_package
 from explorer.capture.observe.without_data import as_fake
 from explorer.errors import CompileError, InputError, require_installed
 from explorer.lab.live.protocol import live_of
 from explorer.model.values import Table
 from explorer.reference.gpus.figures import Target
+from explorer.stages.fx_graph import short
 from explorer.studies.fitting import models
 from explorer.studies.fitting.answer import Fit, cache_bytes, left_out
 from explorer.studies.fitting.blocks import CallModel, Capture, capture
@@ -200,8 +203,12 @@ class _Fitting:
 
     def _captured(self, model: Any, inputs: Sequence[Any]) -> Capture | None:
         """Find the model's blocks; InputError where the ranks' parts of its layers do not go together."""
+        from torch._subclasses.fake_tensor import DataDependentOutputException
+
         try:
             return capture(model, self.asked.call, inputs)
+        except DataDependentOutputException as error:
+            raise InputError(_needs_values(error)) from None
         except RuntimeError as error:
             if self.cluster.world == 1:
                 raise
@@ -223,6 +230,17 @@ class _Fitting:
             why = next((failure.message for failure in traced.failures), "no code was generated")
             raise CompileError(f"{part.path} does not compile as one graph for {compiled_for(traced)}: {why}")
         return traced
+
+
+def _needs_values(error: BaseException) -> str:
+    """Name the program's line that needs a value of a tensor."""
+    every = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in every if not in_package(frame.filename) and not frame.filename.startswith(OWN_FOLDER)]
+    place = f"{short(frames[-1].filename)}:{frames[-1].lineno}, `{frames[-1].line}`," if frames else "the model"
+    return (
+        f"{place} needs the values of a tensor, and explorer.fits has only sizes: change the line, for example to torch.where, "
+        "or see t.memory of explorer.trace(model, x, train=True)"
+    )
 
 
 def _by_module(tensors: Mapping[str, Any]) -> dict[tuple[str, str], int]:

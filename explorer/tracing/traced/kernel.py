@@ -227,7 +227,7 @@ class Kernel(NamesGuessed, KernelData):
         return Table(({"file": each.file, "line": each.number, "code": each.code} for each in lines), ("file", "line", "code"))
 
     def __repr__(self) -> str:
-        lines = [place(cells_of(self._trace), row["file"], row["line"]) for row in self.user_lines]
+        lines = list(dict.fromkeys(place(cells_of(self._trace), row["file"], row["line"]) for row in self.user_lines))
         more = f" and {len(lines) - MAX_LINES} more" if len(lines) > MAX_LINES else ""
         of = f"; computes {', '.join(lines[:MAX_LINES])}{more}" if lines else ""
         return f"<Kernel {self.name}: {self._described}{of}; text of {', '.join(self.stages)}>"

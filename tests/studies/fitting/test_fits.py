@@ -174,6 +174,28 @@ def test_a_module_s_own_types_and_sizes_are_in_the_title(own: Fit) -> None:
         explorer.fits(Own(), torch.ones(8, 32), dtype="float32", batch=4)
 
 
+class Counted(Own):
+    """A module that counts its calls, and may look at a value."""
+
+    def __init__(self, branches: bool) -> None:
+        super().__init__()
+        self.calls, self.branches = 0, branches
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if self.branches and x.max() > 1:
+            x = x.tanh()
+        return super().forward(x)
+
+
+@pytest.mark.compile
+def test_a_module_that_counts_its_calls_fits_like_one_that_does_not(own: Fit) -> None:
+    """Dynamo then reads its parameters by another way. A line that needs values is named."""
+    assert explorer.fits(Counted(False), torch.ones(8, 32)).bytes_of("weights") == own.bytes_of("weights")
+    with pytest.raises(InputError, match=says("test_fits.py", "x.max() > 1", "values", "torch.where")):
+        explorer.fits(Counted(True), torch.ones(8, 32))
+
+
 class WithoutInputs(Own):
     """A module that is called with nothing."""
 
