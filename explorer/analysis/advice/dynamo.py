@@ -12,6 +12,7 @@ from explorer.analysis.questions.user_lines import UserLine
 from explorer.capture.compilers.torch_compile import CONFIG, MARKS
 from explorer.model.trace_data import TraceData, artifact_of, source_line
 from explorer.model.values import Artifact, Plain
+from explorer.stages import stage_of
 from explorer.stages.dynamo.graph_break import code_at
 
 #: A compile is paid once: it ranks as if it were spread over so many calls.
@@ -100,9 +101,12 @@ def recompiles(traced: TracedCall) -> Iterator[Verdict]:
 def each_call(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each Python value that a call changes and that a guard of the same frame holds at what it was."""
     trace = traced.trace
-    for code in trace.find("dynamo_bytecode"):
-        set_to = names_set(code.text)
-        for row in table(trace, "guards").where(frame=code.frame, kind="EQUALS_MATCH"):
+    set_in = {code.frame: (code, set_to) for code in trace.find("dynamo_bytecode") if (set_to := names_set(code.text))}
+    for guards in trace.find("guards"):
+        code, set_to = set_in.get(guards.frame, (guards, {}))
+        for row in stage_of(trace, "guards").rows(guards, trace) if set_to else ():
+            if row["kind"] != "EQUALS_MATCH":
+                continue
             _, _, held = str(row["expression"]).partition(" == ")
             value = _LOCAL.sub(r"\1", str(row["source"]))
             name = value.rpartition(".")[2]

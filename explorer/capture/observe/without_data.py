@@ -141,4 +141,11 @@ def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
     return guarded_always(graph, make, "fake tensors of the graph")
 
 
-__all__ = ["NO_DATA", "as_fake", "lacks_data", "mixing", "on_fakes", "on_meta", "without_data"]
+def needs_values(error: BaseException) -> bool:
+    """Whether torch says that an operator needs the values of a tensor that has none."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+
+    return isinstance(error, DataDependentOutputException)
+
+
+__all__ = ["NO_DATA", "as_fake", "lacks_data", "mixing", "needs_values", "on_fakes", "on_meta", "without_data"]

@@ -13,7 +13,7 @@ from typing import Any
 from explorer.analysis.questions.target import compiled_for
 from explorer.capture.absent.cluster import Cluster
 from explorer.capture.observe.places import OWN_FOLDER, in_package
-from explorer.capture.observe.without_data import as_fake
+from explorer.capture.observe.without_data import as_fake, needs_values
 from explorer.errors import CompileError, InputError, require_installed
 from explorer.lab.live.protocol import live_of
 from explorer.model.values import Table
@@ -203,13 +203,11 @@ class _Fitting:
 
     def _captured(self, model: Any, inputs: Sequence[Any]) -> Capture | None:
         """Find the model's blocks; InputError where the ranks' parts of its layers do not go together."""
-        from torch._subclasses.fake_tensor import DataDependentOutputException
-
         try:
             return capture(model, self.asked.call, inputs)
-        except DataDependentOutputException as error:
-            raise InputError(_needs_values(error)) from None
         except RuntimeError as error:
+            if needs_values(error):
+                raise InputError(_line_that_needs_values(error)) from None
             if self.cluster.world == 1:
                 raise
             raise InputError(
@@ -232,7 +230,7 @@ class _Fitting:
         return traced
 
 
-def _needs_values(error: BaseException) -> str:
+def _line_that_needs_values(error: BaseException) -> str:
     """Name the program's line that needs a value of a tensor."""
     every = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in every if not in_package(frame.filename) and not frame.filename.startswith(OWN_FOLDER)]

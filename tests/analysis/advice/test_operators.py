@@ -38,7 +38,7 @@ def in_place(name: str) -> bool:
     [
         (
             "Reduction over non-contiguous dims.\nConsider setting config.triton.tile_reductions to True.",
-            {"triton.tile_reductions"},
+            {"triton.tile_reductions", "triton.prefer_nd_tiling"},
         ),
         ("Found optimal tiling with 3 tiles but torch._inductor.config.triton.max_tiles set to 2.", {"triton.max_tiles"}),
         ("something else", set()),
