@@ -26,8 +26,8 @@ class Call:
     """A function, its arguments, and whether the outputs are differentiated.
 
     `absent` is the GPU you don't have for which the call is traced. Then Triton kernels that the program launches itself are
-    interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast state around the call. With
-    `cluster`, the call runs as one rank of that cluster. `held` are the Python values that the function held when it was traced.
+    interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast state around the call. With `cluster`,
+    the call runs as one rank of that cluster. `held` are the Python values that the traced call changed, as they were before it.
     """
 
     function: Callable[..., Any]

@@ -78,7 +78,7 @@ def other_types(one: Outcome, other: Outcome) -> bool:
 def on_copies(call: Call) -> Iterator[Call]:
     """Give the call with copies of its arguments, and put back after the block what else the function changed.
 
-    Inside the block the function holds the Python values that it was traced with.
+    Inside the block the function holds the Python values with which the traced call began.
     """
     state = State.of(call.function)
     copied = call.copy(state.tensors.values())

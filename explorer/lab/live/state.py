@@ -159,9 +159,10 @@ class State:
 
 @dataclass(frozen=True)
 class PlainValues:
-    """The Python values that a function held at one time, such as a module's count of its calls; not its tensors.
+    """Python values that a function held at one time, such as a module's count of its calls; not its tensors.
 
     Dynamo guards them, and a call may change them. A verb that calls what was compiled puts back what it was compiled for.
+    What only the program changed since is left alone: its next call compiles anew, and so does the verb's.
     """
 
     places: tuple[tuple[Any, Any, Any], ...]
@@ -177,14 +178,25 @@ class PlainValues:
                 places.append((holder, None, content))
         return PlainValues(tuple(places))
 
+    def changed(self) -> PlainValues:
+        """Those whose place has another plain value now."""
+        return PlainValues(tuple(place for place in self.places if _has_another(*place)))
+
     def put_back(self) -> None:
         """Put the values where they were; what holds another value of a plain type only."""
         for holder, key, value in self.places:
+            if not _has_another(holder, key, value):
+                continue
             if isinstance(holder, types.CellType):
-                if type(now := _content(holder)) in PLAIN and now is not value:
-                    holder.cell_contents = value
-            elif type(now := holder.get(key, _MISSING)) in PLAIN and now is not value:
+                holder.cell_contents = value
+            else:
                 holder[key] = value
+
+
+def _has_another(holder: Any, key: Any, value: Any) -> bool:
+    """Whether a cell, or a dict at a key, has another plain value than this one."""
+    now = _content(holder) if isinstance(holder, types.CellType) else holder.get(key, _MISSING)
+    return type(now) in PLAIN and (type(now) is not type(value) or now != value)
 
 
 class _SomeItems(dict[str, Any]):

@@ -240,15 +240,15 @@ class _Tracing:
         meta = plan.meta()
         # a traced function may change its inputs, and the verbs of the trace are asked later
         state = State.of(plan.call.function)
-        unchanged = replace(plan.call.copy(state.tensors.values()), held=PlainValues.of(state))
+        unchanged, held = plan.call.copy(state.tensors.values()), PlainValues.of(state)
         with progress(str(meta["name"])) as show:
             recorder = Recorder(show)
             self.live = live = LiveFunction(
                 unchanged,
                 absent=plan.absent,
-                retrace=lambda **arguments: plan.retrace(unchanged, arguments),
                 empty=plan.without_data,
             )
+            live.retrace = lambda **arguments: plan.retrace(live.call, arguments)
             with full_collections_paused(), recording_kernels(plan.device, plan.absent, recorder.guard) as kernels:
                 try:
                     _compile_and_call(live, plan, recorder, kernels)
@@ -259,6 +259,7 @@ class _Tracing:
                             error.add_note(f"explorer: {note}")
                     raise
                 live.ladders = kernels.finish(recorder).with_choices(recorder.events)
+            live.call = replace(unchanged, held=held.changed())
             live.generated = recorder.generated if plan.absent else None
             live.loaded = kernels.modules
             live.options = compiling.options_of(plan.request.mode, plan.request.options)
