@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explorer.capture.observe.operators import _causal, _convolution_backward, tf32
+from explorer.capture.observe.operators import _causal, _convolution_backward, _operations, tf32
 
 
 def test_the_gradient_of_a_convolution_is_what_the_flop_counter_says() -> None:
@@ -44,3 +44,22 @@ def test_a_causal_mask_leaves_the_lower_triangle() -> None:
     assert _causal({"query": square, "key": square, "is_causal": True}) == 10 / 16
     assert _causal({"query": square, "key": wide, "is_causal": True}) == 10 / 32
     assert _causal({"query": square, "key": wide, "is_causal": False}) == 1
+
+
+def test_operations_that_no_formula_can_count_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.11's formula refuses attention with fewer heads of keys than of queries: the rest of the graph is still read."""
+    from torch.fx import Graph
+    from torch.utils import flop_counter
+
+    def refuses(*args: object, **kwargs: object) -> int:
+        raise AssertionError("shapes are incompatible")
+
+    graph = Graph()
+    nodes = [graph.placeholder(name) for name in "ab"]
+    for node in nodes:
+        node.meta["val"] = torch.empty(4, 4)
+    call = graph.call_function(torch.ops.aten.mm.default, tuple(nodes))
+    call.meta["val"] = torch.empty(4, 4)
+    assert _operations(call, "aten.mm", {}) == 2 * 4 * 4 * 4
+    monkeypatch.setitem(flop_counter.flop_registry, torch.ops.aten.mm, refuses)
+    assert _operations(call, "aten.mm", {}) is None
