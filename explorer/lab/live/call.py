@@ -16,7 +16,7 @@ from explorer.capture.observe.patch import guard_here, shielded
 from explorer.capture.observe.tensors import copier, dense_parts, has_fractions, hidden_tensors, map_tensors, named_tensors
 from explorer.capture.observe.uncompiled import as_eager
 from explorer.errors import InputError
-from explorer.lab.live.state import PlainValues
+from explorer.lab.live.state import NOTHING_HELD, PlainValues
 from explorer.process.stopping import interruptible
 from explorer.reference.gpus.figures import Target
 
@@ -37,7 +37,7 @@ class Call:
     absent: Target | None = None
     ambient: Ambient | None = None
     cluster: Cluster | None = None
-    held: PlainValues | None = None
+    held: PlainValues = NOTHING_HELD
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """Return the same call with other arguments."""

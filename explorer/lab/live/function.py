@@ -28,6 +28,7 @@ from explorer.lab.live.ladders import Ladders
 from explorer.lab.live.other_threads import once_nothing_traces
 from explorer.lab.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
 from explorer.lab.live.protocol import Live, TraceAgain, no_verb
+from explorer.lab.live.state import NOTHING_HELD
 from explorer.lab.live.timing import Seconds, median_seconds
 from explorer.lab.live.traced_numbers import TracedNumbers, guarded_numbers
 from explorer.lab.live.tuning import tuned
@@ -117,7 +118,7 @@ class LiveFunction(Live):
         """
         compiled = self._compiled()
         self._needs_data("nothing can be run")
-        call = replace(self.call.with_arguments(args, kwargs), held=None) if args or kwargs else self.call
+        call = replace(self.call.with_arguments(args, kwargs), held=NOTHING_HELD) if args or kwargs else self.call
 
         def run_on_copies() -> Any:
             with on_copies(call) as copied:

@@ -56,8 +56,7 @@ def outcome_of(
     arguments = _arguments(copied)
     with state.kept(seed) as state_before, arguments.kept(seed) as inputs:
         before = {**inputs, **state_before}
-        if call.held is not None:
-            call.held.put_back()
+        call.held.put_back()
         with within():
             returned, gradients = run_call(function, copied, weighted)
         parts = dict(_returned(returned, gradients, {path: tensor for path, (tensor, _) in before.items()}))
@@ -83,8 +82,7 @@ def on_copies(call: Call) -> Iterator[Call]:
     state = State.of(call.function)
     copied = call.copy(state.tensors.values())
     with state.kept(), _arguments(copied).kept():
-        if call.held is not None:
-            call.held.put_back()
+        call.held.put_back()
         yield copied
 
 

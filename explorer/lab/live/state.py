@@ -165,7 +165,7 @@ class PlainValues:
     What only the program changed since is left alone: its next call compiles anew, and so does the verb's.
     """
 
-    places: tuple[tuple[Any, Any, Any], ...]
+    places: tuple[tuple[Any, Any, Any], ...] = ()
 
     @staticmethod
     def of(state: State) -> PlainValues:
@@ -191,6 +191,10 @@ class PlainValues:
                 holder.cell_contents = value
             else:
                 holder[key] = value
+
+
+#: What a function holds in whose traced call nothing changed.
+NOTHING_HELD = PlainValues()
 
 
 def _has_another(holder: Any, key: Any, value: Any) -> bool:

@@ -210,8 +210,7 @@ class Plan:
         """Trace the call again with some arguments of `trace` changed; `unchanged` has the inputs as they were before."""
         inputs = {"kwargs": clone(dict(unchanged.kwargs))}
         with State.of(self.request.fn).kept():
-            if unchanged.held is not None:
-                unchanged.held.put_back()
+            unchanged.held.put_back()
             return trace(self.request.fn, *clone(unchanged.args), **{**self.request.keywords(), **inputs, **other_arguments})
 
 
@@ -243,11 +242,7 @@ class _Tracing:
         unchanged, held = plan.call.copy(state.tensors.values()), PlainValues.of(state)
         with progress(str(meta["name"])) as show:
             recorder = Recorder(show)
-            self.live = live = LiveFunction(
-                unchanged,
-                absent=plan.absent,
-                empty=plan.without_data,
-            )
+            self.live = live = LiveFunction(unchanged, absent=plan.absent, empty=plan.without_data)
             live.retrace = lambda **arguments: plan.retrace(live.call, arguments)
             with full_collections_paused(), recording_kernels(plan.device, plan.absent, recorder.guard) as kernels:
                 try:
