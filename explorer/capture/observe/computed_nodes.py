@@ -17,7 +17,10 @@ class Computed:
     """What the scheduler nodes of one graph compute."""
 
     def __init__(self, parts: Iterable[Any]) -> None:
-        self._operations = {part.get_name(): list(_operations(part)) for part in parts}
+        listed = list(parts)
+        #: For each scheduler node with loops the FX node of each of their operations: see `body_nodes`.
+        self.bodies = {part.get_name(): blocks for part in listed if (blocks := body_nodes(part))}
+        self._operations = {part.get_name(): list(self._operations_of(part)) for part in listed}
         self._computed = {names[0] for operations in self._operations.values() for names in operations}
 
     def nodes(self, part: Any) -> list[Any]:
@@ -31,19 +34,20 @@ class Computed:
         own = {name for names in self._operations.get(part.get_name(), ()) for name in names}
         if not own:
             return list(inner.get_origins())
-        elsewhere = self._computed.union(node.name for maker in _makers(part) for node in maker.get_origins())
-        return [node for node in inner.get_origins() if node.name in own or node.name not in elsewhere]
+        before = {node.name for maker in _makers(part) for node in maker.get_origins()}
+        origins = [(node.name, node) for node in inner.get_origins()]
+        return [node for name, node in origins if name in own or not (name in self._computed or name in before)]
 
-
-def _operations(part: Any) -> Iterator[list[str]]:
-    """The FX node of each operation of a scheduler node, each with the views of its arguments, as far as they are known."""
-    inner = getattr(part, "node", None)
-    if getattr(part, "_body", None) is not None:
-        yield from (names.split() for block in body_nodes(part).values() for names in block.values() if names)
-    elif inner is not None and (part.is_extern() or part.is_template() or is_result(part)):
-        called = called_node(inner)
-        if called is not None:
-            yield [called.name]
+    def _operations_of(self, part: Any) -> Iterator[list[str]]:
+        """The FX node of each operation of a scheduler node, each with the views of its arguments, as far as they are known."""
+        inner = getattr(part, "node", None)
+        if getattr(part, "_body", None) is not None:
+            blocks = self.bodies.get(part.get_name(), {})
+            yield from (names.split() for block in blocks.values() for names in block.values() if names)
+        elif inner is not None and (part.is_extern() or part.is_template() or is_result(part)):
+            called = called_node(inner)
+            if called is not None:
+                yield [called.name]
 
 
 def _makers(part: Any) -> Iterator[Any]:

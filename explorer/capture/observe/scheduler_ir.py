@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from explorer.capture.observe.computed_nodes import Computed
-from explorer.capture.observe.kernel_lines import body_nodes
 from explorer.capture.observe.nested import lowered_path
 from explorer.capture.observe.patch import replaced, replaced_pure
 from explorer.capture.observe.unwritten_parts import UnwrittenParts
@@ -241,7 +240,7 @@ def scheduler_row(node: Any, computed: Computed) -> dict[str, Any]:
         "origins": tuple(sorted({origin.name for part in parts for origin in computed.nodes(part)})),
         "node": _last_origin(parts[0]) if len(parts) == 1 else "",
         "layouts": {buffer.get_name(): layout for buffer in node.get_outputs() if (layout := _layout(buffer.node))},
-        "bodies": {part.get_name(): blocks for part in parts if (blocks := body_nodes(part))},
+        "bodies": {part.get_name(): blocks for part in parts if (blocks := computed.bodies.get(part.get_name()))},
     }
 
 
