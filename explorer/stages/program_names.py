@@ -16,8 +16,7 @@ Path = tuple[str, ...]
 COMPILED_MODULE = ("L['self']", "L['fn']")
 #: A part of a module in Dynamo's name for a value, such as `._modules['0']`.
 _CHILD = re.compile(r"\._(?:modules|parameters|buffers)\[(['\"])(.*?)\1\]")
-#: The same of a module whose attributes the program sets: Dynamo then reads its `__dict__`.
-_CHILD_IN_DICT = re.compile(r"\.__dict__\[(['\"])_(?:modules|parameters|buffers)\1\]\[(['\"])(.*?)\2\]")
+#: An attribute of an object whose attributes the program sets: Dynamo then reads its `__dict__`.
 _IN_DICT = re.compile(r"\.__dict__\[(['\"])(\w+)\1\]")
 #: An attribute whose name is no identifier, such as `getattr(L['self'], 'x-y')`.
 _GETATTR = re.compile(r"getattr\(([^()]*), (['\"])(.*?)\2\)")
@@ -29,8 +28,7 @@ _PART = re.compile(r"""\[(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\]'"])*\]|[^.\
 @lru_cache(maxsize=8192)
 def program_name(source: str) -> str:
     """The program's name for a value: "0.weight" for "L['self']._modules['0']._parameters['weight']"."""
-    name = _IN_DICT.sub(r".\2", _CHILD_IN_DICT.sub(r".\3", source))
-    name = _CHILD.sub(r".\2", name)
+    name = _CHILD.sub(r".\2", _IN_DICT.sub(r".\2", source))
     while (plain := _GETATTR.sub(r"\1.\3", name)) != name:  # the innermost first
         name = plain
     root = _ROOT.match(name)

@@ -75,9 +75,7 @@ def fits(
     cluster = Cluster(target, world, rank, interconnect)
     of_config = {"batch": batch, "sequence": sequence, "dtype": dtype, **fields}
     given = {name: value for name, value in of_config.items() if value is not None}
-    asked = (
-        _asked_of_config(model, inputs, given, train) if not _is_module(model) else _asked_of_module(model, inputs, given, train)
-    )
+    asked = (_asked_of_module if _is_module(model) else _asked_of_config)(model, inputs, given, train)
     with cluster.joined() if world > 1 else nullcontext():
         return _Fitting(asked, cluster, train, plan, optimizer, started).fitted()
 
