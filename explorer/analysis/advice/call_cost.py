@@ -171,6 +171,11 @@ class TracedCall:
         """Seconds of a call."""
         return max(self.device, self.host) + self.breaks * BREAK
 
+    @property
+    def has_cuda_graphs(self) -> bool:
+        """Whether Inductor could make CUDA graphs for this GPU; of a GPU that is not named it is taken to."""
+        return self.target is None or self.target.vendor == "nvidia"
+
     def hides_work(self, beyond: float = 0.0) -> bool:
         """Whether the launches take longer than the work, `beyond` included: less work alone then saves no time."""
         return self.host > self.device + beyond
@@ -214,7 +219,7 @@ class TracedCall:
         where = "the CPU" if self.is_cpu else self.target.title if self.target else "this device"
         from_python = f", {LAUNCH * 1e6:.0f} µs assumed for a launch from Python" if not (self.is_cpu or self.captured) else ""
         exchanging = f", {_words(self.exchanging)} of it collectives that nothing hides" if self.exchanging else ""
-        graphs = ", unless CUDA graphs launch it" if self.target is None or self.target.vendor == "nvidia" else ""
+        graphs = ", unless CUDA graphs launch it" if self.has_cuda_graphs else ""
         bound = (
             f"The launches take longer than the work: less work alone saves no time{graphs}. " if self.hides_work(beyond) else ""
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from explorer.analysis.advice.call_cost import BREAK, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict
@@ -112,8 +112,7 @@ def each_call(traced: TracedCall) -> Iterator[Verdict]:
             name = value.rpartition(".")[2]
             if set_to.get(name, held) == held:
                 continue
-            compiles = [one for one in table(trace, "phase") if one["frame"] == code.frame and one["depth"] == 0]
-            once = sum(float(one["seconds"] or 0) for one in compiles)
+            once = _compile_seconds(trace, [code.frame])
             yield Verdict(
                 "recompiles",
                 f"each call changes {value}, which a guard holds: the next call compiles again",
@@ -129,22 +128,23 @@ def each_call(traced: TracedCall) -> Iterator[Verdict]:
 
 
 #: How Dynamo's bytecode sets a name to a constant: an attribute by a call with three arguments, a global by an instruction.
-_CONSTANT = r"LOAD_(?:CONST\s+\d+ \((?P<{0}>[^()\n]+)\)|SMALL_INT\s+(?P<{0}_int>\d+))\n\s+(?:\d+\s+)?"
+_NEXT = r"\n\s+(?:\d+\s+)?"
+_CONSTANT = r"LOAD_(?:CONST\s+\d+ \((?P<value>[^()\n]+)\)|SMALL_INT\s+(?P<integer>\d+))" + _NEXT
 _SETS = (
-    re.compile(r"LOAD_CONST\s+\d+ \('(?P<name>\w+)'\)\n\s+(?:\d+\s+)?" + _CONSTANT.format("value") + r"(?:PRECALL|CALL)\s+3"),
-    re.compile(_CONSTANT.format("value") + r"STORE_(?:GLOBAL|ATTR)\s+\d+ \((?P<name>\w+)\)"),
+    re.compile(r"LOAD_CONST\s+\d+ \('(?P<name>\w+)'\)" + _NEXT + _CONSTANT + r"(?:PRECALL|CALL)\s+3"),
+    re.compile(_CONSTANT + r"STORE_(?:GLOBAL|ATTR)\s+\d+ \((?P<name>\w+)\)"),
 )
 
 
 def names_set(bytecode: str) -> dict[str, str]:
     """Map each attribute and global that a frame's new bytecode sets to a constant to that constant, as the text has it."""
-    return {match["name"]: match["value"] or match["value_int"] for pattern in _SETS for match in pattern.finditer(bytecode)}
+    return {match["name"]: match["value"] or match["integer"] for pattern in _SETS for match in pattern.finditer(bytecode)}
 
 
 def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[Mapping[str, Plain]]) -> Verdict:
     """Say how long compiling a function again took, and which guards caused it."""
     trace = traced.trace
-    once = sum(float(row["seconds"] or 0) for row in table(trace, "phase") if row["frame"] in frames and row["depth"] == 0)
+    once = _compile_seconds(trace, frames)
     source = next(iter(trace.find("source", f"{number}/0")), None)
     name = str(source.data["function"]) if source else f"frame {number}"
     guards = dict.fromkeys(_COMMENT.sub("", str(row["guard"])).strip() for row in rows)
@@ -167,6 +167,11 @@ def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[M
         tuple((a.id, 1) for a in trace.find("recompile") if a.frame in frames)[:1],
         why_unproved="a trace is of one call: explorer.vary(f, x) varies it, and its dynamic() says what mark_dynamic spares",
     )
+
+
+def _compile_seconds(trace: TraceData, frames: Collection[str]) -> float:
+    """How long compiling some frames took."""
+    return sum(float(row["seconds"] or 0) for row in table(trace, "phase") if row["frame"] in frames and row["depth"] == 0)
 
 
 def _guarded_lines(traced: TracedCall, frames: list[str]) -> tuple[UserLine, ...]:

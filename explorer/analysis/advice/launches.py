@@ -38,8 +38,7 @@ def launch_bound(traced: TracedCall) -> Iterator[Verdict]:
     if traced.is_cpu or asked or len(traced.launches) < MIN_LAUNCHES:
         return
     small = [launch for launch in traced.launches if launch.seconds < LAUNCH]
-    vendor = traced.target.vendor if traced.target else "nvidia"
-    graphs = "let CUDA graphs launch them, with mode='reduce-overhead'; " if vendor == "nvidia" else ""
+    graphs = "let CUDA graphs launch them, with mode='reduce-overhead'; " if traced.has_cuda_graphs else ""
     yield Verdict(
         "launch bound",
         f"{len(small)} of {len(traced.launches)} launches do less than {LAUNCH * 1e6:.0f} µs of work",
@@ -49,8 +48,8 @@ def launch_bound(traced: TracedCall) -> Iterator[Verdict]:
         f"{graphs}batch more work into a call",
         traced.lines_of(small),
         traced.places_of(small)[:3],
-        {"options": {"triton.cudagraphs": True}} if vendor == "nvidia" else {},
-        "" if vendor == "nvidia" else "this GPU has no CUDA graphs in Inductor that a trace could show",
+        {"options": {"triton.cudagraphs": True}} if traced.has_cuda_graphs else {},
+        "" if traced.has_cuda_graphs else "this GPU has no CUDA graphs in Inductor that a trace could show",
     )
 
 

@@ -79,6 +79,11 @@ class Key:
     number: int
     part: int = 0
 
+    @property
+    def whole(self) -> Key:
+        """The key of the value itself, for all nodes that store something of it."""
+        return replace(self, part=0)
+
     def __str__(self) -> str:
         several = f" #{self.number + 1}" if self.number else ""
         several += f" part {self.part + 1}" if self.part else ""
@@ -266,7 +271,7 @@ class Comparison:
         by_key: dict[Key, list[tuple[int, tuple[str, str, str]]]] = {}
         for number, ops in enumerate(self._ops):
             for op in ops:
-                by_key.setdefault(replace(op.key, part=0), []).append((number, op.group))
+                by_key.setdefault(op.key.whole, []).append((number, op.group))
         components = []
         for places in joined(by_key.values()):
             component: list[set[tuple[str, str, str]]] = [set() for _ in self.traces]
@@ -302,7 +307,7 @@ class Comparison:
 
     def _why_split(self, ops_of: list[list[Op]]) -> str:
         """Say why one trace needs more groups: a value that takes more nodes there, or the reason for two that are apart."""
-        counted = [Counter(replace(op.key, part=0) for op in ops) for ops in ops_of]
+        counted = [Counter(op.key.whole for op in ops) for ops in ops_of]
         for key in dict.fromkeys(key for of_trace in counted for key in of_trace):
             numbers = [of_trace[key] for of_trace in counted]
             if len(set(numbers)) > 1:
@@ -343,14 +348,15 @@ class Comparison:
                         }
 
     def __repr__(self) -> str:
-        counted = Counter(row["what"] for row in self.groups)
-        groups = ", ".join(f"{n} {what}" for what, n in counted.items()) or "none"
-        below = str(self.lines) if self._several_compilers() else "\n".join([f"fused groups: {groups}", *self._otherwise()])
+        below = str(self.lines) if self._several_compilers() else "\n".join(self._groups_in_words())
         return f"<Comparison of {', '.join(self.names)}>\n{self._table()}\n{below}"
 
-    def _otherwise(self) -> Iterator[str]:
-        """Yield a line for the first groups that are not the same in all traces, and count the others."""
-        rows = [row for row in self.groups if row["what"] != "same"]
+    def _groups_in_words(self) -> Iterator[str]:
+        """Count the groups by what they are, and yield a line for the first that are not the same in all traces."""
+        every = self.groups
+        counted = Counter(row["what"] for row in every)
+        yield f"fused groups: {', '.join(f'{n} {what}' for what, n in counted.items()) or 'none'}"
+        rows = [row for row in every if row["what"] != "same"]
         for row in rows[:MAX_LISTED]:
             groups = " | ".join(", ".join(row[name]) or "none" for name in self.names)
             yield f"  {row['what']}: {groups}" + (f"; {row['why']}" if row["why"] else "")
