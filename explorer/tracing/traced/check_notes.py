@@ -10,11 +10,9 @@ from explorer.model.wording import quantity
 
 def with_precision(rows: Table, trace: TraceData) -> Table:
     """Note in the first interpreted row that the GPU computes products of float32 in TF32, where it does."""
-    if not rows or not rows[0].get("interpreted"):
-        return rows
     calls = [call for group in fusion_of(trace).groups for call in group["calls"] or ()]
     in_tf32 = [call for call in calls if call.tf32 and call.dtype == "float32"]
-    if not in_tf32:
+    if not in_tf32 or not rows or not rows[0].get("interpreted"):
         return rows
     first, *others = rows
     note = (
