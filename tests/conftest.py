@@ -336,10 +336,10 @@ def tabs(tabs_of_module: Any, request: pytest.FixtureRequest) -> Iterator[Callab
 
 @pytest.fixture
 def opened(tabs_of_module: Any, saved: Callable[[Any], Path], request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Open a trace's saved page; it must log nothing on the console, raise no error and request nothing beyond the file."""
+    """Open a trace's saved page at its texts; it must log nothing on the console, raise no error and request nothing else."""
     files: set[str] = set()
 
-    def open_page(trace: Trace, fragment: str = "", **settings: object) -> Any:
+    def open_page(trace: Trace, fragment: str = "#view=code", **settings: object) -> Any:
         address = saved(trace).as_uri()
         files.add(address)
         tab = lent(**settings)

@@ -77,7 +77,7 @@ CATCHES_EVERYTHING = {
     "entry/mcp/worker.py": "a process of its own: what fails is its answer",
     "studies/sweeping/cell.py": "a cell of a sweep that fails is a row of its table",
     "tracing/recording/recorder.py": "an error in a hook must not break the user's compile",
-    "analysis/overview/overview.py": "a trace can be printed whatever is in it",
+    "analysis/overview/text.py": "a trace can be printed whatever is in it",
     "stages/replay.py": "what one stage cannot render must not take the rest away",
     "tracing/recording/trace.py": "the trace up to an error goes with the error",
     "tracing/recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",

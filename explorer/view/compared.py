@@ -73,6 +73,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "memory": {},
         "collectives": {},
         "advice": {"about": "", "headline": "", "verdicts": []},
+        "overview": [],
         "hows": hows,
         "links": [(*pair, hows.index(how), flat) for how, (pair, flat) in links],
         "failures": [],
@@ -155,11 +156,11 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
         for kernel in part["kernels"]
     ]
     whole["calls"] += [
-        {**call, "artifact": call["artifact"] + start if call["artifact"] >= 0 else -1, "frame": _frame(name, call["frame"])}
+        {**call, "artifact": _index(call["artifact"], start), "frame": _frame(name, call["frame"])}
         for call in part["calls"]
     ]
     whole["fusion"] += [
-        {**fusion, "frame": _frame(name, fusion["frame"]), "nodes": fusion["nodes"] + start if fusion["nodes"] >= 0 else -1}
+        {**fusion, "frame": _frame(name, fusion["frame"]), "nodes": _index(fusion["nodes"], start)}
         for fusion in part["fusion"]
     ]
     whole["choices"] += [
@@ -168,6 +169,7 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
     _append_memory(whole["memory"], part["memory"], name)
     _append_collectives(whole["collectives"], part["collectives"], name, start)
     _append_advice(whole["advice"], part["advice"], name, start)
+    whole["overview"] += [_overview(info, name, start) for info in part["overview"]]
     hows = [whole["hows"].index(how) for how in part["hows"]]
     whole["links"] += [(source + start, target + start, hows[how], flat) for source, target, how, flat in part["links"]]
     whole["failures"] += [{**failure, "what": f"{failure['what']}, in {name}"} for failure in part["failures"]]
@@ -208,11 +210,24 @@ def _append_advice(whole: wire.AdviceInfo, part: wire.AdviceInfo, name: str, sta
         {
             **verdict,
             "title": f"{name}: {verdict['title']}",
-            "lines": [(at + start if at >= 0 else -1, line, place, code) for at, line, place, code in verdict["lines"]],
+            "lines": [(_index(at, start), line, place, code) for at, line, place, code in verdict["lines"]],
             "places": [(at + start, line) for at, line in verdict["places"]],
         }
         for verdict in part["verdicts"]
     ]
+
+
+def _overview(info: wire.OverviewInfo, name: str, start: int) -> wire.OverviewInfo:
+    """Return what one of several traces came to, with its places moved on."""
+    hottest: list[wire.HotInfo] = [
+        {**hot, "artifact": _index(hot["artifact"], start), "source": _index(hot["source"], start)} for hot in info["hottest"]
+    ]
+    return {**info, "trace": name, "hottest": hottest}
+
+
+def _index(index: int, start: int) -> int:
+    """Return the index of a text in the joint payload; -1 stays."""
+    return index + start if index >= 0 else -1
 
 
 def _append_collectives(whole: wire.CollectivesInfo, part: wire.CollectivesInfo, name: str, start: int) -> None:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from explorer.analysis.advice.verdicts import Advice, Verdict
+from explorer.analysis.overview.overview import Overview
 from explorer.analysis.questions.call_lines import call_lines
 from explorer.analysis.questions.cells import cells_of, place, renamed
 from explorer.analysis.questions.choices import forms as choice_forms
@@ -18,16 +20,15 @@ from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.group_costs import group_costs
 from explorer.analysis.questions.kernels import KernelData, first_form, kernels_of, texts_of_kernel
 from explorer.analysis.questions.lowering import by_node
-from explorer.analysis.questions.memory import memory_of
+from explorer.analysis.questions.memory import Memory, memory_of
 from explorer.analysis.questions.modules import module_paths
 from explorer.analysis.questions.priced_collectives import PricedRow, overlap, priced_rows
 from explorer.analysis.questions.rows import CallRow, Cost, KernelRow, LoweringRow
 from explorer.analysis.questions.summary import cache_notice, counts
 from explorer.analysis.questions.target import compiled_for
-from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import blank, typed
 from explorer.model.shared import FxPass
-from explorer.model.trace_data import TraceData, source_line
+from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text_lines
 from explorer.reference.layouts.layout import Access, Layout, layouts_of
 from explorer.stages import STAGES, stage_of
@@ -37,10 +38,10 @@ from explorer.stages.onnxrt.graph import lines_of
 from explorer.stages.program_names import joined_name
 from explorer.stages.triton.origins import KernelForm
 from explorer.view import wire
+from explorer.view.overview_info import overview_info
+from explorer.view.places import Places
 from explorer.view.views import views_of
 
-if TYPE_CHECKING:
-    from explorer.analysis.advice.verdicts import Verdict
 
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
@@ -61,6 +62,7 @@ def payload(trace: TraceData) -> wire.Payload:
     texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     cells = cells_of(trace)
+    overview, memory, places = Overview(trace), memory_of(trace), Places(trace, index, cells)
     whole: wire.Payload = {
         "format": FORMAT,
         "meta": {**jsonable(trace.meta), "target": str(compiled_for(trace))},
@@ -74,9 +76,10 @@ def payload(trace: TraceData) -> wire.Payload:
         "calls": list(_calls(trace, index)),
         "fusion": [_fusion(trace, graph, index) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
-        "memory": _memory(trace, cells),
+        "memory": _memory(trace, memory, cells),
         "collectives": _collectives(trace, index, cells),
-        "advice": _advice(trace, index, cells),
+        "advice": _advice(overview.advice, places),
+        "overview": [overview_info(overview, memory, places)],
         "hows": hows,
         "links": list(_links(trace, hows)),
         "failures": [renamed(_failure(trace, failure), cells) for failure in trace.failures],
@@ -86,18 +89,13 @@ def payload(trace: TraceData) -> wire.Payload:
     return whole
 
 
-def _advice(trace: TraceData, index: Mapping[str, int], cells: Mapping[str, str]) -> wire.AdviceInfo:
+def _advice(advice: Advice, places: Places) -> wire.AdviceInfo:
     """Return why the program is slow, each line and place as a text's index and a line in it."""
-    from explorer.analysis.advice.advise import advise
-
-    advice = advise(trace)
-    files = {cell: file for file, cell in cells.items()}
-    verdicts = [_verdict(trace, verdict, index, files) for verdict in advice]
-    return {"about": advice.about, "headline": advice.headline, "verdicts": verdicts}
+    return {"about": advice.about, "headline": advice.headline, "verdicts": [_verdict(verdict, places) for verdict in advice]}
 
 
-def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], files: Mapping[str, str]) -> wire.CauseInfo:
-    info: wire.CauseInfo = {
+def _verdict(verdict: Verdict, places: Places) -> wire.CauseInfo:
+    return {
         "kind": verdict.kind,
         "title": verdict.title,
         "cost": str(verdict.cost),
@@ -108,16 +106,9 @@ def _verdict(trace: TraceData, verdict: Verdict, index: Mapping[str, int], files
         "remedy": verdict.remedy,
         "call": verdict.call,
         "why_unproved": verdict.why_unproved,
-        "lines": [_user_line(trace, line, index, files) for line in verdict.lines],
-        "places": [(index[id], line) for id, line in verdict.places],
+        "lines": [places.user_line(line) for line in verdict.lines],
+        "places": [places.of(*place) for place in verdict.places],
     }
-    return info
-
-
-def _user_line(trace: TraceData, line: UserLine, index: Mapping[str, int], files: Mapping[str, str]) -> tuple[int, int, str, str]:
-    """Return the index of the source with a user line and the line's number in it, -1 and 0 for none; place and code."""
-    found = source_line(trace, files.get(line.file, line.file), line.number)
-    return (*((index[found[0]], found[1]) if found else (-1, 0)), place({}, line.file, line.number), line.code)
 
 
 def _failure(trace: TraceData, failure: Failure) -> wire.FailureInfo:
@@ -475,11 +466,10 @@ def _choices(trace: TraceData) -> Iterator[wire.ChoiceInfo]:
             yield jsonable({**facts, **more, "artifact": number, "line": line})
 
 
-def _memory(trace: TraceData, cells: Mapping[str, str]) -> wire.MemoryInfo:
+def _memory(trace: TraceData, memory: Memory, cells: Mapping[str, str]) -> wire.MemoryInfo:
     """Return the memory tables of the compiled graphs, with the places of the user's lines for people; {} without output code."""
     if not trace.find("output_code"):
         return {}
-    memory = memory_of(trace)
     table = [{**row, "lines": [_place(cells, line) for line in row["lines"]]} for row in memory.table]
     return {
         "table": _rows(table),

@@ -36,6 +36,12 @@ def _has_phases(payload: wire.Payload) -> bool:
 
 
 VIEWS = (
+    View(
+        "overview",
+        "Overview",
+        "what was compiled, where a call's time goes, and what is worth a look",
+        lambda payload: any(info["flow"] for info in payload["overview"]),
+    ),
     View("code", "Code", "texts side by side, linked lines lit", lambda payload: True),
     View(
         "traces",

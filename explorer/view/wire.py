@@ -456,6 +456,77 @@ class AdviceInfo(TypedDict):
     verdicts: list[CauseInfo]
 
 
+class StepInfo(TypedDict):
+    """How many of something there are between the program and what is launched; the last steps are launches."""
+
+    count: int
+    noun: str
+    is_launch: bool
+
+
+class WorkInfo(TypedDict):
+    """Launches of one kind, such as "kernels", with their seconds."""
+
+    what: str
+    count: int
+    seconds: float
+
+
+class KindInfo(TypedDict):
+    """The bytes of one kind of memory, such as "input"."""
+
+    kind: str
+    bytes: int
+
+
+class HotInfo(TypedDict):
+    """Launches that are alike, with their kind as in `WorkInfo`, their seconds and share of the work.
+
+    "artifact" and "line" are the kernel or call of the longest, -1 for none. "source" and "at" are its user line in a source, -1
+    where the trace has no such source; "place" and "code" say it in words, "" for none. "others" counts further lines.
+    """
+
+    title: str
+    kind: str
+    seconds: float
+    share: float
+    kernel: str
+    launches: int
+    artifact: int
+    line: int
+    source: int
+    at: int
+    place: str
+    code: str
+    others: int
+
+
+class OverviewInfo(TypedDict):
+    """What a trace came to: see `overview.Overview`.
+
+    "trace" is its name among several, "" alone. "seconds" are those of a call, "device" of its work, "host" of its launches from
+    Python, as "about" says; "unread" says why they are not known. "memory" are the kinds of what is live at the peak of the graph
+    that takes most, with their bytes.
+    """
+
+    trace: str
+    where: str
+    compile_seconds: float
+    lacks_backward: bool
+    flow: list[StepInfo]
+    seconds: float
+    device: float
+    host: float
+    known: str
+    about: str
+    launches: int
+    unread: str
+    work: list[WorkInfo]
+    hottest: list[HotInfo]
+    peak: int | None
+    memory: list[KindInfo]
+
+
 class ViewInfo(TypedDict):
     """A view that the trace has something for; "about" is the tooltip of its tab."""
 
@@ -486,6 +557,7 @@ class Payload(TypedDict):
     memory: MemoryInfo
     collectives: CollectivesInfo
     advice: AdviceInfo
+    overview: list[OverviewInfo]
     hows: Names
     links: list[LinkGroup]
     failures: list[FailureInfo]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.overview.titles import title
@@ -14,26 +15,64 @@ from explorer.model.values import Plain, Table
 COLUMNS = ("what", "seconds", "share", "known", "line", "code", "other_lines", "read", "written", "kernel", "frame", "graph")
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """A launch with its row of `launches`, and the user line that most of its nodes come from."""
+
+    launch: Launch
+    user_line: UserLine | None
+    row: Mapping[str, Plain]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Launches of the same kind of the same line, such as those of a model's layers."""
+
+    ranked: tuple[Ranked, ...]
+
+    @property
+    def first(self) -> Mapping[str, Plain]:
+        """The row of the longest."""
+        return self.ranked[0].row
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all of them."""
+        return sum(each.launch.seconds for each in self.ranked)
+
+    @property
+    def share(self) -> float:
+        """Their part of the work, from 0 to 1."""
+        return sum(float(str(each.row["share"])) for each in self.ranked)
+
+    @property
+    def title(self) -> str:
+        """What they compute, with their number and the graph where that is the backward one."""
+        several = f"{len(self.ranked)} × " if len(self.ranked) > 1 else ""
+        return f"{several}{self.first['what']}{', backward' if self.first['graph'] == 'backward' else ''}"
+
+
 def launches(call: TracedCall) -> Table:
     """One row per launch of a call, the longest first; a table without rows says why. See `ProfileAccessor.launches`."""
     if not call.launches:
         return Table((), COLUMNS, call.unread or "the graphs have only views: nothing is launched")
-    return Table(_rows(call), COLUMNS)
+    return Table((each.row for each in ranked(call)), COLUMNS)
 
 
-def alike(rows: Iterable[Mapping[str, Plain]]) -> list[list[Mapping[str, Plain]]]:
-    """Gather the launches of the same kind of the same line, such as those of a model's layers, the longest together first."""
-    gathered: dict[tuple[Plain, ...], list[Mapping[str, Plain]]] = {}
-    for row in rows:
-        gathered.setdefault((row["what"], row["line"], row["graph"]), []).append(row)
-    return sorted(gathered.values(), key=lambda group: -sum(float(str(row["seconds"])) for row in group))
+def alike(each_ranked: Iterable[Ranked]) -> list[Alike]:
+    """Gather the launches that are alike, the longest together first."""
+    gathered: dict[tuple[Plain, ...], list[Ranked]] = {}
+    for each in each_ranked:
+        gathered.setdefault((each.row["what"], each.row["line"], each.row["graph"]), []).append(each)
+    return sorted((Alike(tuple(group)) for group in gathered.values()), key=lambda group: -group.seconds)
 
 
-def _rows(call: TracedCall) -> Iterator[Mapping[str, Plain]]:
+def ranked(call: TracedCall) -> Iterator[Ranked]:
+    """Yield the launches of a call, the longest first."""
     cells, whole = cells_of(call.trace), sum(launch.seconds for launch in call.launches)
     for launch in sorted(call.launches, key=lambda launch: -launch.seconds):
         line, others = _lines(call, launch)
-        yield {
+        row: dict[str, Plain] = {
             "what": title(call, launch),
             "seconds": launch.seconds,
             "share": launch.seconds / whole if whole else 0.0,
@@ -47,6 +86,7 @@ def _rows(call: TracedCall) -> Iterator[Mapping[str, Plain]]:
             "frame": launch.graph.artifact.frame,
             "graph": launch.graph.artifact.graph,
         }
+        yield Ranked(launch, line, row)
 
 
 def _lines(call: TracedCall, launch: Launch) -> tuple[UserLine | None, int]:

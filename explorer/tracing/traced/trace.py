@@ -439,7 +439,7 @@ class Trace(NamesGuessed, TraceData):
     # Showing -------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        from explorer.analysis.overview.overview import described
+        from explorer.analysis.overview.text import described
 
         return described(self)
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from explorer.analysis.advice.call_cost import TracedCall
-from explorer.analysis.overview import overview
-from explorer.analysis.overview.launches import alike, launches
+from explorer.analysis.overview import overview, text
+from explorer.analysis.overview.launches import launches
+from explorer.analysis.overview.overview import Overview
 from explorer.analysis.questions.comparison import figures
 from explorer.model.values import Failure
 from explorer.tracing.traced import Trace
@@ -44,12 +45,13 @@ def test_launches_are_ranked_and_make_up_the_work(layers: Trace) -> None:
 
 def test_what_is_alike_stands_in_one_line(layers: Trace) -> None:
     """Launches of the same kind of the same line are one group, whose seconds are their sum; none is lost."""
-    rows = layers.profile.launches
-    groups = alike(rows)
-    assert sorted(map(id, (row for group in groups for row in group))) == sorted(map(id, rows))
-    assert any(len(group) > 1 for group in groups)
+    groups = Overview(layers).groups
+    launches = [id(each.launch) for group in groups for each in group.ranked]
+    assert len(set(launches)) == len(launches) == len(layers.profile.launches)
+    assert sum(group.seconds for group in groups) == pytest.approx(TracedCall(layers).device)
     first = groups[0]
-    assert f"{len(first)} × {first[0]['what']}"[: overview.TITLE - 1] in repr(layers)
+    assert len(first.ranked) > 1
+    assert f"{len(first.ranked)} × {first.first['what']}"[: text.TITLE - 1] in repr(layers)
 
 
 def test_a_kernel_is_named_by_what_its_loops_compute(layers: Trace) -> None:

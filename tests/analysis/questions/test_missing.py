@@ -126,7 +126,7 @@ def test_each_view_has_its_maker_in_the_front_end() -> None:
     from explorer.view.views import VIEWS
 
     text = (Path(widget.__file__).parent / "src" / "views.js").read_text(encoding="utf-8")
-    assert ["code", *re.findall(r"^  (\w+): \(parts\) =>", text, re.MULTILINE)] == [view.name for view in VIEWS]
+    assert re.findall(r"^  (\w+): \(parts\) =>", text, re.MULTILINE) == [view.name for view in VIEWS if view.name != "code"]
 
 
 @pytest.mark.parametrize(

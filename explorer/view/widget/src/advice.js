@@ -14,7 +14,7 @@ export class Advice {
   /** @param {Pick<Parts, "store" | "navigation">} parts */
   constructor({ store, navigation }) {
     const { about, headline, verdicts } = store.payload.advice;
-    const cards = verdicts.map((verdict) => card(store, navigation, verdict));
+    const cards = (this.cards = verdicts.map((verdict) => card(store, navigation, verdict)));
     const nothing = element(
       "p",
       { class: "card nothing" },
@@ -27,6 +27,11 @@ export class Advice {
       element("p", { class: "soft" }, about),
       ...(cards.length ? cards : [nothing]),
     );
+  }
+
+  /** @param {number} number of the verdict that is brought into view */
+  reveal(number) {
+    this.cards[number]?.scrollIntoView({ block: "nearest" });
   }
 }
 

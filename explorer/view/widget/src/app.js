@@ -124,7 +124,7 @@ export class App {
   begin() {
     const { store, tabs, status, beside } = this.parts;
     const reveal = store.payload.comparison && store.count ? beside.begin() : this.open();
-    tabs.show("code");
+    tabs.show(tabs.has("overview") ? "overview" : "code");
     status.tell();
     if (!store.count) this.leaveEmpty();
     return reveal;

@@ -94,7 +94,12 @@ export class Tabs {
    * @param {string} name
    */
   showNamed(name) {
-    if (this.list.some((tab) => tab.dataset.view === name)) this.show(/** @type {ViewName} */ (name));
+    if (this.has(name)) this.show(/** @type {ViewName} */ (name));
+  }
+
+  /** @param {string} name @returns {boolean} whether this trace has a tab for the view */
+  has(name) {
+    return this.list.some((tab) => tab.dataset.view === name);
   }
 
   // Give the focus to the tab of the view that is shown.

@@ -10,6 +10,7 @@ import { Fusion } from "./fusion.js";
 import { GraphView } from "./graphview.js";
 import { Kernels } from "./kernels.js";
 import { Memory } from "./memory.js";
+import { Overview } from "./overview.js";
 import { Passes } from "./passes.js";
 import { Run } from "./run.js";
 import { Timings } from "./timings.js";
@@ -33,6 +34,7 @@ import { Traces } from "./traces.js";
  * What stands behind each name; the text panes are no view of their own.
  *
  * @typedef {{
+ *   overview: Overview,
  *   code: undefined,
  *   traces: Traces,
  *   graph: GraphView,
@@ -53,6 +55,7 @@ import { Traces } from "./traces.js";
 
 /** @type {{ [Name in Exclude<ViewName, "code">]: (parts: Parts) => Views[Name] }} */
 export const MAKERS = {
+  overview: (parts) => new Overview(parts),
   traces: (parts) => new Traces(parts),
   graph: (parts) => new GraphView(parts),
   advice: (parts) => new Advice(parts),

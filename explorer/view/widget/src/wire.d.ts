@@ -558,6 +558,75 @@ export interface AdviceInfo {
   verdicts: CauseInfo[];
 }
 
+/** How many of something there are between the program and what is launched; the last steps are launches. */
+export interface StepInfo {
+  count: number;
+  noun: string;
+  is_launch: boolean;
+}
+
+/** Launches of one kind, such as "kernels", with their seconds. */
+export interface WorkInfo {
+  what: string;
+  count: number;
+  seconds: number;
+}
+
+/**
+ * Launches that are alike, with their kind as in `WorkInfo`, their seconds and share of the work.
+ *
+ * "artifact" and "line" are the kernel or call of the longest, -1 for none. "source" and "at" are its user
+ * line in a source, -1 where the trace has no such source; "place" and "code" say it in words, "" for none.
+ * "others" counts further lines.
+ */
+export interface HotInfo {
+  title: string;
+  kind: string;
+  seconds: number;
+  share: number;
+  kernel: string;
+  launches: number;
+  artifact: number;
+  line: number;
+  source: number;
+  at: number;
+  place: string;
+  code: string;
+  others: number;
+}
+
+/** The bytes of one kind of memory, such as "input". */
+export interface KindInfo {
+  kind: string;
+  bytes: number;
+}
+
+/**
+ * What a trace came to: see `overview.Overview`.
+ *
+ * "trace" is its name among several, "" alone. "seconds" are those of a call, "device" of its work, "host" of
+ * its launches from Python, as "about" says; "unread" says why they are not known. "memory" are the kinds of
+ * what is live at the peak of the graph that takes most, with their bytes.
+ */
+export interface OverviewInfo {
+  trace: string;
+  where: string;
+  compile_seconds: number;
+  lacks_backward: boolean;
+  flow: StepInfo[];
+  seconds: number;
+  device: number;
+  host: number;
+  known: string;
+  about: string;
+  launches: number;
+  unread: string;
+  work: WorkInfo[];
+  hottest: HotInfo[];
+  peak: number | null;
+  memory: KindInfo[];
+}
+
 /** Something that went wrong: its stage, also as people call it, and the step, also in words. */
 export interface FailureInfo {
   stage: string;
@@ -660,6 +729,7 @@ export interface Payload {
   memory: MemoryInfo;
   collectives: CollectivesInfo;
   advice: AdviceInfo;
+  overview: OverviewInfo[];
   hows: string[];
   links: [number, number, number, number[]][];
   failures: FailureInfo[];

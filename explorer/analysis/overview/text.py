@@ -1,0 +1,100 @@
+"""Describe a trace for a terminal: the flow from graph to kernels, what takes the time of a call, what is worth a look. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from shutil import get_terminal_size
+
+from explorer.analysis.advice.call_cost import LAUNCH
+from explorer.analysis.advice.verdicts import duration
+from explorer.analysis.overview.overview import Overview, Step
+from explorer.analysis.questions.cells import cells_of, place
+from explorer.analysis.questions.comparison import shown
+from explorer.analysis.questions.summary import head, notes
+from explorer.model.trace_data import TraceData
+from explorer.model.wording import quantity
+
+#: Launches and verdicts that are shown, and columns of a launch's title.
+MAX_LAUNCHES, MAX_VERDICTS, TITLE = 6, 4, 44
+
+
+def described(trace: TraceData) -> str:
+    """Describe a trace: its counts, the flow, a call's time, the advice, what was assumed or failed, and the stages it has."""
+    width = min(get_terminal_size((120, 24)).columns, 160)
+    overview = Overview(trace)
+    parts = [[head(trace)], *(_section(part, overview, width) for part in (_whole, _hottest, _worth_a_look)), [*notes(trace)]]
+    stages = dict.fromkeys(a.stage for a in trace.artifacts)
+    if stages:
+        last = next(reversed(stages))
+        listed = f"stages: {', '.join(stages)}; t.text('{last}') is the text of one, t.stages has their sizes and seconds"
+        parts.append(textwrap.wrap(listed, width, subsequent_indent="  ", break_on_hyphens=False))
+    first, *others = (part for part in parts if part)
+    return "\n".join(["\n".join(first), *("\n".join(part) for part in others)])
+
+
+def _section(part: Callable[[Overview, int], list[str]], overview: Overview, width: int) -> list[str]:
+    """The lines of one part; of a trace that it cannot read, such as a damaged log's, a line that says so."""
+    try:
+        return part(overview, width)
+    except Exception as error:  # noqa: BLE001 a trace can be printed whatever is in it
+        return [f"not shown, {part.__name__.strip('_').replace('_', ' ')}: {type(error).__name__}: {error}"]
+
+
+def _whole(overview: Overview, width: int) -> list[str]:
+    """Say how many of what there are from the graph to the kernels, how long that took, and the memory."""
+    if not overview.trace.artifacts:
+        return []
+    steps = [step for step in overview.flow if not step.is_launch]
+    launches = [step for step in overview.flow if step.is_launch]
+    flow = " → ".join(filter(None, [*map(_counted, steps), " and ".join(map(_counted, launches))]))
+    facts = [f"compiled in {duration(overview.compile_seconds)}"] if overview.compile_seconds else []
+    if overview.lacks_backward:
+        facts.append("without a backward, which train=True adds")
+    if overview.peak_memory:
+        facts.append(f"{shown('peak memory (bytes)', overview.peak_memory)} of memory at the peak of a graph")
+    return [part for line in (flow, "; ".join(facts)) for part in textwrap.wrap(line, width, subsequent_indent="  ")]
+
+
+def _counted(step: Step) -> str:
+    return quantity(step.count, step.noun)
+
+
+def _hottest(overview: Overview, width: int) -> list[str]:
+    """The longest launches of a call, each with its share of the work and its user line."""
+    call = overview.call
+    if not call.launches:
+        return []
+    work = f"{duration(call.device)} of work in {quantity(len(call.launches), 'launch')}"
+    launching = f", which take Python {duration(call.host)} at {LAUNCH * 1e6:.0f} µs each, assumed" if call.host else ""
+    whole = f"a call takes {duration(call.seconds)} on {overview.where}, {overview.known}: {work}{launching}"
+    lines = [*textwrap.wrap(whole, width, subsequent_indent="  "), ""]
+    groups = overview.groups[:MAX_LAUNCHES]
+    titles = [_cut(group.title, TITLE) for group in groups]
+    for group, title in zip(groups, titles, strict=True):
+        row = group.first
+        more = f" (+{quantity(row['other_lines'], 'line')})" if row["other_lines"] else ""
+        what = f"{title:<{max(map(len, titles))}}  {row['line']}{more}  {row['code']}".rstrip()
+        lines.append(_cut(f"  {duration(group.seconds):>8}  {group.share:4.0%}  {what}", width))
+    left = len(call.launches) - sum(len(group.ranked) for group in groups)
+    return [*lines, f"  and {left} more: t.profile.launches" if left else "  t.profile.launches has their bytes and kernels", ""]
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _worth_a_look(overview: Overview, width: int) -> list[str]:
+    """The costliest verdicts of the advice, a line each."""
+    advice = overview.advice
+    if not advice:
+        return []
+    lines = ["worth a look, by what it costs: print(t.advise())"]
+    for verdict in advice[:MAX_VERDICTS]:
+        at = f"  {place(cells_of(overview.trace), verdict.lines[0].file, verdict.lines[0].number)}" if verdict.lines else ""
+        lines.append(_cut(f"  {verdict.title}  [{verdict.shared}]{at}", width))
+    left = len(advice) - MAX_VERDICTS
+    return [*lines, *([f"  and {left} more"] if left > 0 else []), ""]
+
+
+__all__ = ["described"]

@@ -1,0 +1,82 @@
+"""What a trace came to, for the tab that a view opens on. Pure. `wire.py` types it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from explorer.analysis.overview.launches import Alike
+from explorer.analysis.overview.overview import Overview, kind
+from explorer.analysis.questions.call_lines import Place, call_lines
+from explorer.analysis.questions.memory import Memory
+from explorer.view import wire
+from explorer.view.places import Places
+
+#: Launches that are alike count as one; so many are shown, the longest.
+MAX_LAUNCHES = 12
+
+
+def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.OverviewInfo:
+    """Return what a trace came to, with its places in the payload's texts."""
+    call = overview.call
+    return {
+        "trace": "",
+        "where": overview.where,
+        "compile_seconds": overview.compile_seconds,
+        "lacks_backward": overview.lacks_backward,
+        "flow": [{"count": step.count, "noun": step.noun, "is_launch": step.is_launch} for step in overview.flow],
+        "seconds": call.seconds,
+        "device": call.device,
+        "host": call.host,
+        "known": overview.known,
+        "about": overview.advice.about,
+        "launches": len(call.launches),
+        "unread": call.unread,
+        "work": [{"what": work.what, "count": work.count, "seconds": work.seconds} for work in overview.work],
+        "hottest": list(_hottest(overview, places)),
+        "peak": overview.peak_memory,
+        "memory": _live_at_peak(memory),
+    }
+
+
+def _hottest(overview: Overview, places: Places) -> Iterator[wire.HotInfo]:
+    calls = call_lines(overview.trace)
+    for group in overview.groups[:MAX_LAUNCHES]:
+        artifact, line = _place(overview, group, calls, places)
+        user = group.ranked[0].user_line
+        source, at, place, code = places.user_line(user) if user else (-1, 0, "", "")
+        yield {
+            "title": group.title,
+            "kind": kind(group.ranked[0].launch),
+            "seconds": group.seconds,
+            "share": group.share,
+            "kernel": str(group.first["kernel"]),
+            "launches": len(group.ranked),
+            "artifact": artifact,
+            "line": line,
+            "source": source,
+            "at": at,
+            "place": place,
+            "code": code,
+            "others": int(str(group.first["other_lines"])),
+        }
+
+
+def _place(
+    overview: Overview, group: Alike, calls: Mapping[Place, tuple[str, int]], places: Places
+) -> tuple[int, int]:
+    """Return the text and line of the longest of the launches: its kernel, or its call in the output code; -1 for none."""
+    launch = group.ranked[0].launch
+    row = launch.row
+    called = calls.get((row["frame"], row["graph"], row["name"]), ("", 0))
+    found = [called] if called[1] else overview.call.places_of([launch])
+    return next((places.of(*place) for place in found), (-1, 0))
+
+
+def _live_at_peak(memory: Memory) -> list[wire.KindInfo]:
+    """Return the kinds of what is live at the peak of the graph that takes most, with their bytes, the largest first."""
+    graphs: dict[str, Counter[str]] = {}
+    for row in memory.peak:
+        graphs.setdefault(str(row["artifact"]), Counter())[str(row["kind"])] += row["bytes"] or 0
+    largest = max(graphs.values(), key=Counter.total, default=Counter[str]())
+    return [{"kind": kind, "bytes": size} for kind, size in largest.most_common()]

@@ -1,0 +1,344 @@
+// What a compile came to, on one screen: the flow from the program to what is launched, where a call's time
+// goes, the longest launches, what is worth a look, and the memory. Everything leads to where it is told.
+
+import { bytes, duration, element, plural } from "./dom.js";
+import { percent } from "./costs.js";
+
+/** @import { Parts } from "./app.js" */
+/** @import { Child } from "./dom.js" */
+/** @import { ViewName } from "./views.js" */
+/** @import { HotInfo, OverviewInfo, StepInfo } from "./wire.js" */
+
+const ALONE = 10; // launches that are listed of one trace, and of each of several
+const BESIDE = 5;
+const LOOKS = 6;
+
+/** @type {{ [noun: string]: ViewName[] }} the views that show a step of the flow, the best first */
+const VIEW_OF_STEP = {
+  graph: ["graph"],
+  "FX node": ["graph"],
+  "scheduler node": ["fusion", "graph"],
+  "fused group": ["fusion", "graph"],
+  "kernel launch": ["kernels"],
+  "library call": ["kernels"],
+};
+
+export class Overview {
+  /** @param {Pick<Parts, "store" | "tabs" | "navigation" | "beside">} parts */
+  constructor({ store, tabs, navigation }) {
+    this.store = store;
+    this.tabs = tabs;
+    this.navigation = navigation;
+    const { overview } = store.payload;
+    const several = overview.length > 1;
+    /** the longest of what is drawn, to which all bars of all traces are drawn */
+    this.longest = Math.max(...overview.flatMap(({ device, host }) => [device, host]));
+    const most = several ? BESIDE : ALONE;
+    const about = overview.map((each) =>
+      element("section", { class: "of-trace" }, ...this.trace(each, most, several)),
+    );
+    const traces = element("div", { class: "traces-beside" }, ...about);
+    const aside = element(
+      "div",
+      { class: "aside" },
+      this.looks(),
+      ...overview.map((each) => this.memory(each)),
+    );
+    this.element = element(
+      "div",
+      { class: `panel scrolled overview${several ? " several" : ""}`, tabindex: 0 },
+      element("div", { class: "sheet" }, traces, aside),
+    );
+  }
+
+  /** @param {OverviewInfo} info @param {number} most @param {boolean} several @returns {Child[]} */
+  trace(info, most, several) {
+    return [
+      several ? element("h2", {}, info.trace) : null,
+      this.flow(info),
+      ...(info.launches ? this.call(info, most) : [this.nothing(info)]),
+    ];
+  }
+
+  /** @param {OverviewInfo} info */
+  nothing({ unread }) {
+    return element(
+      "p",
+      { class: "card nothing" },
+      unread || "The graphs have only views: nothing is launched.",
+    );
+  }
+
+  // The flow ------------------------------------------------------------------------------------------------
+
+  /** @param {OverviewInfo} info */
+  flow({ flow, trace }) {
+    const source = this.store.payload.artifacts.findIndex(
+      ({ stage, id }) => stage === "source" && (!trace || id.startsWith(`${trace} `)),
+    );
+    const name = String(this.store.payload.meta.name ?? "") || "your code";
+    const first =
+      source < 0
+        ? []
+        : [
+            element(
+              "li",
+              {},
+              this.box(name, "your code", () => this.navigation.goTo(source)),
+            ),
+          ];
+    const steps = flow
+      .filter(({ is_launch }) => !is_launch)
+      .map((step) => element("li", {}, this.step(step)));
+    const launches = flow.filter(({ is_launch }) => is_launch).map((step) => this.step(step));
+    const last = launches.length ? [element("li", { class: "launched" }, ...launches)] : [];
+    return element(
+      "ol",
+      { class: "flow", "aria-label": "from the program to what is launched" },
+      ...first,
+      ...steps,
+      ...last,
+    );
+  }
+
+  /** @param {StepInfo} step */
+  step({ count, noun }) {
+    const view = (VIEW_OF_STEP[noun] ?? []).find((name) => this.tabs.has(name));
+    const [, ...words] = plural(count, noun, noun.endsWith("ch") ? `${noun}es` : `${noun}s`).split(" ");
+    return this.box(count.toLocaleString("en"), words.join(" "), view && (() => void this.tabs.show(view)));
+  }
+
+  /** @param {string} number @param {string} words @param {(() => void) | undefined} onclick */
+  box(number, words, onclick) {
+    return element(
+      "button",
+      { type: "button", class: "step", disabled: !onclick, onclick },
+      element("b", {}, number),
+      " ",
+      element("span", {}, words),
+    );
+  }
+
+  // The time of a call --------------------------------------------------------------------------------------
+
+  /** @param {OverviewInfo} info @param {number} most @returns {Child[]} */
+  call(info, most) {
+    const { seconds, device, host, known, where, work, launches, about } = info;
+    const head = element(
+      "h3",
+      { title: about },
+      "a call takes ",
+      element("b", {}, duration(seconds)),
+      element("span", { class: "soft" }, ` on ${where}, ${known}`),
+    );
+    const onDevice = work.map(({ what, count, seconds: of }) => ({
+      kind: what.replaceAll(" ", "-"),
+      seconds: of,
+      words: `${plural(count, what.replace(/s$/, ""))} ${duration(of)}`,
+    }));
+    const inPython = {
+      kind: "host",
+      seconds: host,
+      words: `${plural(launches, "launch", "launches")} ${duration(host)}, assumed`,
+    };
+    return [
+      head,
+      element(
+        "div",
+        { class: "times" },
+        this.lane("work", device, onDevice),
+        host ? this.lane("Python", host, [inPython]) : null,
+      ),
+      this.hottest(info, most),
+    ];
+  }
+
+  /**
+   * A line with a bar for each part, drawn to the longest line.
+   *
+   * @param {string} name
+   * @param {number} whole
+   * @param {{ kind: string, seconds: number, words: string }[]} parts
+   */
+  lane(name, whole, parts) {
+    const bars = parts.map(({ kind, seconds, words }) => {
+      const bar = element("i", { class: kind, title: words });
+      bar.style.width = `${(100 * seconds) / this.longest}%`;
+      return bar;
+    });
+    const legend = parts.map(({ kind, words }) =>
+      element("span", {}, element("i", { class: `key ${kind}`, "aria-hidden": "true" }), words),
+    );
+    return [
+      element("span", { class: "name" }, name),
+      element("span", { class: "amount" }, duration(whole)),
+      element("span", { class: "lane", "aria-hidden": "true" }, ...bars),
+      element("span", { class: "legend" }, ...legend),
+    ];
+  }
+
+  /** @param {OverviewInfo} info @param {number} most */
+  hottest({ hottest, launches }, most) {
+    const shown = hottest.slice(0, most);
+    const longest = Math.max(...shown.map(({ seconds }) => seconds));
+    const left = launches - shown.reduce((sum, hot) => sum + hot.launches, 0);
+    const rows = shown.map((hot) => this.hot(hot, longest));
+    const more = left
+      ? element(
+          "button",
+          { type: "button", class: "link more", onclick: () => void this.tabs.show("kernels") },
+          `${plural(left, "more launch", "more launches")}: Kernels`,
+        )
+      : null;
+    return element(
+      "div",
+      { class: "hottest" },
+      element("ol", { "aria-label": "the longest launches" }, ...rows),
+      more,
+    );
+  }
+
+  /** @param {HotInfo} hot @param {number} longest */
+  hot(hot, longest) {
+    const { title, kind, seconds, share, kernel, artifact, line } = hot;
+    const bar = element("i", { class: kind.replaceAll(" ", "-"), "aria-hidden": "true" });
+    bar.style.width = `${(100 * seconds) / longest}%`;
+    return element(
+      "li",
+      {},
+      element("span", { class: "seconds" }, duration(seconds)),
+      element("span", { class: "lane", title: `${percent(share)} of the work` }, bar),
+      this.toLine("what", kernel, artifact, line, title),
+      hot.place ? this.userLine(hot) : null,
+    );
+  }
+
+  /** @param {HotInfo} hot */
+  userLine({ place, code, source, at, others }) {
+    const more = others ? element("span", { class: "soft" }, `+${plural(others, "line")}`) : null;
+    const words = [element("span", { class: "place" }, place), element("code", {}, code), more];
+    return this.toLine("user", `${place}: ${code}`, source, at, ...words);
+  }
+
+  /**
+   * Words that lead to a line of a text, where there is one.
+   *
+   * @param {string} name
+   * @param {string} title
+   * @param {number} artifact
+   * @param {number} line
+   * @param {Child[]} words
+   */
+  toLine(name, title, artifact, line, ...words) {
+    if (artifact < 0) return element("span", { class: name, title }, ...words);
+    const onclick = () => this.navigation.goTo(artifact, line);
+    return element("button", { type: "button", class: `link ${name}`, title, onclick }, ...words);
+  }
+
+  // What is worth a look ------------------------------------------------------------------------------------
+
+  looks() {
+    const { artifacts, advice, failures } = this.store.payload;
+    /** @param {string} stage */
+    const lines = (stage) => artifacts.reduce((sum, a) => sum + (a.stage === stage ? a.lines : 0), 0);
+    const again = artifacts.filter(({ stage }) => stage === "recompile").length;
+    const assumed = lines("assumption");
+    const isAdvised = advice.verdicts.some(({ kind }) => kind === "recompiles");
+    const cards = [
+      ...failures.map(({ title, what, fatal, stage }) =>
+        this.look(
+          `${title}: ${what}`,
+          fatal ? "the compile ended here" : "not seen",
+          this.toStage(stage),
+          fatal ? "fatal" : "partial",
+        ),
+      ),
+      ...advice.verdicts.map(({ title, shared }, number) =>
+        this.look(title, shared, () => this.tabs.show("advice").reveal(number)),
+      ),
+      again && !isAdvised
+        ? this.look(plural(again, "recompile"), "which guard failed", () => void this.tabs.show("dynamo"))
+        : null,
+      assumed
+        ? this.look(
+            plural(assumed, "assumption"),
+            "where Inductor would have timed",
+            this.toStage("assumption"),
+          )
+        : null,
+    ].filter((card) => card !== null);
+    const rest = cards.slice(LOOKS);
+    const more = rest.length
+      ? [element("details", {}, element("summary", {}, `${rest.length} more`), element("ul", {}, ...rest))]
+      : [];
+    const nothing = element("p", { class: "soft" }, `${advice.headline || "Nothing was found"}.`);
+    return element(
+      "section",
+      { class: "looks" },
+      element("h3", {}, "worth a look"),
+      ...(cards.length ? [element("ul", {}, ...cards.slice(0, LOOKS)), ...more] : [nothing]),
+    );
+  }
+
+  /** @param {string} stage @returns {(() => void) | undefined} what shows a stage's first text */
+  toStage(stage) {
+    const at = this.store.first(stage);
+    return at < 0 ? undefined : () => this.navigation.goTo(at);
+  }
+
+  /**
+   * A card of one line that leads somewhere; `note` says what it costs.
+   *
+   * @param {string} text
+   * @param {string} note
+   * @param {(() => void) | undefined} onclick
+   * @param {string} [tone]
+   */
+  look(text, note, onclick, tone = "") {
+    const words = [element("span", { class: "text" }, text), element("span", { class: "soft" }, note)];
+    const card = onclick
+      ? element("button", { type: "button", class: `look ${tone}`, onclick }, ...words)
+      : element("p", { class: `look ${tone}` }, ...words);
+    return element("li", {}, card);
+  }
+
+  // The memory ----------------------------------------------------------------------------------------------
+
+  /** @param {OverviewInfo} info */
+  memory({ trace, memory, peak, lacks_backward }) {
+    if (!memory.length) return null;
+    const whole = memory.reduce((sum, { bytes: size }) => sum + size, 0);
+    const bars = memory.map(({ kind, bytes: size }) => {
+      const bar = element("i", { class: kind.replaceAll(" ", "-"), title: `${kind} ${bytes(size)}` });
+      bar.style.width = `${(100 * size) / whole}%`;
+      return bar;
+    });
+    const legend = memory.map(({ kind, bytes: size }) =>
+      element(
+        "span",
+        {},
+        element("i", { class: `key ${kind.replaceAll(" ", "-")}`, "aria-hidden": "true" }),
+        `${kind} ${bytes(size)}`,
+      ),
+    );
+    return element(
+      "section",
+      { class: "at-peak" },
+      element(
+        "h3",
+        {},
+        trace ? `${trace}: ` : "",
+        element(
+          "button",
+          { type: "button", class: "link", onclick: () => void this.tabs.show("memory") },
+          "memory",
+        ),
+        ` at the peak of a graph: ${peak === null ? "at least " : ""}`,
+        element("b", {}, bytes(whole)),
+      ),
+      element("span", { class: "lane", "aria-hidden": "true" }, ...bars),
+      element("span", { class: "legend" }, ...legend),
+      lacks_backward ? element("p", { class: "soft" }, "without a backward, which train=True adds") : null,
+    );
+  }
+}
