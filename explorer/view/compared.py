@@ -156,12 +156,10 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
         for kernel in part["kernels"]
     ]
     whole["calls"] += [
-        {**call, "artifact": _index(call["artifact"], start), "frame": _frame(name, call["frame"])}
-        for call in part["calls"]
+        {**call, "artifact": _index(call["artifact"], start), "frame": _frame(name, call["frame"])} for call in part["calls"]
     ]
     whole["fusion"] += [
-        {**fusion, "frame": _frame(name, fusion["frame"]), "nodes": _index(fusion["nodes"], start)}
-        for fusion in part["fusion"]
+        {**fusion, "frame": _frame(name, fusion["frame"]), "nodes": _index(fusion["nodes"], start)} for fusion in part["fusion"]
     ]
     whole["choices"] += [
         {**choice, "frame": _frame(name, choice["frame"]), "artifact": choice["artifact"] + start} for choice in part["choices"]

@@ -62,9 +62,7 @@ def _hottest(overview: Overview, places: Places) -> Iterator[wire.HotInfo]:
         }
 
 
-def _place(
-    overview: Overview, group: Alike, calls: Mapping[Place, tuple[str, int]], places: Places
-) -> tuple[int, int]:
+def _place(overview: Overview, group: Alike, calls: Mapping[Place, tuple[str, int]], places: Places) -> tuple[int, int]:
     """Return the text and line of the longest of the launches: its kernel, or its call in the output code; -1 for none."""
     launch = group.ranked[0].launch
     row = launch.row

@@ -42,7 +42,6 @@ from explorer.view.overview_info import overview_info
 from explorer.view.places import Places
 from explorer.view.views import views_of
 
-
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
 SMALL = 400

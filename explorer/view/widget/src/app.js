@@ -110,7 +110,7 @@ export class App {
 
   /** @param {string} name of the view that is shown */
   viewed(name) {
-    this.panes.adder.hidden = name !== "code";
+    this.panes.adder.hidden = name !== "code" || !this.store.count;
     if (name === "code") {
       this.panes.settle();
       this.parts?.following.follow();

@@ -61,12 +61,12 @@ export class Overview {
   }
 
   /** @param {OverviewInfo} info */
-  nothing({ unread }) {
-    return element(
-      "p",
-      { class: "card nothing" },
-      unread || "The graphs have only views: nothing is launched.",
-    );
+  nothing({ unread, flow }) {
+    const isLaunched = flow.some(({ is_launch }) => is_launch);
+    const why = isLaunched
+      ? "What the launches of a call read and write was not recorded, so their time is not known."
+      : "The graphs have only views: nothing is launched.";
+    return element("p", { class: "card nothing" }, unread || why);
   }
 
   // The flow ------------------------------------------------------------------------------------------------

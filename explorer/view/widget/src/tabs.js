@@ -1,6 +1,6 @@
 // The views beside the rail and their tabs; a view is built when it is first shown.
 
-import { element } from "./dom.js";
+import { element, focusedBeside } from "./dom.js";
 
 /** @import { View, ViewName, Views } from "./views.js" */
 /** @import { ViewInfo } from "./wire.js" */
@@ -74,6 +74,7 @@ export class Tabs {
    * @returns {Views[Name]}
    */
   show(name) {
+    const left = name !== this.name && this.element.contains(focusedBeside(this.element));
     this.name = name;
     const view = this.views.get(name) ?? this.build(name);
     for (const tab of this.list) {
@@ -84,6 +85,8 @@ export class Tabs {
     this.code.hidden = name !== "code";
     this.viewed(name);
     for (const [other, { element: panel }] of this.views) panel.hidden = other !== name;
+    // what had the focus is hidden now, and a notebook would take the keys: there "d" deletes the cell
+    if (left) this.focus();
     view?.shown?.();
     return /** @type {Views[Name]} */ (view);
   }
@@ -104,7 +107,7 @@ export class Tabs {
 
   // Give the focus to the tab of the view that is shown.
   focus() {
-    this.list.find((tab) => tab.tabIndex === 0)?.focus();
+    this.list.find((tab) => tab.tabIndex === 0)?.focus({ preventScroll: true });
   }
 
   /** @param {ViewName} name @returns {View | undefined} */

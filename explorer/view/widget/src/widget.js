@@ -206,7 +206,7 @@ class Link {
       return;
     }
     if (chosen?.artifact === index && chosen.line === line) return;
-    const shows = app.panes.with(index);
+    const shows = app.panes.with(index) && app.tabs.name !== "overview"; // which has no lines to show it in
     this.silently(() => (shows ? app.selection.choose(index, line) : app.navigation.goTo(index, line)));
   }
 
