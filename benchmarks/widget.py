@@ -132,11 +132,11 @@ class Page:
         trace.to_html(self.file)
         self.browser = browser
 
-    def open(self) -> Any:
-        """A tab with the page, drawn."""
+    def open(self, place: str = "#view=code") -> Any:
+        """A tab with the page, drawn, at a place of it."""
         tab = self.browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
         tab.add_init_script(WATCH)
-        tab.goto(self.file.as_uri())
+        tab.goto(f"{self.file.as_uri()}{place}")
         tab.wait_for_selector("#explorer[data-state=ready]")
         tab.evaluate("async () => { while (!window.shownAt) await new Promise(requestAnimationFrame); }")
         return tab
@@ -155,7 +155,7 @@ def first_paint(page: Page, repeats: int) -> str:
     shown, empty = [], []
     for _ in range(repeats):
         empty.append(empty_page(page.browser))
-        tab = page.open()
+        tab = page.open("")
         shown.append(float(tab.evaluate("window.shownAt")))
         tab.context.close()
     return f"{statistics.median(shown):.0f} ms, {statistics.median(shown) / statistics.median(empty):.1f} × an empty page"

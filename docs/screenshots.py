@@ -100,6 +100,7 @@ def without_folders(trace: Any) -> Any:
 
 def linked(tab: Any) -> None:
     """The user's line and what became of it."""
+    view("Code")(tab)
     pick(tab, 0, "source")
     tab.get_by_role("button", name="add a text pane").click()
     pick(tab, 1, "kernel")
@@ -176,6 +177,7 @@ def notebook(browser: Any, folder: str) -> None:
         tab.locator(".explorer-host .line", has_text="torch.sin(x) ** 2").last.wait_for(state="attached", timeout=600_000)
         tab.wait_for_function(IDLE, timeout=600_000)
         tab.evaluate(ALONE)
+        view.get_by_role("tab", name="Code").click()
         for _ in range(2):
             view.get_by_role("button", name="add a text pane").click()
         view.evaluate(PANES)

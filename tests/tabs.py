@@ -24,6 +24,14 @@ VIEWPORT = {"width": 1400, "height": 800}
 FORGET = "() => { try { localStorage.clear(); sessionStorage.clear(); } catch { } }"
 
 
+def to_texts(shown: Any) -> None:
+    """Go to the texts in every view of a page, or in one view: a view opens on its overview."""
+    code = shown.locator("[role=tab][data-view=code]")
+    code.first.wait_for()
+    for tab in code.all():
+        tab.click()
+
+
 class Tab:
     """A page in a context of its own, with what it has logged, raised and requested since it was last reset."""
 

@@ -14,7 +14,10 @@ from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
 from tests.in_tab import load_axe, name_nodes, serious, show
 
-VIEWS = ("Code", "Graph", "Advice", "Kernels", "Fusion", "Passes", "Compare", "Guards", "Memory", "Time", "Run")
+VIEWS = ("Overview", "Code", "Graph", "Advice", "Kernels", "Fusion", "Passes", "Compare", "Guards", "Memory", "Time", "Run")
+
+#: Those of two traces that differ from the views of one.
+SEVERAL = ("Overview", "Code", "Side by side", "Passes", "Compare")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -38,7 +41,7 @@ def test_axe_finds_nothing_serious_beside_each_other(opened, engines, scheme):
     assert tab.locator(".t-made, .t-gone").count()
     tab.locator(".pane .line").first.click()
     load_axe(tab)
-    found = [f"{view}: {problem}" for view in ("Code", "Side by side", "Passes", "Compare") for problem in problems(tab, view)]
+    found = [f"{view}: {problem}" for view in SEVERAL for problem in problems(tab, view)]
     assert found == [], "\n".join(found)
 
 

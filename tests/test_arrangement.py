@@ -11,6 +11,7 @@ import pytest
 
 from explorer.view import page, saved_output
 from tests.facts import untold
+from tests.tabs import to_texts
 
 PANES = "all => all.map((one) => Math.round(one.getBoundingClientRect().width))"
 #: Show an output of a notebook, as JupyterLab does: its HTML in the area of its cell, and then its scripts run.
@@ -281,6 +282,7 @@ def notebook(shown: Any, rotary: Any, rotary_packed: bytes) -> Any:
 
 def arranged(tab: Any, view: Any) -> None:
     """Select a line, open a third text and a group of the rail, move the splitters and go to the graph with all groups open."""
+    to_texts(view)
     view.locator(".pane").first.locator(".line", has_text="cos").first.click()
     view.get_by_role("button", name="add a text pane").click()
     graph = view.evaluate("host => String(host.app.store.first('post_grad'))")
@@ -313,7 +315,7 @@ def test_a_cell_that_is_run_again_shows_what_it_showed(notebook, rotary):
     before = view.evaluate(SHOWN)
     assert before[0] == "graph" and len(before[1]) == 3 and before[2]["line"] and before[3]["width"] == 386 and before[5]
     other = run("two", rotary, "other")
-    assert other.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true", "another cell begins anew"
+    assert other.get_by_role("tab", name="Overview").get_attribute("aria-selected") == "true", "another cell begins anew"
     assert other.locator(".pane").count() == 2 and other.locator(".line.chosen").count() == 0
     assert run("one", rotary, "second").evaluate(SHOWN) == before
     assert run("one", rotary, "third").evaluate(SHOWN) == before, "and once more"
@@ -329,6 +331,7 @@ def test_an_edited_program_keeps_the_line_by_its_text(notebook, rotary):
     """The selected line is found again where it stands now; one that is no more there is not selected."""
     _, run = notebook
     view = run("one", rotary, "first")
+    to_texts(view)
     view.locator(".pane").first.locator(".line", has_text="cos").first.click()
     before = view.evaluate("host => host.app.selection.placed()")
     after = run("one", edited(rotary), "second").evaluate("host => host.app.selection.placed()")
@@ -343,7 +346,7 @@ def test_another_function_in_the_same_cell_has_its_own_texts(notebook, rotary, r
     tab, run = notebook
     arranged(tab, run("one", rotary, "first"))
     view = run("one", replayed("sin_cos-torch2.13-cpu"), "second")
-    assert view.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
+    assert view.get_by_role("tab", name="Overview").get_attribute("aria-selected") == "true"
     assert view.locator(".pane").count() == 2 and view.locator(".line.chosen").count() == 0
     assert view.locator(".rail").bounding_box()["width"] == pytest.approx(386, abs=1)
 

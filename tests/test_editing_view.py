@@ -14,6 +14,7 @@ from explorer.view.page import bundle, packed
 from explorer.view.widget import Explorer
 from tests.facts import untold
 from tests.in_tab import drawn, load_axe, serious, show, until
+from tests.tabs import to_texts
 from tests.test_what_if_view import HOST as ONE_LISTENER
 
 pytestmark = [pytest.mark.compile, pytest.mark.usefixtures("warm_python")]
@@ -61,6 +62,7 @@ class Notebook:
     def __init__(self, tab: Any, trace: Trace) -> None:
         self.tab, self.trace, self.widget = tab, trace, Explorer(trace)
         self.tab.evaluate(HOST, [bundle(), base64.b64encode(packed(trace)).decode()])
+        to_texts(self.tab)
 
     def edit(self, stage: str = "kernel", pane: str = "left") -> Any:
         """Show a text of the kernel in a pane, and begin to edit it; the pane."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 import explorer
 from explorer.model.records import blank
 from explorer.model.shared import Source
 from explorer.model.values import Artifact
 from explorer.tracing.traced import Trace
 from tests.in_tab import APP, show, wait_for_colours
+from tests.tabs import to_texts
 
 LINES = "rows => rows.map((row) => [Number(row.dataset.line), row.dataset.source, row.textContent])"
 
@@ -22,9 +25,14 @@ def right_lines(tab: Any) -> list[tuple[int, str, str]]:
     return [(number, source, text) for number, source, text in lines]
 
 
-def test_a_kernel_opens_on_its_linked_lines(opened, rotary):
-    """Imports and decorators of a kernel are folded under one line that counts them; every line that computes is in sight."""
-    tab = opened(rotary)
+@pytest.mark.parametrize("place", ["#view=code", ""])
+def test_a_kernel_opens_on_its_linked_lines(opened, rotary, place):
+    """Imports and decorators of a kernel are folded under one line that counts them; every line that computes is in sight.
+
+    So they are by a link to the texts, and where a reader comes to them from the overview.
+    """
+    tab = opened(rotary, place)
+    to_texts(tab)
     right = tab.get_by_role("region", name="right text")
     shown = right_lines(tab)
     kernel = next(a for a in rotary.artifacts if a.stage == "kernel")
@@ -45,9 +53,11 @@ def test_a_wrapper_opens_on_its_linked_lines(opened, replayed):
     assert not any(text.startswith("from ") for _, _, text in shown)
 
 
-def test_the_function_that_was_called_opens_beside_it(opened, rotary):
+@pytest.mark.parametrize("place", ["#view=code", ""])
+def test_the_function_that_was_called_opens_beside_it(opened, rotary, place):
     """Not a helper: the module's own forward stands first in the source, its first line that led to the kernel in sight."""
-    tab = opened(rotary)
+    tab = opened(rotary, place)
+    to_texts(tab)
     left = tab.get_by_role("region", name="left text")
     shown = left.locator(".line[data-line]").all_inner_texts()
     forward = next(a for a in rotary.find("source") if a.data["qualname"] == "Rotary.forward")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.in_lab import KERNEL, PLACES, READY, Lab, in_kernel, run, run_all, running, window, write_notebook
+from tests.tabs import to_texts
 
 pytestmark = pytest.mark.compile
 
@@ -38,7 +39,7 @@ def notebook(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Any]:
     needs(request.param)
     with lab.notebook(*CELLS, front_end=request.param) as tab:
         run_all(tab)
-        tab.locator(".explorer-host .pane").first.wait_for(timeout=KERNEL)
+        tab.locator(".explorer-host .pane").first.wait_for(state="attached", timeout=KERNEL)
         yield tab
 
 
@@ -56,6 +57,7 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     others.nth(1).wait_for()
     assert others.count() == 2, "one view of each of the two cells"
 
+    to_texts(view)
     view.get_by_role("treeitem", name="SASS").click()  # made now, in a thread of the kernel
     view.locator(".pane select").nth(1).locator("option:checked", has_text="SASS").wait_for(state="attached")
     assert view.get_by_role("treeitem", name="SASS").get_attribute("class") == "item shown", "it is a text like any other now"
@@ -178,7 +180,8 @@ def test_a_saved_notebook_shows_the_trace_without_its_kernel(lab: Lab) -> None:
     needs("lab")
     with lab.notebook(*CELLS) as tab:
         run_all(tab)
-        tab.locator(".explorer-host .pane").nth(3).wait_for(timeout=KERNEL)
+        tab.locator(".explorer-host .pane").nth(3).wait_for(state="attached", timeout=KERNEL)
+        to_texts(tab.locator(".explorer-host").first)
         tab.locator(".explorer-host").first.locator(".line", has_text="torch.sin").first.click()
         tab.locator(".explorer-host").first.get_by_role("tab", name="Kernels").click()
         assert in_kernel(tab, "w.link().partition('&')[0]", "#view=kernels") == "#view=kernels"
@@ -218,8 +221,9 @@ def test_voila_shows_the_view(browser: Any, tmp_path: Path) -> None:
     write_notebook(tmp_path / "first.ipynb", CELLS)
     options = (str(tmp_path), "--Voila.ip=127.0.0.1", "--Voila.log_level=INFO")
     with running("voila", tmp_path, *options) as address, window(browser, "voila", f"{address}/{PLACES['voila']}") as tab:
-        tab.locator(".explorer-host .pane").nth(2).wait_for(timeout=KERNEL)
+        tab.locator(".explorer-host .pane").nth(2).wait_for(state="attached", timeout=KERNEL)
         view = tab.locator(".explorer-host").first
+        to_texts(view)
         view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
         view.locator(".pane").nth(1).locator(".line.lit", has_text="tl_math.sin").first.wait_for()
         view.get_by_role("tab", name="Run").click()

@@ -25,6 +25,7 @@ from explorer.view import page
 from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import SOURCES, functions, wait_for_colours
+from tests.tabs import to_texts
 
 FOCUSED = "document.querySelector('#explorer').shadowRoot.activeElement"
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><!--<script>window.hacked=2//\'"&\u202e\u2028\ud800 ${1}`'
@@ -259,6 +260,7 @@ def test_fragment_follows_the_selection(opened, small):
     """A selected line is in the address, so that it can be sent to somebody; one that does not exist changes nothing."""
     tab = opened(small, "#nothing:3")
     assert tab.evaluate("location.hash") == "#nothing:3", "nothing was moved yet"
+    to_texts(tab)
     line(tab, "left", 2).click()
     assert tab.evaluate("location.hash") == "#view=code&left=0/0:source&right=0/0:kernel&at=0/0:source:2"
     tab.evaluate("location.hash = '#0/0:dynamo:7'")
@@ -285,13 +287,15 @@ def test_a_link_is_the_view_the_panes_and_the_line(opened, small):
 
 
 def test_a_link_of_another_trace_shows_what_there_is(opened, small):
-    """Texts and views that a trace lacks are left out of a link; hostile ones are text."""
+    """Texts and views that a trace lacks are left out of a link: where nothing is left of it, the overview stays."""
     tab = opened(small, "#view=<img src=x>&at=%ff:1&&=")
+    assert tab.get_by_role("tab", name="Overview").get_attribute("aria-selected") == "true", "hostile ones are text"
+    to_texts(tab)
     assert tab.locator(".pane").count() == 2 and stage_of(tab, "right") == "kernel · inference"
     tab = opened(small, "#view=nothing&left=gone&right=0/0:dynamo&at=gone:1")
     assert stage_of(tab, "left") == "dynamo" and tab.locator(".pane").count() == 1
     tab = opened(small, "#view=memory")  # which other traces have
-    assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true" and tab.locator(".pane").count() == 2
+    assert tab.get_by_role("tab", name="Overview").get_attribute("aria-selected") == "true" and tab.locator(".pane").count() == 2
 
 
 def test_a_link_fills_its_panes_whatever_line_is_selected(opened, small):
@@ -387,6 +391,8 @@ def test_an_empty_trace_opens(opened):
     assert "nothing compiled" in tab.locator("header").inner_text()
     assert "explorer.record()" in tab.locator("main").inner_text(), "and what there is to do about it"
     assert tab.locator("button:visible, select:visible, input:visible").count() == 1, "the tab: nothing that does nothing"
+    to_texts(tab)
+    assert tab.locator("button:visible, select:visible, input:visible").count() == 1, "nor when the tab is pressed"
 
 
 def test_at_200_percent_the_texts_can_be_read(opened, small):
@@ -705,6 +711,7 @@ def test_a_page_opens_in_a_sandboxed_frame(shown, small):
     tab = shown(f'<iframe sandbox="allow-scripts" width="1200" height="700" srcdoc="{inside}"></iframe>')
     inner = tab.frame_locator("iframe")
     inner.locator("#explorer[data-state=ready]").wait_for()
+    to_texts(inner)
     inner.locator('.pane .line[data-line="2"]').first.click()
     assert "4 linked lines in 3 texts" in inner.locator(".status").inner_text()
 
@@ -721,6 +728,7 @@ def test_a_closed_view_leaves_nothing_and_another_one_stays(opened, small):
         root.adoptedStyleSheets = document.querySelector('#explorer').shadowRoot.adoptedStyleSheets;
         other.app = new app.constructor(root, app.store.payload);
     }""")
+    to_texts(tab.locator("#other"))
     tab.locator('#other .pane .line[data-line="2"]').first.click()
     assert tab.locator("#other .line.lit").count() > 0 and tab.locator("#explorer .line.lit").count() == 0
     tab.evaluate("document.querySelector('#other').app.close()")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import explorer
+from tests.tabs import to_texts
 
 #: Count, at the moment at which the page is ready, what its pickers offer.
 COUNT = """addEventListener('DOMContentLoaded', () => new MutationObserver(() => {
@@ -26,6 +27,7 @@ def test_the_first_screen_makes_no_options(tabs: Callable[..., Any], saved: Call
     shown = tab.evaluate("document.querySelector('#explorer').app.panes.list.map((pane) => pane.artifact)")
     pickers = tab.locator(".pane .bar select")
     pickers.first.locator("option").nth(9).wait_for(state="attached")
+    to_texts(tab)
     for at, artifact in enumerate(shown):
         picker = pickers.nth(at)
         picker.focus()

@@ -15,6 +15,7 @@ from explorer.tracing.traced import Trace
 from explorer.view import page, saved_output
 from explorer.view.packing import unpack
 from explorer.view.payload import payload
+from tests.tabs import to_texts
 
 #: Elements and attributes that GitHub keeps of HTML, of its documentation; the text in a script or a style goes with it.
 TAGS = [
@@ -138,8 +139,9 @@ def output_of(trace: Trace, key: str = "abc") -> str:
 def test_an_output_shows_the_view_where_scripts_run(shown, trained):
     """Two outputs in one page are two views, each of its own trace, and the summaries give way to them."""
     tab = shown(f"<!doctype html><body>{output_of(trained)}{output_of(trained, 'other')}</body>")
-    tab.locator(".explorer-host .pane").nth(3).wait_for()
+    tab.locator(".explorer-host").nth(1).get_by_role("tabpanel", name="Overview").wait_for()
     assert tab.locator(".explorer-summaries:visible").count() == 0
+    to_texts(tab)
     first, second = tab.locator(".explorer-host").first, tab.locator(".explorer-host").nth(1)
     first.locator(".pane .line").nth(1).click()
     assert first.locator(".line.chosen").count() and not second.locator(".line.chosen").count()
@@ -186,7 +188,7 @@ def test_nbconvert_keeps_the_view(shown, trained):
     # the templates ask a network for require.js and MathJax, which this is not about
     text, _ = nbconvert.HTMLExporter(template_name="basic").from_notebook_node(notebook)
     tab = shown(f"<!doctype html><html><body>{text}</body></html>")
-    tab.locator(".explorer-host .pane").nth(1).wait_for()
+    to_texts(tab.locator(".explorer-host"))
     code = compiled_kernels(trained)[0].user_lines[0].code
     tab.locator(".pane").first.locator(".line", has_text=code).first.click()
     assert tab.locator(".item.linked").count() > 3
@@ -201,7 +203,7 @@ def test_python_knows_the_tabs(shown, replayed, name):
     """The views that `Explorer.view` takes are the tabs of the trace's page."""
     trace = replayed(name)
     tab = shown(f"<!doctype html><body>{output_of(trace)}</body>")
-    tab.locator(".explorer-host .pane").first.wait_for()
+    tab.locator(".explorer-host .pane").first.wait_for(state="attached")
     tabs = tab.locator("[role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.view)")
     assert tabs == [view["name"] for view in payload(trace)["views"]]
 
@@ -244,7 +246,7 @@ def test_an_output_shows_itself_in_a_frame_that_may_only_run_scripts(shown, trai
     tab = shown(SANDBOXED.format(html.escape(framed)))
     frame = tab.frames[1]
     view = frame.locator(".explorer-host")
-    view.locator(".pane").first.wait_for()
+    to_texts(view)
     assert frame.evaluate(ALLOWED) == [False, False, False], "the frame is as narrow as Colab's"
     code = compiled_kernels(trained)[0].user_lines[0].code
     view.locator(".pane").first.locator(".line", has_text=code).first.click()

@@ -14,6 +14,7 @@ from explorer.view import saved_output
 from explorer.view.page import bundle, packed
 from explorer.view.widget import Explorer, worker
 from tests.in_tab import name_nodes, show
+from tests.tabs import to_texts
 
 pytestmark = pytest.mark.compile
 
@@ -103,7 +104,8 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     expected = trace.what_if(keep_apart=(first, second), limit=0.01).figure("kernels")
     assert expected["change"] > 0
     assert figures.split("\t")[1:3] == [str(expected["before"]), str(expected["after"])]
-    assert f"{first} and {second} apart" in changed.locator("h2").first.inner_text()
+    beside = changed.get_by_role("tabpanel", name="Side by side")
+    assert f"{first} and {second} apart" in beside.locator("h2").first.inner_text()
     changed.get_by_role("button", name="back to the trace").click()
     assert tab.locator(".explorer-changed").count() == 0
     assert panel.get_by_label("first node").input_value() == first, "the old view is as it was"
@@ -112,7 +114,7 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
 def test_the_changed_trace_stands_beside_one_that_an_output_holds(shown: Any, trace: Trace) -> None:
     """As in JupyterLab: the output's HTML shows the view, and the widget's model shows none of its own."""
     tab = shown(f"<!doctype html><body>{saved_output.output(trace, packed(trace), 'abc')}</body>")
-    tab.locator(".explorer-host .pane").first.wait_for()
+    to_texts(tab.locator(".explorer-host"))
     tab.evaluate(JOINED, [bundle(), base64.b64encode(packed(trace)).decode()])
     tab.evaluate("([name, value]) => tell(name, value)", ["beside", base64.b64encode(packed(trace)).decode()])
     changed = tab.locator(".explorer-changed")

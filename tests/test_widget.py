@@ -37,6 +37,7 @@ from explorer.view.widget import Explorer
 from explorer.view.widget.worker import MAX_WAITING
 from tests.facts import says, untold
 from tests.in_tab import until
+from tests.tabs import to_texts
 
 
 @pytest.fixture(scope="module")
@@ -525,6 +526,8 @@ def test_the_view_stands_where_there_is_no_jupyter(hosted, theme, dark, raw):
     assert view.get_attribute("data-theme") == ("dark" if dark else "light")
     background = view.evaluate("e => getComputedStyle(e).backgroundColor")
     assert background == ("rgb(250, 251, 252)" if theme == "vscode-light" else "rgb(1, 2, 3)"), "the notebook's own colour"
+    assert "view=overview&left=" in tab.evaluate("window.model.get('place')")
+    to_texts(tab)
     assert "view=code&left=" in tab.evaluate("window.model.get('place')")
     tab.evaluate("window.saved = 0")
     tab.locator(".pane").first.locator(".line").nth(1).click()
@@ -542,6 +545,7 @@ def test_a_click_reaches_python_whatever_the_permalink_says(hosted):
         const { permalink } = document.querySelector('.explorer-host').app;
         Object.defineProperty(permalink, 'text', { get: () => 'view=code' });
     }""")
+    to_texts(tab)
     tab.locator(".pane").first.locator(".line").nth(1).click()
     assert tab.evaluate("[window.model.get('selected').line, window.model.get('place')]") == [2, "view=code"]
 
@@ -549,6 +553,7 @@ def test_a_click_reaches_python_whatever_the_permalink_says(hosted):
 def test_the_line_that_is_selected_is_shown_again_when_asked(hosted):
     """`select` of the selected line leads back to it from another view, and what is shown and `selected` stay the same."""
     tab = hosted(HOST)
+    to_texts(tab)
     tab.locator(".pane").first.locator(".line").nth(1).click()
     held = tab.evaluate("window.model.get('selected')")
     tab.get_by_role("tab", name="Memory").click()
@@ -565,6 +570,25 @@ def test_the_line_that_is_selected_is_shown_again_when_asked(hosted):
     tab.keyboard.press("Escape")
     tab.evaluate("document.querySelector('.explorer-host').app.selection.clear()")
     assert tab.evaluate("window.model.get('selected')") == {}
+
+
+@pytest.mark.parametrize("when", ["before the view is there", "while its overview is shown"])
+def test_a_line_that_python_selects_is_shown_in_the_texts(hosted, trace, when):
+    """`w.select` in the cell that shows the view, or in a later one, leads from the overview to the line; Memory stays."""
+    (source, *_) = trace.find("source")
+    selected = {"artifact": source.id, "line": 2}
+    tab = hosted(HOST.replace("selected: {}", f"selected: {json.dumps(selected)}") if when.startswith("before") else HOST)
+    tell = """selected => {
+        window.model.set('selected', selected);
+        window.model.listeners.get('change:selected')();
+    }"""
+    if not when.startswith("before"):
+        assert tab.get_by_role("tabpanel", name="Overview").is_visible()
+        tab.evaluate(tell, selected)
+    assert tab.locator(".line.chosen").first.is_visible()
+    tab.get_by_role("tab", name="Memory").click()
+    tab.evaluate(tell, {**selected, "line": 3})
+    assert tab.get_by_role("tabpanel", name="Memory").is_visible(), "which has the line's buffers"
 
 
 LIVE_HOST = HOST.replace("is_live: false", "is_live: true, progress: {}, passes: {}").replace(
