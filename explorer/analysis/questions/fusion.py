@@ -27,7 +27,7 @@ from explorer.model.accessor import Accessor
 from explorer.model.events import FusionRequest
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Failure, Fuse, KeepApart, Plain, Table, once
+from explorer.model.values import EMPTY, Artifact, Event, Failure, Fuse, KeepApart, Plain, Table, once
 from explorer.model.wording import quantity
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
@@ -87,7 +87,13 @@ class Fusion(Accessor):
     def graphs(self) -> tuple[Graph, ...]:
         """The verdicts of each graph that the scheduler saw."""
         return tuple(
-            Graph(a, Verdicts(typed(RecordedFusion, a.data)), _rows_of(self._trace, a), _fx_nodes_of(self._trace, a))
+            Graph(
+                a,
+                Verdicts(typed(RecordedFusion, a.data)),
+                _rows_of(self._trace, a),
+                _fx_nodes_of(self._trace, a),
+                _functions_of(self._trace, a),
+            )
             for a in self._trace.find("fusion")
         )
 
@@ -132,10 +138,10 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     """
     graphs = _chosen(fusion, graph, frame)
     matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
-    if len(matching) == 1:
+    if len(matching) == 1 and not any(_is_of_several(graphs, name) for name in (first, second)):
         answer = matching[0].why(first, second)
         return replace(answer, sentence=answer.sentence + "".join(map(matching[0].namesakes, dict.fromkeys((first, second)))))
-    if pairs := _side_by_side(graphs, first, second):
+    if pairs := _side_by_side(graphs, first, second) or _nearest(graphs, first, second):
         return _of_all(pairs, first, second)
     for name in (first, second):
         check_known(name, graphs)
@@ -146,7 +152,12 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     return Why(first, second, False, sentence, considered=False)
 
 
-#: Two operators where they stand in one line: the graph, and the place of each.
+def _is_of_several(graphs: Iterable[Graph], name: str) -> bool:
+    """Whether a name without a number, such as "layer_norm", stands for several places."""
+    return not name[-1:].isdigit() and sum(len(graph.uses.get(name, ())) for graph in graphs) > 1
+
+
+#: Two operators that stand side by side: the graph, and the place of each.
 Pair = tuple["Graph", OperatorPlace, OperatorPlace]
 
 
@@ -164,22 +175,54 @@ def _side_by_side(graphs: Iterable[Graph], first: str, second: str) -> list[Pair
     return pairs
 
 
+def _nearest(graphs: Iterable[Graph], first: str, second: str) -> list[Pair]:
+    """Pair each place of the rarer of two operators with the places of the other next to it, before and behind.
+
+    Those in the order of the two names come first, the nearest first. None where no graph has both.
+    """
+    found: dict[tuple[str, ...], tuple[tuple[bool, int], Pair]] = {}
+    for graph in graphs:
+        sides = [graph.places(name) for name in (first, second)]
+        order = {str(node["name"]): at for at, node in enumerate(graph.graph_nodes)}
+        rarer = 0 if len(sides[0]) <= len(sides[1]) else 1
+        for place in sides[rarer]:
+            for behind in (False, True):
+                distances = [(order[other.node] - order[place.node], other) for other in sides[1 - rarer]]
+                near = min((each for each in distances if each[0] and (each[0] > 0) is behind), key=_distance, default=None)
+                if near is not None:
+                    one, other = (place, near[1]) if rarer == 0 or first == second else (near[1], place)
+                    key = (graph.place, *sorted((one.node, other.node)))
+                    found.setdefault(key, ((order[one.node] > order[other.node], abs(near[0])), (graph, one, other)))
+    return [pair for _, pair in sorted(found.values(), key=lambda each: each[0])]
+
+
+def _distance(each: tuple[int, OperatorPlace]) -> int:
+    return abs(each[0])
+
+
 def _of_all(pairs: Sequence[Pair], first: str, second: str) -> Why:
     """Answer for two operators wherever they stand side by side; InputError, with the calls to make, if the answers differ."""
-    answers = [graph.why(one.node, other.node) for graph, one, other in pairs]
-    calls = [
-        f"t.why({one.node!r}, {other.node!r}, frame={graph.artifact.frame!r}, graph={graph.artifact.graph!r})"
-        for graph, one, other in pairs
-    ]
-    if len({answer.fused for answer in answers}) > 1:
-        told = [f"{call} is {'fused' if answer.fused else 'not fused'}" for call, answer in zip(calls, answers, strict=True)]
+    titles = (first, second) if first != second else ("the one", "the other")
+    answers = [graph.why_sides(Side(titles[0], one.numbers), Side(titles[1], other.numbers)) for graph, one, other in pairs]
+    fused = answers[0].fused
+    if any(answer.fused is not fused for answer in answers):
+        told = [f"{_call(pair)} is {'fused' if each.fused else 'not fused'}" for pair, each in zip(pairs, answers, strict=True)]
         raise InputError(f"{first} and {second} stand side by side in {len(pairs)} places, not all of them alike: {_some(told)}")
-    (_, one, other), answer = pairs[0], answers[0]
-    named = f"Here {first} is {one.node} and {second} is {other.node}, of `{one.code}`."
-    if len(pairs) == 1:
-        return replace(answer, sentence=f"{answer.sentence} {named}")
-    alike = f"They are {'fused' if answer.fused else 'not fused'} in {quantity(len(pairs) - 1, 'more place')} too: "
-    return replace(answer, sentence=f"{answer.sentence} {named} {alike}{_some(calls[1:])}.")
+    _, one, other = pairs[0]
+    lines = f"of `{one.code}`" if one.line == other.line else f"of `{one.code}` and `{other.code}`"
+    sentence = f"{answers[0].sentence} Here {titles[0]} is {one.central} and {titles[1]} is {other.central}, {lines}."
+    if others := pairs[1:]:
+        # a node alone may be fused where the whole operator is not, such as a bias without its product
+        calls = [_call(pair) for pair in others if pair[0].why(pair[1].central, pair[2].central).fused is fused]
+        sentence += f" They are {'fused' if fused else 'not fused'} in {quantity(len(others), 'more place')} too"
+        sentence += f": {_some(calls)}." if calls else "."
+    return replace(answers[0], first=first, second=second, sentence=sentence)
+
+
+def _call(pair: Pair) -> str:
+    """Write the call that asks about one pair alone."""
+    graph, one, other = pair
+    return f"t.why({one.central!r}, {other.central!r}, frame={graph.artifact.frame!r}, graph={graph.artifact.graph!r})"
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -225,6 +268,12 @@ def _fx_nodes_of(trace: TraceData, artifact: Artifact) -> tuple[Mapping[str, Pla
     return next((a.nodes for a in trace.find("post_grad", artifact.frame, artifact.graph)), ())
 
 
+def _functions_of(trace: TraceData, artifact: Artifact) -> dict[str, str]:
+    """Return the functions and methods that the nodes of Dynamo's graph call, by the nodes' names."""
+    graphs = trace.find("dynamo", artifact.frame)
+    return {str(node["name"]): str(node.get("target", "")).rpartition(".")[2] for graph in graphs for node in graph.nodes}
+
+
 def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
     """Tell whether verdicts are about the nodes of an ir_pre_fusion artifact, whose graph may be nested."""
     verdicts, scheduled = typed(RecordedFusion, artifact.data), typed(SchedulerGraph, nodes.data)
@@ -245,12 +294,16 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Graph:
-    """The verdicts on one graph, with the reads, writes and origins of its nodes, and the graph's FX nodes."""
+    """The verdicts on one graph, with the reads, writes and origins of its nodes, and the graph's FX nodes.
+
+    `functions` has what each of Dynamo's nodes calls, such as "layer_norm".
+    """
 
     artifact: Artifact = field(repr=False)
     verdicts: Verdicts = field(repr=False)
     nodes: Mapping[str, Mapping[str, Plain]] = field(repr=False)
     graph_nodes: tuple[Mapping[str, Plain], ...] = field(default=(), repr=False)
+    functions: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
 
     @property
     def place(self) -> str:
@@ -341,12 +394,24 @@ class Graph:
     @cached_property
     def uses(self) -> dict[str, tuple[OperatorPlace, ...]]:
         """The places of each operator as in `operators`, with those whose name is a node's too."""
-        return operator_places(self.graph_nodes, self.numbers_by_name, with_nodes=True)
+        return operator_places(
+            self.graph_nodes, self.numbers_by_name, set(self._called.values()), self.functions, with_nodes=True
+        )
+
+    def places(self, name: str) -> tuple[OperatorPlace, ...]:
+        """Return the places that a name stands for: one for the name of an FX node."""
+        if name in self.uses and not (name in self.numbers_by_name and name[-1].isdigit()):
+            return self.uses[name]
+        if name in self.operators:
+            return self.operators[name]
+        node = next((node for node in self.graph_nodes if node["name"] == name), {})
+        numbers = self.numbers_by_name.get(name, ())
+        return (OperatorPlace(name, str(node.get("code") or "").strip(), numbers, central=name),) if node and numbers else ()
 
     @cached_property
     def operators(self) -> dict[str, tuple[OperatorPlace, ...]]:
         """The places of each operator of the program, by its names and by Dynamo's for its result."""
-        return operator_places(self.graph_nodes, self.numbers_by_name)
+        return operator_places(self.graph_nodes, self.numbers_by_name, set(self._called.values()), self.functions)
 
     @property
     def every_name(self) -> tuple[str, ...]:
@@ -488,10 +553,11 @@ class Graph:
 
     def why(self, first: str, second: str) -> Why:
         """Say why two nodes are one kernel or not."""
-        one, other = (Side(name, self.find(name) or ()) for name in (first, second))
-        if not set(one.nodes) & set(other.nodes):
-            return self._of_two(one, other)
-        return self._overlapping(one, other)
+        return self.why_sides(*(Side(name, self.find(name) or ()) for name in (first, second)))
+
+    def why_sides(self, one: Side, other: Side) -> Why:
+        """Say why the nodes that two names stand for are one kernel or not."""
+        return self._overlapping(one, other) if set(one.nodes) & set(other.nodes) else self._of_two(one, other)
 
     def _overlapping(self, one: Side, other: Side) -> Why:
         """Say why two names are one kernel or not that have scheduler nodes in common."""
@@ -503,7 +569,7 @@ class Graph:
             if whole.name in self._groups_and_kernels and set(part.nodes) <= set(whole.nodes):
                 return Why(one.name, other.name, True, f"{part.name} is in {whole.name}.", considered=False)
         if self._computed_in(both, one) and self._computed_in(both, other):
-            same = f"{one.name} and {other.name} are one scheduler node, {node}: lowering inlined one into the other."
+            same = f"{one.name} and {other.name} are one scheduler node, {node}: lowering inlined both into one loop."
             return Why(one.name, other.name, True, same, considered=False)
         answer = self._of_two(self._without(one, both), self._without(other, both))
         inlined = " and ".join(side.name for side in (one, other) if side.name != node)

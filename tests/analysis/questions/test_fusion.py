@@ -172,7 +172,8 @@ def test_a_name_of_a_shared_node_is_not_all_of_the_other() -> None:
         why = trace.why(*names)
         assert not why.fused and why.rule == "exceeds max fusion" and not untold(why.sentence, "op2 has code of")
     why = trace.why("sub", "neg")  # lowering copied the pointwise `sub` into two nodes, and all of it is in op2
-    assert why.fused and not untold(why.sentence, "sub", "neg", "op2", "inlined")
+    assert why.fused  # neither need read the other: what reads both, such as a concatenation, has the code of both
+    assert why.sentence == "sub and neg are one scheduler node, op2: lowering inlined both into one loop."
 
 
 def test_operators_of_the_same_lines_are_answered_in_all_their_places(replayed: Any) -> None:
@@ -180,20 +181,42 @@ def test_operators_of_the_same_lines_are_answered_in_all_their_places(replayed: 
     layers = replayed("views/layers-torch2.13-h100")
     answer = layers.why("native_layer_norm", "gelu")
     first = layers.why("add_1", "mul_4")
-    assert answer.fused is first.fused is False and answer.sentence.startswith(first.sentence)
+    same = first.sentence.replace("add_1", "native_layer_norm").replace("mul_4", "gelu")
+    assert answer.fused is first.fused is False and answer.sentence.startswith(same)
+    assert "Here native_layer_norm is add_1 and gelu is mul_4" in answer.sentence
     assert not untold(answer.sentence, "not fused in 6 more places", "t.why('add_5', 'mul_9', frame='0/0', graph='inference')")
     assert answer.sentence.count("t.why(") == 4 and answer.sentence.endswith("and 2 more.")
-    with pytest.raises(InputError, match=says("gelu", "7 places")):
-        layers.why("gelu", "erf")  # which is a part of it, and no operator of the program
+    assert layers.why("gelu", "erf").fused, "the one node of that name, and the GELU that it is a part of"
+
+
+def test_a_name_stands_for_what_computes_it(replayed: Any) -> None:
+    """A product in a variable is the call, not the view that follows it; a reshape is computed where its tensor is."""
+    rotary = replayed("views/rotary-torch2.13-h100")
+    graph = rotary.fusion.graphs[0]
+    calls = {call.node for group in graph.verdicts.data.final for call in group.calls or () if call.node}
+    for name in ("linear", "matmul"):
+        assert all(place.central in calls for place in graph.uses[name]), name
+    answer = rotary.why("matmul", "softmax")
+    assert not answer.fused and not untold(answer.sentence, "matmul is a call of extern_kernels.bmm", "softmax is div")
+    assert all(place.central in calls for place in graph.uses["view"]), "a view of a product, by the method's name"
+
+
+def test_operators_apart_are_answered_for_those_that_are_nearest(replayed: Any) -> None:
+    """Seven norms and seven GELUs that share no line: each GELU with the norm before it and the one behind it."""
+    layers = replayed("views/layers-torch2.13-h100")
+    answer = layers.why("gelu", "layer_norm")
+    (gelu, norm) = (layers.fusion.graphs[0].uses[name] for name in ("gelu", "layer_norm"))
+    assert len(gelu) == len(norm) == 7 and not answer.fused
+    assert not untold(answer.sentence, f"gelu is {gelu[0].node}")
 
 
 def test_places_that_differ_are_told_apart(replayed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error has the call for each of them, and its answer."""
     layers = replayed("views/layers-torch2.13-h100")
     graph = layers.fusion.graphs[0]
-    own = type(graph).why
-    fused = lambda self, a, b: replace(own(self, a, b), fused=a == "add_5")  # noqa: E731
-    monkeypatch.setattr(type(graph), "why", fused)
+    own, wanted = type(graph).why_sides, graph.uses["native_layer_norm"][1].numbers
+    fused = lambda self, a, b: replace(own(self, a, b), fused=a.nodes == wanted)  # noqa: E731
+    monkeypatch.setattr(type(graph), "why_sides", fused)
     with pytest.raises(InputError, match=says("7 places", "t.why('add_5', 'mul_9', frame='0/0', graph='inference') is fused")):
         layers.why("native_layer_norm", "gelu")
 

@@ -141,7 +141,7 @@ export class Verdicts {
         return { fused: true, sentence: `${part.name} is in ${whole.name}.` };
     if (this.computedIn(both, one) && this.computedIn(both, other)) {
       const same = `${one.name} and ${other.name} are one scheduler node, ${node}`;
-      return { fused: true, sentence: `${same}: lowering inlined one into the other.` };
+      return { fused: true, sentence: `${same}: lowering inlined both into one loop.` };
     }
     const { fused, sentence } = this.ofTwo(this.without(one, both), this.without(other, both));
     const inlined = [one.name, other.name].filter((name) => name !== node).join(" and ");
