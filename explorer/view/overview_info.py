@@ -30,7 +30,7 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "host": call.host,
         "known": overview.known,
         "about": overview.advice.about,
-        "launches": len(call.launches),
+        "launches": call.launch_count,
         "unread": call.unread,
         "work": [{"what": work.what, "count": work.count, "seconds": work.seconds} for work in overview.work],
         "hottest": list(_hottest(overview, places)),

@@ -102,6 +102,11 @@ class TracedCall:
             if row["kernels"] or (is_call(row) and row["call"] and not is_view(row))
         )
 
+    @cached_property
+    def launch_count(self) -> int:
+        """How often something is launched or called; a C++ kernel may hold the loops of several of the `launches`."""
+        return len({(launch.graph.place, launch.row["kernels"] or launch.row["name"]) for launch in self.launches})
+
     def _launch(self, graph: Graph, row: GroupRow, cost: GroupCost) -> Launch:
         if cost["seconds"] is not None and cost["timed"] == "measured":
             return Launch(graph, row, cost["seconds"], measured=True)
@@ -225,7 +230,7 @@ class TracedCall:
         )
         added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
         return (
-            f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(len(self.launches), 'launch')}, "
+            f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(self.launch_count, 'launch')}, "
             f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
             f"{bound}The time of guards and of the Python around the graphs is not included. "
             f"What costs less than {MIN_SHARE:.0%} of it is not mentioned."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.overview.titles import title
 from explorer.analysis.questions.cells import cells_of, place
-from explorer.analysis.questions.user_lines import UserLine
+from explorer.analysis.questions.user_lines import UserLine, compiled_kernels
 from explorer.model.values import Plain, Table
 
 COLUMNS = ("what", "seconds", "share", "known", "line", "code", "other_lines", "read", "written", "kernel", "frame", "graph")
@@ -90,7 +90,15 @@ def ranked(call: TracedCall) -> Iterator[Ranked]:
 
 
 def _lines(call: TracedCall, launch: Launch) -> tuple[UserLine | None, int]:
-    """The user line that most nodes of a launch come from, and how many other lines there are."""
+    """The user line that most nodes of a launch come from, and how many other lines there are.
+
+    Nodes that a pattern made, such as those of a softmax, have no line: then it is that of the kernel's own lines.
+    """
     counted = Counter(line for node in call.nodes_of(launch) for line in call.user_lines([node]))
+    if not counted:
+        texts = {kernel.artifact.id for kernel in call.kernels_of(launch)}
+        counted.update(
+            line for kernel in compiled_kernels(call.trace) if kernel.artifact.id in texts for line in kernel.user_lines
+        )
     ranked = [line for line, _ in counted.most_common()]
     return (ranked[0], len(ranked) - 1) if ranked else (None, 0)

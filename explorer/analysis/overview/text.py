@@ -65,7 +65,7 @@ def _hottest(overview: Overview, width: int) -> list[str]:
     call = overview.call
     if not call.launches:
         return []
-    work = f"{duration(call.device)} of work in {quantity(len(call.launches), 'launch')}"
+    work = f"{duration(call.device)} of work in {quantity(call.launch_count, 'launch')}"
     launching = f", which take Python {duration(call.host)} at {LAUNCH * 1e6:.0f} µs each, assumed" if call.host else ""
     whole = f"a call takes {duration(call.seconds)} on {overview.where}, {overview.known}: {work}{launching}"
     lines = [*textwrap.wrap(whole, width, subsequent_indent="  "), ""]

@@ -12,7 +12,7 @@ from explorer.model.values import Plain
 def figures(trace: TraceData) -> dict[str, float | None]:
     """Return the cost of one run: kernels, groups, launches, bytes read and written, estimated seconds.
 
-    `groups` counts the scheduler's nodes after fusion that a generated kernel computes; in C++ a kernel can hold several.
+    `groups` counts the scheduler's nodes after fusion, library calls included; a C++ kernel can hold several.
     `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` adds up the estimates
     of all launches (`costs.estimate`), as if each began when the one before ended. The figures are the named GPU's, or those
     that torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
@@ -25,7 +25,7 @@ def figures(trace: TraceData) -> dict[str, float | None]:
     seconds = [estimate(target, row).seconds for _, row in groups if not row["unsized"]] if target else []
     return {
         "kernels": len(trace.find("kernel")),
-        "groups": sum(1 for _, row in groups if row["kernels"]),
+        "groups": len(groups),
         "launches": written + calls,
         "bytes_read": sum(row["read"] for _, row in groups),
         "bytes_written": sum(row["written"] for _, row in groups),

@@ -142,7 +142,7 @@ def no_kernel(trace: TraceData | None, index: object) -> NoKernelError:
         return NoKernelError(f"this trace has no kernel: {why_no_kernel(trace)}")
     if alike := [(n, kernel.kernel) for n, kernel in enumerate(kernels) if isinstance(index, str) and index in kernel.kernel]:
         named = ", ".join(f"t.kernels[{n}] is {name}" for n, name in alike)
-        return NoKernelError(f"kernels are taken by their number, not by {index!r}: {named}")
+        return NoKernelError(f"no one kernel has the name {index!r}: {named}")
     names = ", ".join(kernel.kernel for kernel in kernels)
     return NoKernelError(f"there is no kernel {index!r}: kernels are numbered from 0 to {len(kernels) - 1} ({names})")
 

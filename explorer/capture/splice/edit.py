@@ -129,6 +129,8 @@ class Edit:
         takes = "is predicted to take" if self.timed == "predicted" else "takes"
         what = "a call of the output code" if self.form == WRAPPER else "a launch"
         launch = f"{what} {takes} {_time(self.seconds)}, the original's {_time(self.original_seconds)} ({self.ratio:.2f} times)"
+        if self.timed == "predicted":
+            launch += ", from their machine code: good for their ratio, while the trace's estimates are of bytes and operations"
         if self.call_seconds is None:
             return launch
         return f"{launch}; a call of the function {_time(self.call_seconds[0])} and {_time(self.call_seconds[1])}"
@@ -139,7 +141,7 @@ class Edit:
         for key, value in self.cost.items():
             before = self.original_cost.get(key)
             if isinstance(value, (int, float)):
-                parts.append(f"{key} {value}" + (f" (original {before})" if before not in (None, value) else ""))
+                parts.append(f"{COSTS.get(key, key)} {value}" + (f" (original {before})" if before not in (None, value) else ""))
         return ", ".join(parts)
 
     def __repr__(self) -> str:
@@ -154,6 +156,8 @@ class Edit:
         return f"<pre>{html.escape(self.described())}</pre>{diff}"
 
 
+#: What the figures of a compiled kernel are, where the name alone may be read as something else.
+COSTS = {"registers": "registers a thread", "spills": "bytes spilled", "shared": "bytes shared", "warps": "resident warps an SM"}
 _COLOURS = {"+": "rgba(46,160,67,.18)", "-": "rgba(248,81,73,.18)"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 from explorer.analysis.questions.cells import place
@@ -98,15 +98,16 @@ SECONDS_OF_SILENCE = 30.0
 
 
 def with_progress(name: str, calls: Iterable[Vary]) -> Iterator[Vary]:
-    """Yield the calls, and show which one is under way."""
+    """Yield the calls, and show which one is under way, of how many where that is known."""
     told = time.monotonic()
+    of = f" of {len(calls)}" if isinstance(calls, Sized) else ""
     with progress(name, "probing") as show:
         for number, vary in enumerate(calls, 1):
             if show is not None:
-                show(str(vary))
+                show(f"call {number}{of}: {vary}")
             elif time.monotonic() - told > SECONDS_OF_SILENCE:
                 told = time.monotonic()
-                sys.stderr.write(f"explorer: probing {name}: call {number}, {vary}\n")
+                sys.stderr.write(f"explorer: probing {name}: call {number}{of}, {vary}\n")
             yield vary
 
 

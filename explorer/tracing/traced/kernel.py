@@ -257,9 +257,11 @@ class Kernels(NamesGuessed, tuple[Kernel, ...]):
         return Kernels, (self._trace,)
 
     def __getitem__(self, index: Any) -> Any:
-        """One kernel by its number, or several by a slice; NoKernelError, which says why, if there is no such kernel."""
+        """One kernel by its number or name, or several by a slice; NoKernelError, which says why, if there is no such kernel."""
         if isinstance(index, slice):
             return super().__getitem__(index)
+        if isinstance(index, str) and len(named := [kernel for kernel in self if kernel.name == index]) == 1:
+            return named[0]
         if not isinstance(index, int) or not -len(self) <= index < len(self):
             raise no_kernel(self._trace, index)
         return super().__getitem__(index)
