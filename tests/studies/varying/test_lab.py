@@ -23,8 +23,9 @@ def test_each_call_is_told_before_it_is_made(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("explorer.studies.varying.lab.progress", watching)
     calls = with_progress("f", [Vary("n", value=1), Vary("n", value=2)])
     next(calls)
-    assert told == [str(Vary("n", value=1))]
-    assert list(calls) == [Vary("n", value=2)] and told == [str(Vary("n", value=n)) for n in (1, 2)]
+    assert told == ["call 1 of 2: n = 1"]
+    assert list(calls) == [Vary("n", value=2)] and told[1:] == ["call 2 of 2: n = 2"]
+    assert list(with_progress("f", iter([Vary("n", value=1)]))) and told[2:] == ["call 1: n = 1"], "of how many is not known"
 
 
 def test_a_long_silence_is_broken_where_no_bar_can_be_shown(
@@ -35,4 +36,4 @@ def test_a_long_silence_is_broken_where_no_bar_can_be_shown(
     assert list(with_progress("f", calls)) == calls and capsys.readouterr().err == ""
     monkeypatch.setattr(lab, "SECONDS_OF_SILENCE", -1.0)
     assert list(with_progress("f", calls)) == calls
-    assert capsys.readouterr().err.splitlines() == ["explorer: probing f: call 1, n = 1", "explorer: probing f: call 2, n = 2"]
+    assert capsys.readouterr().err.splitlines() == [f"explorer: probing f: call {number} of 2, n = {number}" for number in (1, 2)]
