@@ -105,7 +105,8 @@ class TracedCall:
     @cached_property
     def launch_count(self) -> int:
         """How often something is launched or called; a C++ kernel may hold the loops of several of the `launches`."""
-        return len({(launch.graph.place, launch.row["kernels"] or launch.row["name"]) for launch in self.launches})
+        calls = sum(not launch.row["kernels"] for launch in self.launches)
+        return calls + sum(len(graph.verdicts.data.kernels) for graph in self.graphs)
 
     def _launch(self, graph: Graph, row: GroupRow, cost: GroupCost) -> Launch:
         if cost["seconds"] is not None and cost["timed"] == "measured":

@@ -808,7 +808,7 @@ def unfulfilled_requests(trace: TraceData, events: Sequence[Event], requests: Se
             raise _not_in_one_graph(request, outcomes)
         if isinstance(request, KeepApart) and any(row.same for row in rows):
             raise InputError(
-                f"{request.first} and {request.second} are one scheduler node: lowering inlined one into the other. keep_apart= "
+                f"{request.first} and {request.second} are one scheduler node: lowering inlined both into one loop. keep_apart= "
                 f"takes nodes that the scheduler fused{_fused_pairs(trace)}: t.fusion.groups has those of each kernel"
             )
         if any(row.together is isinstance(request, KeepApart) for row in rows):
