@@ -203,7 +203,7 @@ def _distance(each: tuple[int, OperatorPlace]) -> int:
 def _of_all(pairs: Sequence[Pair], first: str, second: str) -> Why:
     """Answer for two operators wherever they stand side by side; InputError, with the calls to make, if the answers differ."""
     titles = (first, second) if first != second else ("the one", "the other")
-    answers = [graph.why_sides(Side(titles[0], one.numbers), Side(titles[1], other.numbers)) for graph, one, other in pairs]
+    answers = [graph._why_sides(Side(titles[0], one.numbers), Side(titles[1], other.numbers)) for graph, one, other in pairs]
     fused = answers[0].fused
     if any(answer.fused is not fused for answer in answers):
         told = [f"{_call(pair)} is {'fused' if each.fused else 'not fused'}" for pair, each in zip(pairs, answers, strict=True)]
@@ -553,9 +553,9 @@ class Graph:
 
     def why(self, first: str, second: str) -> Why:
         """Say why two nodes are one kernel or not."""
-        return self.why_sides(*(Side(name, self.find(name) or ()) for name in (first, second)))
+        return self._why_sides(*(Side(name, self.find(name) or ()) for name in (first, second)))
 
-    def why_sides(self, one: Side, other: Side) -> Why:
+    def _why_sides(self, one: Side, other: Side) -> Why:
         """Say why the nodes that two names stand for are one kernel or not."""
         return self._overlapping(one, other) if set(one.nodes) & set(other.nodes) else self._of_two(one, other)
 
