@@ -204,7 +204,8 @@ def test_a_trace_asks_for_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     replays: list[object] = []
     monkeypatch.setattr("explorer.tracing.recording.finish.replay", lambda *given: replays.append(given) or replay(*given))
     x = torch.randn(4)
-    trace = explorer.trace(torch.sin, x, backend="eager")
+    # a function of its own: the code around torch.sin is left alone once an earlier test's compile of it failed
+    trace = explorer.trace(lambda x: x.sin(), x, backend="eager")
     assert torch.equal(trace.live.result, x.sin()) and torch.equal(trace.live.run(x), x.sin())
     assert not replays
     assert trace.find("dynamo") and not trace.failures and len(replays) == 1

@@ -78,7 +78,7 @@ class Overview:
     @property
     def lacks_backward(self) -> bool:
         """Whether the trace has no backward, because it was not asked for one."""
-        return self.trace.meta.get("train") is False
+        return self.trace.meta.get("train") is False and not any(a.graph == "backward" for a in self.trace.artifacts)
 
     @property
     def where(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,20 @@ def test_a_part_that_cannot_be_read_is_named(layers: Trace, monkeypatch: pytest.
     """The others are printed all the same: a damaged log still has a repr."""
     monkeypatch.setattr(overview, "figures", lambda trace: 1 / 0)
     assert not untold(repr(layers), "not shown, whole: ZeroDivisionError", "t.profile.launches", "stages: ")
+
+
+def test_a_backward_is_not_said_to_be_missing_where_there_is_one(layers: Trace, replayed: Callable[[str], Trace]) -> None:
+    """Whatever was asked for: what a program compiles with gradients has its backward."""
+    lacks = "without a backward, which train=True adds"
+    trained = replayed("mlp_train-torch2.13-cpu")
+    for trace, expected in ((layers, True), (trained, False)):
+        assert (lacks in repr(replace(trace, meta={**trace.meta, "train": False}))) is expected
+
+
+def test_what_is_launched_is_counted_as_the_output_code_launches_it(layers: Trace) -> None:
+    """A kernel that is launched for each layer counts each time, and the loops of one C++ kernel together."""
+    overview = Overview(layers)
+    assert overview.call.launch_count == sum(step.count for step in overview.flow if step.is_launch) == 29
 
 
 def test_a_trace_without_kernels_says_so() -> None:

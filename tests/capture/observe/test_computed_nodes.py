@@ -72,4 +72,4 @@ def test_two_gpus_that_compile_a_program_alike_have_the_same_groups(trace: explo
 def test_a_check_says_where_the_gpu_rounds_otherwise(trace: explorer.Trace) -> None:
     """The CPU computes the convolutions in float32, an H100 in TF32."""
     (row,) = trace.check()
-    assert row["equal"] and "2 products ran in float32 here" in row["note"] and "TF32" in row["note"]
+    assert row["equal"] and "2 products (convolution) ran in float32 here" in row["note"] and "TF32" in row["note"]
