@@ -20,6 +20,7 @@ from explorer.stages.triton.origins import KernelForm, KernelFormText
 #: How an instruction's line of the PTX is known, and the kernel's line that the PTX states there.
 ASSEMBLED, ASSEMBLED_LOC = "ptxas line table", "ptx .loc, by ptxas line table"
 _LABEL = re.compile(r"^\s*(\.L_\w+):")
+_EXIT = re.compile(r"^\s*(?:\.L_\w+:\s*)?/\*[0-9a-f]{4,}\*/\s+EXIT\b")
 _LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 
 
@@ -56,7 +57,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
 
     Where the lines of the PTX are not known, to the kernel's line that nvdisasm names. If that is a line of triton's own library,
     the PTX says where it was inlined. The link is made if that is one line of the kernel, or lines that all compute the same FX
-    node.
+    node. What ends the kernel and fills the rest is nobody's line, though nvdisasm gives it the last one.
     """
     kernel = origins.kernel_of(artifact, trace)
     ptx = next((a for a in trace.find("ptx", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
@@ -68,7 +69,10 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
         return
     inlined = _inlined(artifact, trace, len(kernel.lines))
     nodes_by_line = owners(kernel)
+    closing = _closing(artifact)
     for number, chain in chains(artifact.text):
+        if number in closing:
+            continue
         line = origins.own_line(chain, form, len(kernel.lines))
         if line:
             yield Link(artifact.id, (number,), kernel.id, (line,), "nvdisasm line")
@@ -87,7 +91,10 @@ def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: 
     llir = origins.form_of(artifact, trace, "llir")
     named = origins.number_lines(llir, kernel, trace) if llir else {}
     instructions = (n for n, line in enumerate(artifact.lines, 1) if SASS_INSTRUCTION.match(line))
+    closing = _closing(artifact)
     for number, origin in zip(instructions, typed(KernelForm, artifact.data).ptx_lines or (), strict=True):
+        if number in closing:
+            continue
         if origin:
             yield Link(artifact.id, (number,), ptx.id, (origin,), ASSEMBLED)
         if origins.CONSTANT.match(artifact.lines[number - 1]):
@@ -110,6 +117,11 @@ def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str
                 if line := origins.own_line(chain, form, lines):
                     inlined_into.setdefault((basename(chain[0][0]), chain[0][1]), set()).add(line)
     return inlined_into
+
+
+def _closing(artifact: Artifact) -> set[int]:
+    """Return the lines that end the kernel and fill the rest: NOPs, the jump to itself, and an exit that all threads take."""
+    return {n for n, (line, kind) in enumerate(zip(artifact.lines, kinds(artifact), strict=True), 1) if kind or _EXIT.match(line)}
 
 
 def kinds(artifact: Artifact) -> list[str]:

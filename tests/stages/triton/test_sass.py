@@ -23,7 +23,9 @@ TEXT = """	.text.kern:
 .L_x_0:
         /*0160*/             @!UP0 BRA `(.L_x_0);
         /*0170*/                   HGMMA.64x128x16.F32 R24, gdesc[UR8], R24 ;
-        /*0180*/                   NOP;"""
+        /*0180*/              @P0 EXIT ;
+        /*0190*/                   EXIT ;
+        /*01a0*/                   NOP;"""
 
 PTX = """	.loc	2 263 15                        // standard.py:263:15 @[ standard.py:293:36 @[ kern.py:5:18 ] ]
 	add.f32 	%r15, %r1, %r2;
@@ -36,7 +38,16 @@ PTX = """	.loc	2 263 15                        // standard.py:263:15 @[ standard
 
 def test_each_instruction_leads_to_the_line_above_it(linked: Linked) -> None:
     """nvdisasm's //## File lines hold for the instructions below; other files lead nowhere by themselves."""
-    assert linked("sass", sass=TEXT) == {3: 3, 4: 3, 12: 6, 13: 6, 14: 6}
+    assert linked("sass", sass=TEXT) == {3: 3, 4: 3, 13: 6, 14: 6}
+
+
+def test_what_ends_a_kernel_is_nobodys_line(linked: Linked) -> None:
+    """A NOP, a jump to itself and the last exit compute nothing; an exit that some threads take follows from a mask."""
+    found = linked("sass", sass=TEXT)
+    lines = TEXT.split("\n")
+    closing = [n for n, line in enumerate(lines, 1) if "NOP" in line or "BRA" in line or line.endswith("   EXIT ;")]
+    assert len(closing) == 3 and not found.keys() & closing
+    assert any("@P0 EXIT" in lines[n - 1] for n in found)
 
 
 def test_the_ptx_says_where_a_library_line_was_inlined(ladder_trace: Callable[..., Trace]) -> None:
@@ -55,7 +66,7 @@ def test_the_mix_counts_instructions_by_class(ladder_trace: Callable[..., Trace]
         "global": 1,
         "fp32": 1,
         "shuffle": 1,
-        "control": 1,
+        "control": 3,
         "tensor core": 1,
         "other": 1,
     }
@@ -65,7 +76,7 @@ def test_the_lines_of_ptx_lead_on_to_what_the_ptx_was_inlined_into(ladder_trace:
     """Where the PTX line of an instruction is known, nvdisasm's own lines are not used."""
     held = ladder_trace(ptx=PTX, sass=TEXT)
     (sass,), (ptx,) = held.find("sass"), held.find("ptx")
-    lines = (2, 2, 4, 6, 0, 2, 2)
+    lines = (2, 2, 4, 6, 0, 2, 2, 2, 2)
     known = replace(sass, data={**sass.data, "ptx_lines": lines})
     found: dict[str, dict[int, int]] = {}
     for link in STAGE.link(known, replace(held, artifacts=(*held.artifacts[:-1], known))):
