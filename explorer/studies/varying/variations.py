@@ -42,18 +42,25 @@ def variations(call: Call, runs: Runs) -> Iterator[Vary]:
 def _sizes(name: str, dim: int, tensors: dict[str, Any], runs: Runs) -> Iterator[Vary]:
     """Another size of one dimension, and the size 1, which Dynamo keeps apart.
 
-    Where the function does not take one dimension changed alone, all dimensions of that size are.
+    The other size is one more, and one less where the function takes no more, such as a table of positions.
     """
     size = tensors[name].size(dim)
-    for other in dict.fromkeys((size + 1, 1)):
-        if other == size:
-            continue
-        alone = Vary(name, size={dim: other})
-        together = _together(size, other, tensors)
-        if runs(alone):
-            yield alone
-        elif together.changes != alone.changes and _first_of_size(name, dim, tensors) and runs(together):
-            yield together
+    others = (_size(name, dim, other, tensors, runs) for other in (size + 1, size - 1) if other > 1)
+    if other := next(filter(None, others), None):
+        yield other
+    if size != 1 and (one := _size(name, dim, 1, tensors, runs)):
+        yield one
+
+
+def _size(name: str, dim: int, other: int, tensors: dict[str, Any], runs: Runs) -> Vary | None:
+    """Give one dimension another size; where the function does not take that, all dimensions of that size; None for neither."""
+    alone = Vary(name, size={dim: other})
+    if runs(alone):
+        return alone
+    together = _together(tensors[name].size(dim), other, tensors)
+    if together.changes != alone.changes and _first_of_size(name, dim, tensors) and runs(together):
+        return together
+    return None
 
 
 def _first_of_size(name: str, dim: int, tensors: dict[str, Any]) -> bool:
