@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.analysis.findings.finding import Finding
 from explorer.analysis.findings.report import NAMES, findings, in_words
+from explorer.analysis.overview import changed
 from explorer.analysis.questions import comparison
 from explorer.analysis.questions.target import compiled_for
 from explorer.errors import InputError
@@ -35,8 +36,19 @@ class Comparison(comparison.Comparison):
             return Table((), Finding.columns(), f"findings are of two traces, before and after, not of {len(self.traces)}")
         return Table((finding.plain() for finding in findings(*self.traces)), Finding.columns())
 
+    @property
+    def launches(self) -> Table:
+        """One row per kind of launch of a line of the program: its seconds in each trace, and how many launches that are.
+
+        `what` says what is computed, as in `t.profile.launches`; `change` is the last trace's seconds less the first's, the
+        largest first. None stands where a trace launches nothing of that kind for the line, such as what it fused otherwise.
+        """
+        return changed.changed_launches(self.traces, self.names)
+
     def __repr__(self) -> str:
         figures = super().__repr__()
+        if len(self.traces) == len(NAMES) and (taken := changed.in_words(self.traces, self.names)):
+            figures = f"{figures}\n{taken}"
         if len(self.traces) != len(NAMES) or len({compiled_for(trace).name for trace in self.traces}) > 1:
             return figures
         return f"{figures}\n\n{in_words(findings(*self.traces))}"
