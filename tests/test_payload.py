@@ -179,3 +179,10 @@ def test_payload_needs_no_torch():
     imports = "import sys, explorer.view.payload, explorer.view.page"
     code = f"{imports}; print({{'torch', 'triton'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+
+
+def test_the_launches_of_the_overview_are_all_of_a_call(replayed):
+    """Also where one C++ kernel has the loops of several: then more are ranked than are launched."""
+    (info,) = payload(replayed("mlp_train-torch2.13-cpu"))["overview"]
+    assert info["launches"] == sum(step["count"] for step in info["flow"] if step["is_launch"]) == 8
+    assert info["ranked"] == sum(hot["launches"] for hot in info["hottest"]) == 9

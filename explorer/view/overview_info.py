@@ -31,6 +31,7 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "known": overview.known,
         "about": overview.advice.about,
         "launches": call.launch_count,
+        "ranked": len(call.launches),
         "unread": call.unread,
         "work": [{"what": work.what, "count": work.count, "seconds": work.seconds} for work in overview.work],
         "hottest": list(_hottest(overview, places)),

@@ -505,8 +505,9 @@ class OverviewInfo(TypedDict):
     """What a trace came to: see `overview.Overview`.
 
     "trace" is its name among several, "" alone. "seconds" are those of a call, "device" of its work, "host" of its launches from
-    Python, as "about" says; "unread" says why they are not known. "memory" are the kinds of what is live at the peak of the graph
-    that takes most, with their bytes.
+    Python, as "about" says; "unread" says why they are not known. "ranked" counts what "hottest" is the beginning of: where one
+    C++ kernel has the loops of several groups it is more than "launches". "memory" are the kinds of what is live at the peak of
+    the graph that takes most, with their bytes.
     """
 
     trace: str
@@ -520,6 +521,7 @@ class OverviewInfo(TypedDict):
     known: str
     about: str
     launches: int
+    ranked: int
     unread: str
     work: list[WorkInfo]
     hottest: list[HotInfo]

@@ -24,7 +24,7 @@ const VIEW_OF_STEP = {
 };
 
 export class Overview {
-  /** @param {Pick<Parts, "store" | "tabs" | "navigation" | "beside">} parts */
+  /** @param {Pick<Parts, "store" | "tabs" | "navigation">} parts */
   constructor({ store, tabs, navigation }) {
     this.store = store;
     this.tabs = tabs;
@@ -178,10 +178,10 @@ export class Overview {
   }
 
   /** @param {OverviewInfo} info @param {number} most */
-  hottest({ hottest, launches }, most) {
+  hottest({ hottest, ranked }, most) {
     const shown = hottest.slice(0, most);
     const longest = Math.max(...shown.map(({ seconds }) => seconds));
-    const left = launches - shown.reduce((sum, hot) => sum + hot.launches, 0);
+    const left = ranked - shown.reduce((sum, hot) => sum + hot.launches, 0);
     const rows = shown.map((hot) => this.hot(hot, longest));
     const more = left
       ? element(
