@@ -17,9 +17,13 @@ TITLE = 44
 
 def changed_launches(traces: Sequence[TraceData], names: Sequence[str]) -> Table:
     """One row per kind of launch of a line, the largest change first. See `Comparison.launches`."""
+    return _changed([*map(Overview, traces)], names)
+
+
+def _changed(overviews: Sequence[Overview], names: Sequence[str]) -> Table:
     groups = [
-        {(group.first["what"], group.first["line"], group.first["graph"]): group for group in Overview(trace).groups}
-        for trace in traces
+        {(group.first["what"], group.first["line"], group.first["graph"]): group for group in overview.groups}
+        for overview in overviews
     ]
     rows = []
     for what, line, graph in dict.fromkeys(key for of in groups for key in of):
@@ -42,12 +46,13 @@ def changed_launches(traces: Sequence[TraceData], names: Sequence[str]) -> Table
 
 def in_words(traces: Sequence[TraceData], names: Sequence[str]) -> str:
     """Write what a call takes in each of two traces, and the launches that change most; "" where a time is not known."""
-    calls = [Overview(trace).call for trace in traces]
+    overviews = [*map(Overview, traces)]
+    calls = [overview.call for overview in overviews]
     if not all(call.launches for call in calls):
         return ""
     whole = " and ".join(f"{duration(call.seconds)} in {name}" for call, name in zip(calls, names, strict=True))
     least = MIN_PART * max(call.device for call in calls)
-    rows = [row for row in changed_launches(traces, names) if abs(float(str(row["change"]))) >= least][:MAX_CHANGES]
+    rows = [row for row in _changed(overviews, names) if abs(float(str(row["change"]))) >= least][:MAX_CHANGES]
     lines = [f"a call takes {whole}, launches from Python included{'; what changes most of its work:' if rows else ''}"]
     return "\n".join([*lines, *(_line(row, names) for row in rows)])
 

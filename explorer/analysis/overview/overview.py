@@ -111,7 +111,7 @@ class Overview:
 
 
 def kind(launch: Launch) -> str:
-    """What a launch is: a generated kernel, or a call of a library, a copy between devices, a collective."""
+    """Say what a launch is: of "kernels", that were generated, of "library calls", or of "collectives"."""
     if launch.row["kernels"]:
         return "kernels"
     return "collectives" if exchanges(launch.row) else "library calls"
