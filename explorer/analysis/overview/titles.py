@@ -7,11 +7,10 @@ import re
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.findings.rules import listed
 from explorer.analysis.questions.kernel_bytes import VIEWS
-from explorer.analysis.questions.operator_places import operator_name
+from explorer.analysis.questions.operator_places import COPIES, operator_name
 from explorer.model.shared import OperatorCall
 
-#: Operators that only copy. Where a library computes one of the products, a kernel adds its bias.
-COPIES = frozenset({"clone", "copy", "contiguous", "to_copy"})
+#: Where a library computes one of these products, a kernel adds its bias.
 PRODUCTS = frozenset({"addmm", "baddbmm", "convolution", "linear"})
 #: The maximum and the sum of a softmax, as a pattern of Inductor's writes them; the kernel that has them may have the rest, too.
 SUMS_OF_SOFTMAX = "prepare_softmax_online"
