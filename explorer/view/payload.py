@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from explorer.analysis.advice.verdicts import Advice, Verdict
-from explorer.analysis.overview.overview import Overview
 from explorer.analysis.questions.call_lines import call_lines
 from explorer.analysis.questions.cells import cells_of, place, renamed
 from explorer.analysis.questions.choices import forms as choice_forms
@@ -38,9 +36,11 @@ from explorer.stages.onnxrt.graph import lines_of
 from explorer.stages.program_names import joined_name
 from explorer.stages.triton.origins import KernelForm
 from explorer.view import wire
-from explorer.view.overview_info import overview_info
 from explorer.view.places import Places
 from explorer.view.views import views_of
+
+if TYPE_CHECKING:
+    from explorer.analysis.advice.verdicts import Advice, Verdict
 
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
@@ -56,6 +56,9 @@ Run = tuple[int, int, int, int]
 
 def payload(trace: TraceData) -> wire.Payload:
     """Return the trace as one JSON-able dict; equal traces give equal payloads."""
+    from explorer.analysis.overview.overview import Overview  # the advice is not imported before it is asked for
+    from explorer.view.overview_info import overview_info
+
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
     texts = {a.text: n for n, a in reversed(list(enumerate(trace.artifacts)))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from explorer.analysis.findings.rules import listed
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.operator_places import operator_name
 from explorer.model.trace_data import TraceData
@@ -17,7 +16,7 @@ def with_precision(rows: Table, trace: TraceData) -> Table:
     if not in_tf32 or not rows or not rows[0].get("interpreted"):
         return rows
     first, *others = rows
-    operators = listed(dict.fromkeys(operator_name(call.operator) for call in in_tf32))
+    operators = ", ".join(dict.fromkeys(operator_name(call.operator) for call in in_tf32))
     note = (
         f"{quantity(len(in_tf32), 'product')} ({operators}) ran in float32 here. The GPU uses TF32 for that, with 10 bits of "
         "mantissa, and is farther from eager"

@@ -8,7 +8,6 @@ from typing import Any
 
 from explorer.analysis.findings.finding import Finding
 from explorer.analysis.findings.report import NAMES, findings, in_words
-from explorer.analysis.overview import changed
 from explorer.analysis.questions import comparison
 from explorer.analysis.questions.target import compiled_for
 from explorer.errors import InputError
@@ -43,9 +42,13 @@ class Comparison(comparison.Comparison):
         `what` says what is computed, as in `t.profile.launches`; `change` is the last trace's seconds less the first's, the
         largest first. None stands where a trace launches nothing of that kind for the line, such as what it fused otherwise.
         """
-        return changed.changed_launches(self.traces, self.names)
+        from explorer.analysis.overview.changed import changed_launches
+
+        return changed_launches(self.traces, self.names)
 
     def __repr__(self) -> str:
+        from explorer.analysis.overview import changed  # the advice is not imported before it is asked for
+
         figures = super().__repr__()
         if len(self.traces) == len(NAMES) and (taken := changed.in_words(self.traces, self.names)):
             figures = f"{figures}\n{taken}"
