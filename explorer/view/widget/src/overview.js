@@ -161,19 +161,10 @@ export class Overview {
    * @param {{ kind: string, seconds: number, words: string }[]} parts
    */
   lane(name, whole, parts) {
-    const bars = parts.map(({ kind, seconds, words }) => {
-      const bar = element("i", { class: kind, title: words });
-      bar.style.width = `${(100 * seconds) / this.longest}%`;
-      return bar;
-    });
-    const legend = parts.map(({ kind, words }) =>
-      element("span", {}, element("i", { class: `key ${kind}`, "aria-hidden": "true" }), words),
-    );
     return [
       element("span", { class: "name" }, name),
       element("span", { class: "amount" }, duration(whole)),
-      element("span", { class: "lane", "aria-hidden": "true" }, ...bars),
-      element("span", { class: "legend" }, ...legend),
+      ...bars(parts.map(({ kind, seconds, words }) => ({ kind, share: seconds / this.longest, words }))),
     ];
   }
 
@@ -308,19 +299,11 @@ export class Overview {
   memory({ trace, memory, peak, lacks_backward }) {
     if (!memory.length) return null;
     const whole = memory.reduce((sum, { bytes: size }) => sum + size, 0);
-    const bars = memory.map(({ kind, bytes: size }) => {
-      const bar = element("i", { class: kind.replaceAll(" ", "-"), title: `${kind} ${bytes(size)}` });
-      bar.style.width = `${(100 * size) / whole}%`;
-      return bar;
-    });
-    const legend = memory.map(({ kind, bytes: size }) =>
-      element(
-        "span",
-        {},
-        element("i", { class: `key ${kind.replaceAll(" ", "-")}`, "aria-hidden": "true" }),
-        `${kind} ${bytes(size)}`,
-      ),
-    );
+    const parts = memory.map(({ kind, bytes: size }) => ({
+      kind: kind.replaceAll(" ", "-"),
+      share: size / whole,
+      words: `${kind} ${bytes(size)}`,
+    }));
     return element(
       "section",
       { class: "at-peak" },
@@ -336,9 +319,28 @@ export class Overview {
         ` at the peak of a graph: ${peak === null ? "at least " : ""}`,
         element("b", {}, bytes(whole)),
       ),
-      element("span", { class: "lane", "aria-hidden": "true" }, ...bars),
-      element("span", { class: "legend" }, ...legend),
+      ...bars(parts),
       lacks_backward ? element("p", { class: "soft" }, "without a backward, which train=True adds") : null,
     );
   }
+}
+
+/**
+ * A bar for each part, by its share of the line, and what the bars are.
+ *
+ * @param {{ kind: string, share: number, words: string }[]} parts
+ */
+function bars(parts) {
+  const drawn = parts.map(({ kind, share, words }) => {
+    const bar = element("i", { class: kind, title: words });
+    bar.style.width = `${100 * share}%`;
+    return bar;
+  });
+  const legend = parts.map(({ kind, words }) =>
+    element("span", {}, element("i", { class: `key ${kind}`, "aria-hidden": "true" }), words),
+  );
+  return [
+    element("span", { class: "lane", "aria-hidden": "true" }, ...drawn),
+    element("span", { class: "legend" }, ...legend),
+  ];
 }
