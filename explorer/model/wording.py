@@ -7,3 +7,8 @@ def quantity(number: int, noun: str) -> str:
     """Write a number with its noun: "1 launch", "3 launches", "12,288 nodes"."""
     plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text of at most so many columns, with "…" where its end is left out."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"

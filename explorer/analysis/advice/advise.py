@@ -50,7 +50,12 @@ LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launc
 
 def advise(trace: TraceData) -> Advice:
     """List the verdicts on a trace: see `Trace.advise`."""
-    traced = TracedCall(trace)
+    return advise_on(TracedCall(trace))
+
+
+def advise_on(traced: TracedCall) -> Advice:
+    """List the verdicts on a call whose launches may have been read already."""
+    trace = traced.trace
     answers = [_asked(check, traced) for check in CHECKS]
     found = [verdict for verdicts, _ in answers for verdict in verdicts]
     weighty = list(filter(_weighs, _shared(found, traced)))
@@ -108,4 +113,4 @@ def _weighs(verdict: Verdict) -> bool:
     return verdict.share >= MIN_SHARE and verdict.cost.seconds >= MIN_SECONDS
 
 
-__all__ = ["CHECKS", "advise"]
+__all__ = ["CHECKS", "advise", "advise_on"]

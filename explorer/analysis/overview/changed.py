@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from explorer.analysis.advice.verdicts import duration
+from explorer.analysis.overview.launches import titled
 from explorer.analysis.overview.overview import Overview
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain, Table
+from explorer.model.wording import cut
 
 #: Changes that are printed, the largest first, and the part of a call's work below which a change is not.
 MAX_CHANGES, MIN_PART = 5, 0.003
@@ -60,9 +62,7 @@ def in_words(traces: Sequence[TraceData], names: Sequence[str]) -> str:
 def _line(row: Mapping[str, Plain], names: Sequence[str]) -> str:
     first, second = ("–" if row[name] is None else duration(float(str(row[name]))) for name in (names[0], names[-1]))
     counts = {row[f"{name} launches"] for name in names if row[name] is not None}
-    several = f"{counts.pop()} × " if len(counts) == 1 and counts != {1} else ""
-    title = f"{several}{row['what']}{', backward' if row['graph'] == 'backward' else ''}"
-    title = title if len(title) <= TITLE else f"{title[: TITLE - 1]}…"
+    title = cut(titled(row, counts.pop() if len(counts) == 1 else 1), TITLE)
     return f"  {first:>8} → {second:>8}  {title:<{TITLE}}  {row['line']}".rstrip()
 
 

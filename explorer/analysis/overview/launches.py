@@ -48,8 +48,13 @@ class Alike:
     @property
     def title(self) -> str:
         """What they compute, with their number and the graph where that is the backward one."""
-        several = f"{len(self.ranked)} × " if len(self.ranked) > 1 else ""
-        return f"{several}{self.first['what']}{', backward' if self.first['graph'] == 'backward' else ''}"
+        return titled(self.first, len(self.ranked))
+
+
+def titled(row: Mapping[str, Plain], count: int) -> str:
+    """Say what so many launches that are alike compute, and in which graph where that is the backward one."""
+    several = f"{count} × " if count > 1 else ""
+    return f"{several}{row['what']}{', backward' if row['graph'] == 'backward' else ''}"
 
 
 def launches(call: TracedCall) -> Table:

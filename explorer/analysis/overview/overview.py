@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from explorer.analysis.advice.advise import advise
+from explorer.analysis.advice.advise import advise_on
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.advice.verdicts import Advice
 from explorer.analysis.overview.launches import Alike, alike, ranked
@@ -107,7 +107,7 @@ class Overview:
     @cached_property
     def advice(self) -> Advice:
         """What makes the program slow."""
-        return advise(self.trace)
+        return advise_on(self.call)
 
 
 def kind(launch: Launch) -> str:

@@ -13,7 +13,7 @@ from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.comparison import shown
 from explorer.analysis.questions.summary import head, notes
 from explorer.model.trace_data import TraceData
-from explorer.model.wording import quantity
+from explorer.model.wording import cut, quantity
 
 #: Launches and verdicts that are shown, and columns of a launch's title.
 MAX_LAUNCHES, MAX_VERDICTS, TITLE = 6, 4, 44
@@ -70,18 +70,14 @@ def _hottest(overview: Overview, width: int) -> list[str]:
     whole = f"a call takes {duration(call.seconds)} on {overview.where}, {overview.known}: {work}{launching}"
     lines = [*textwrap.wrap(whole, width, subsequent_indent="  "), ""]
     groups = overview.groups[:MAX_LAUNCHES]
-    titles = [_cut(group.title, TITLE) for group in groups]
+    titles = [cut(group.title, TITLE) for group in groups]
     for group, title in zip(groups, titles, strict=True):
         row = group.first
         more = f" (+{quantity(row['other_lines'], 'line')})" if row["other_lines"] else ""
         what = f"{title:<{max(map(len, titles))}}  {row['line']}{more}  {row['code']}".rstrip()
-        lines.append(_cut(f"  {duration(group.seconds):>8}  {group.share:4.0%}  {what}", width))
+        lines.append(cut(f"  {duration(group.seconds):>8}  {group.share:4.0%}  {what}", width))
     left = len(call.launches) - sum(len(group.ranked) for group in groups)
     return [*lines, f"  and {left} more: t.profile.launches" if left else "  t.profile.launches has their bytes and kernels", ""]
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _worth_a_look(overview: Overview, width: int) -> list[str]:
@@ -92,7 +88,7 @@ def _worth_a_look(overview: Overview, width: int) -> list[str]:
     lines = ["worth a look, by what it costs: print(t.advise())"]
     for verdict in advice[:MAX_VERDICTS]:
         at = f"  {place(cells_of(overview.trace), verdict.lines[0].file, verdict.lines[0].number)}" if verdict.lines else ""
-        lines.append(_cut(f"  {verdict.title}  [{verdict.shared}]{at}", width))
+        lines.append(cut(f"  {verdict.title}  [{verdict.shared}]{at}", width))
     left = len(advice) - MAX_VERDICTS
     return [*lines, *([f"  and {left} more"] if left > 0 else []), ""]
 

@@ -186,8 +186,8 @@ def _nearest(graphs: Iterable[Graph], first: str, second: str) -> list[Pair]:
         order = {str(node["name"]): at for at, node in enumerate(graph.graph_nodes)}
         rarer = 0 if len(sides[0]) <= len(sides[1]) else 1
         for place in sides[rarer]:
+            distances = [(order[other.node] - order[place.node], other) for other in sides[1 - rarer]]
             for behind in (False, True):
-                distances = [(order[other.node] - order[place.node], other) for other in sides[1 - rarer]]
                 near = min((each for each in distances if each[0] and (each[0] > 0) is behind), key=_distance, default=None)
                 if near is not None:
                     one, other = (place, near[1]) if rarer == 0 or first == second else (near[1], place)

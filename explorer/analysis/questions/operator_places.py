@@ -105,7 +105,7 @@ def _computing(
     """Return the nodes of a use that compute it.
 
     A view is computed by whatever reads it, and a copy before a call only lays out what the call reads. A use of views alone,
-    such as a reshape, is computed where that is of which it is a view.
+    such as a reshape, is computed where the viewed tensor is.
     """
     if not (working := [node for node in use if not _is_view(node)]):
         source = _viewed(use[-1], by_name)
@@ -115,7 +115,7 @@ def _computing(
 
 
 def _viewed(node: Mapping[str, Plain], by_name: Mapping[str, Mapping[str, Plain]]) -> Mapping[str, Plain] | None:
-    """Return the node of which another is a view, through views of views; None for an argument of the graph."""
+    """Return the node that another views, through views of views; None for an argument of the graph."""
     found: Mapping[str, Plain] | None = node
     while found is not None and _is_view(found):
         found = by_name.get(str(next(iter(found.get("inputs") or ()), "")))

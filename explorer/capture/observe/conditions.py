@@ -13,6 +13,7 @@ from typing import Any
 
 from explorer.capture.observe.places import in_package
 from explorer.model.syntax import parsed, parsed_expression
+from explorer.model.wording import cut
 from explorer.stages.inductor.lowered import Decision
 
 #: A value of a condition is written up to this many characters.
@@ -130,7 +131,7 @@ def written(value: Any, *, none: bool = True) -> str:
         text = repr(value)
     else:
         text = str(value) if kind.__module__.startswith("sympy") or kind.__name__ in ("dtype", "device", "OpOverload") else ""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return cut(text, LONGEST)
 
 
 def callers(frame: FrameType | None, until: Mapping[str, object] | Sequence[str]) -> Iterator[FrameType]:
