@@ -28,6 +28,7 @@ from explorer.capture.splice.wrapper_text import WrapperText
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.errors import ExplorerError, InputError
 from explorer.lab.live.outcome import on_copies
+from explorer.lab.live.own_values import hidden, other_values
 from explorer.lab.live.protocol import no_verb
 from explorer.lab.live.timing import median_seconds
 from explorer.lab.live.tuning import not_launched
@@ -280,22 +281,27 @@ class Editing:
             return replace(made, status=statuses.WRONG, message=other)
         if outcome.seconds is not None:
             made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
-        return self._in_place(made, wrapper, text, _same(outcome, launches))
+        both = zip(launches, outcome.after, strict=True)
+        others = [said for launch, after in both for said in other_values(original, launch, after)]
+        return self._in_place(made, wrapper, text, _same(outcome, launches), others)
 
     def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
         """A launch of the original, with its arguments."""
         return self.live.launches([(wrapper.file, self.request.name)], most=1)
 
-    def _in_place(self, made: Edit, wrapper: Wrapper, text: AnyText, same: bool) -> Edit:
-        """Put the edit in place and check the whole function; it stays where that is right.
+    def _in_place(self, made: Edit, wrapper: Wrapper, text: AnyText, same: bool, others: Sequence[str] = ()) -> Edit:
+        """Put the edit in place and check the whole function; it stays where that and the kernel's own values are right.
 
-        `same` says that the launch that was tried gave, to the bit, what the original's gave.
+        `same` says that the launch that was tried gave, to the bit, what the original's gave; `others` name its values that
+        rounding does not explain.
         """
         step("compiling the edit")
         made, standing = self._standing(made, wrapper, text)
         with _put(standing.put):
             rows = self.live.check(None) if self.request.check else Table()
         status, message = _judged(rows, same) if self.request.check else (statuses.IN_PLACE, "it was not checked")
+        if others and self.request.check and status == statuses.IN_PLACE:
+            status, message = statuses.WRONG, hidden(others)
         made = replace(made, check=rows, status=status, message=message)
         if made.in_place and self.live.absent is None:
             made = replace(made, call_seconds=self._calls(standing.put))

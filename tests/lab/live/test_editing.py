@@ -272,3 +272,23 @@ def test_an_edit_that_no_call_runs_any_more_says_so() -> None:
         kernel._trace.benchmark(2)
     settings["add"] = 1.0
     assert torch.allclose(kernel._trace.live.run(), x.sin().relu() + 2) and kernel.edits.current == (variant,)
+
+
+@pytest.mark.usefixtures("tried_here")
+def test_a_result_that_hides_a_fault_does_not_make_an_edit_right() -> None:
+    """A mean over all elements hides that each is off by a fraction of a percent; the values that the kernel writes do not.
+
+    Another order of the same sum is rounding, in the kernel's values too.
+    """
+
+    def mean(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin() * 0.5
+        return y.sum(0).mean() * 0.0 + torch.mm(y, y.t()).sign().mean()
+
+    torch.manual_seed(0)
+    trace = explorer.trace(mean, torch.randn(64, 96), target="h100")
+    kernel = next(k for k in trace.kernels if "tl_math.sin" in k.source or "libdevice.sin" in k.source)
+    edit = edited(kernel, "[1, 1], 0.5, ", "[1, 1], 0.502, ")
+    assert edit.status == "wrong result" and all(row["equal"] for row in edit.check), "the function's result is the same"
+    assert not untold(edit.message, "hide", "out_ptr0", "check=False") and equal(trace) == [True]
+    assert edited(kernel, "[1, 1], 0.5, ", "[1, 1], 0.5000001, ").in_place

@@ -1,0 +1,56 @@
+"""Hold what an edited kernel writes to what the original writes: a function's result may hide a fault, as a mean does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from explorer.capture.observe.tensors import same_bits
+from explorer.capture.splice.kernels import KernelText
+from explorer.capture.splice.launches import RecordedLaunch
+from explorer.capture.splice.wrapper_text import WrapperText
+from explorer.lab.live.judge import beside, gaps
+
+#: What Inductor names the arguments in which the blocks of a launch meet: another config leaves other values there.
+WORKSPACES = ("ws_ptr", "semaphores_ptr", "workspace_ptr")
+#: The most arguments that are named.
+MAX_NAMED = 3
+
+
+def other_values(text: KernelText | WrapperText, launch: RecordedLaunch, after: Sequence[Any]) -> Iterator[str]:
+    """Say of each argument and result of an edit what rounding does not explain beside the original's values."""
+    import torch
+
+    names = _argument_names(text)
+    for number, (original, mine) in enumerate(zip(launch.after, after, strict=True)):
+        is_argument = number < len(launch.before)
+        name = names[number] if number < len(names) else f"argument {number}" if is_argument else "a result"
+        if not isinstance(mine, torch.Tensor) or name.startswith(WORKSPACES) or same_bits(original, mine):
+            continue
+        if mine.shape != original.shape or mine.dtype != original.dtype:
+            yield f"{name}: {mine.dtype} of {tuple(mine.shape)} in place of {original.dtype} of {tuple(original.shape)}"
+        elif not (judgement := beside(original, mine)).equal:
+            yield f"{name}: {judgement.note}, at most {gaps(original, mine)[0]:.3g} off"
+
+
+def hidden(others: Sequence[str]) -> str:
+    """Say of a kernel whose function is right that its own values are not the original's."""
+    more = [f"and {len(others) - MAX_NAMED} more"] if len(others) > MAX_NAMED else []
+    what = "the function's results are right, but they hide that the edit writes other values than the original"
+    return "\n".join([f"{what}:", *others[:MAX_NAMED], *more, "check=False puts the edit in place anyway"])
+
+
+def _argument_names(text: KernelText | WrapperText) -> list[str]:
+    """The names of a Triton kernel's arguments; none where the source does not tell them."""
+    if not isinstance(text, KernelText) or text.language != "triton":
+        return []
+    try:
+        tree = ast.parse(text.source)
+    except SyntaxError:
+        return []
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == text.name)
+    return next(([argument.arg for argument in function.args.args] for function in functions), [])
+
+
+__all__ = ["hidden", "other_values"]
