@@ -28,6 +28,11 @@ def show(tab: Any, name: str) -> Any:
     return tab.get_by_role("tabpanel", name=name)
 
 
+def row_of(panel: Any, name: str) -> Any:
+    """The button of a kernel or call in the table of kernels: it says what is computed, where that is known, then the name."""
+    return panel.get_by_role("table", name="kernels").get_by_role("button", name=re.compile(rf"(^|, ){re.escape(name)}$"))
+
+
 def drawn(tab: Any) -> None:
     """Wait until the browser has drawn two frames, after which the editors have what they show in the page."""
     tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

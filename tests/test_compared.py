@@ -116,7 +116,7 @@ def test_figures_have_a_column_for_each_trace(replayed: Replayed) -> None:
 def test_places_of_kernels_are_their_lines(replayed: Replayed) -> None:
     """A kernel of a user line is named by a text that is there, and the line of the program by its own."""
     made = whole(replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu"), names=("iree", "onnx"))
-    for row in made["comparison"]["lines"]:
+    for row in made["lines"]:
         assert made["artifacts"][row["artifact"]]["text"].split("\n")[row["at"] - 1].strip() == row["code"]
         for name, places in zip(("iree", "onnx"), row["kernels"], strict=True):
             assert places and all(made["artifacts"][p["artifact"]]["id"].startswith(f"{name} ") for p in places)

@@ -11,7 +11,7 @@ from explorer.model.records import typed
 from explorer.model.values import Artifact
 from explorer.stages.triton.origins import FORMS, KernelForm
 from explorer.tracing.traced import Trace
-from tests.in_tab import APP, CELLS, show
+from tests.in_tab import APP, CELLS, row_of, show
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -65,7 +65,7 @@ def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Tra
     expected = sum(row["seconds"] for row in calls)
     assert seconds(table.locator("tfoot tr").inner_text()) == pytest.approx(expected, rel=0.05)
     call = calls[-1]
-    panel.get_by_role("button", name=f"{call['call']} {call['node']}", exact=True).click()
+    row_of(panel, f"{call['call']} {call['node']}").click()
     detail = panel.locator(".kernel-detail")
     assert call["operator"] in detail.inner_text()
     detail.get_by_role("button", name="of the output code").click()
@@ -83,7 +83,7 @@ def test_spills_low_occupancy_and_launches_are_marked(opened, rotary: Trace) -> 
         panel.get_by_role("button", name=text, exact=True).click()
         assert table.locator("tbody tr").count() == 1
         row = table.locator("tbody tr").first
-        assert row.locator("td").first.inner_text().replace("\n", "") == name and mark in row.inner_text()
+        assert row.locator("td .in-parts").first.inner_text().replace("\n", "") == name and mark in row.inner_text()
 
 
 @pytest.mark.parametrize("width", [600, 1400])
@@ -104,13 +104,13 @@ def test_what_matters_is_never_cut(opened, rotary: Trace, width: int) -> None:
 
 def test_a_call_is_named_by_its_operator(opened, rotary: Trace) -> None:
     """What stands before most names, such as "extern_kernels.", is left out of the table; it is found and read aloud with it."""
-    table = show(opened(rotary), "Kernels").get_by_role("table", name="kernels")
+    panel = show(opened(rotary), "Kernels")
     calls = [
         (f"{row['call']} {row['node']}", row["call"].removeprefix("extern_kernels.")) for row in rotary.inductor.extern_calls
     ]
     for name, operator in calls:
-        button = table.get_by_role("button", name=name, exact=True)
-        assert button.inner_text().split() == [operator, name.split()[1]] and operator != name.split()[0]
+        shown = row_of(panel, name).locator("xpath=..").locator(".in-parts").inner_text()
+        assert shown.split() == [operator, name.split()[1]] and operator != name.split()[0]
 
 
 def test_without_a_time_the_shares_are_of_the_bytes(opened, replayed) -> None:

@@ -11,7 +11,7 @@ from explorer.analysis.questions.memory import memory_of
 from explorer.analysis.questions.provenance import follow
 from explorer.tracing.traced import Trace
 from tests.facts import untold
-from tests.in_tab import APP, drawn, reveal, selected, show
+from tests.in_tab import APP, drawn, reveal, row_of, selected, show
 
 #: What the panes show: the id of the text, and the lines of it that can be seen.
 SEEN = f"""() => {APP}.panes.list.map((pane) => {{
@@ -121,7 +121,7 @@ def test_a_row_of_the_kernels_brings_its_source(opened, rotary):
     tab = opened(rotary)
     panel = show(tab, "Kernels")
     kernel = next(k for k in rotary.kernels if "sigmoid" in k.name)
-    panel.get_by_role("button", name=kernel.name, exact=True).click()
+    row_of(panel, kernel.name).click()
     said = tab.locator(".status").inner_text()
     assert said.startswith("← Rotary.forward:4 `return x + self.down(") and not untold(said, "2 more")
     tab.get_by_role("tab", name="Code").click()

@@ -23,7 +23,7 @@ TARGET = Path(explorer.__file__).parent / "view" / "widget" / "src" / "wire.d.ts
 HEAD = "// The shapes of explorer/view/wire.py. Written by `make types`: change them there.\n"
 WIDTH = 110
 #: Shapes that are no class, by the name that they have for the front end.
-ALIASES = {"LinkGroup": wire.LinkGroup, "Command": wire.Command, "Question": wire.Question}
+ALIASES = {"LinkGroup": wire.LinkGroup, "Command": wire.Command, "Question": wire.Question, "UserPlace": wire.UserPlace}
 PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
 
 

@@ -13,17 +13,14 @@ from typing import Any, Literal, cast
 from explorer.analysis.questions.comparison import Comparison
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
-from explorer.analysis.questions.program_lines import program_lines
-from explorer.analysis.questions.source_lines import FirstLine, matched_lines, unrelated
-from explorer.analysis.questions.user_lines import CompiledKernel
+from explorer.analysis.questions.source_lines import matched_lines, unrelated
 from explorer.errors import InputError
-from explorer.model.records import typed
-from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Link, Plain, jsonable
 from explorer.stages import STAGES
 from explorer.view import wire
 from explorer.view.payload import FORMAT, merged, payload, runs
+from explorer.view.program_info import line_infos
 from explorer.view.views import views_of
 
 #: The most traces that have room beside each other.
@@ -68,6 +65,7 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
         "strings": [],
         "kernels": [],
         "calls": [],
+        "lines": [],
         "fusion": [],
         "choices": [],
         "memory": {},
@@ -82,6 +80,8 @@ def payload_of_comparison(comparison: Comparison) -> wire.Payload:
     for name, part, start in zip(comparison.names, parts, starts, strict=True):
         _append(whole, part, name, start)
     _share_texts(whole["artifacts"])
+    indexes = [{a.id: n + start for n, a in enumerate(t.artifacts)} for t, start in zip(comparison.traces, starts, strict=True)]
+    whole["lines"] = list(line_infos(comparison.traces, indexes))
     whole["comparison"] = _differences(comparison, parts, starts)
     whole["views"] = views_of(whole)
     return whole
@@ -150,13 +150,20 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
         {
             **kernel,
             "artifact": kernel["artifact"] + start,
+            "user": _user(kernel["user"], start),
             "frame": _frame(name, kernel["frame"]),
             "forms": {stage: at + start for stage, at in kernel["forms"].items()},
         }
         for kernel in part["kernels"]
     ]
     whole["calls"] += [
-        {**call, "artifact": _index(call["artifact"], start), "frame": _frame(name, call["frame"])} for call in part["calls"]
+        {
+            **call,
+            "artifact": _index(call["artifact"], start),
+            "user": _user(call["user"], start),
+            "frame": _frame(name, call["frame"]),
+        }
+        for call in part["calls"]
     ]
     whole["fusion"] += [
         {**fusion, "frame": _frame(name, fusion["frame"]), "nodes": _index(fusion["nodes"], start)} for fusion in part["fusion"]
@@ -208,7 +215,7 @@ def _append_advice(whole: wire.AdviceInfo, part: wire.AdviceInfo, name: str, sta
         {
             **verdict,
             "title": f"{name}: {verdict['title']}",
-            "lines": [(_index(at, start), line, place, code) for at, line, place, code in verdict["lines"]],
+            "lines": [_user(user, start) for user in verdict["lines"]],
             "places": [(at + start, line) for at, line in verdict["places"]],
         }
         for verdict in part["verdicts"]
@@ -226,6 +233,12 @@ def _overview(info: wire.OverviewInfo, name: str, start: int) -> wire.OverviewIn
 def _index(index: int, start: int) -> int:
     """Return the index of a text in the joint payload; -1 stays."""
     return index + start if index >= 0 else -1
+
+
+def _user(user: wire.UserPlace, start: int) -> wire.UserPlace:
+    """Return the place of a user line in the joint payload."""
+    at, line, place, code = user
+    return _index(at, start), line, place, code
 
 
 def _append_collectives(whole: wire.CollectivesInfo, part: wire.CollectivesInfo, name: str, start: int) -> None:
@@ -273,7 +286,6 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
         ],
         "figures": list(_figures(comparison)),
         "kernels": [places.match(match) for match in matches],
-        "lines": list(places.lines()),
     }
 
 
@@ -302,34 +314,8 @@ class _Places:
             "seconds": [_total(of, "seconds") for of in match.kernels],
         }
 
-    def lines(self) -> Iterator[wire.LineInfo]:
-        """Yield the lines of the program that a kernel computes, each with the kernels of every trace."""
-        for line in program_lines(self._traces):
-            artifact, at = self._source(line.first)
-            yield {
-                "graph": line.graph,
-                "line": line.first.line.number,
-                "code": line.first.line.code,
-                "artifact": artifact,
-                "at": at,
-                "kernels": [[self._kernel(number, kernel) for kernel in of] for number, of in enumerate(line.kernels)],
-            }
-
-    def _kernel(self, trace: int, kernel: CompiledKernel) -> wire.KernelPlace:
-        return self._place(trace, kernel.name, kernel.artifact.id, kernel.lines[0] if kernel.lines else 0)
-
     def _place(self, trace: int, name: str, artifact: str, line: int) -> wire.KernelPlace:
         return {"name": name, "artifact": self._index[trace].get(artifact, -1), "line": line}
-
-    def _source(self, first: FirstLine) -> tuple[int, int]:
-        """Find the text and the line there of a line of the program; (-1, 0) where no source has it."""
-        line = first.line
-        for a in self._traces[first.trace].find("source"):
-            data = typed(Source, a.data)
-            at = line.number - data.first_line + 1
-            if data.file == line.file and 1 <= at <= len(a.lines) and a.lines[at - 1].strip() == line.code:
-                return self._index[first.trace][a.id], at
-        return -1, 0
 
 
 def _total(kernels: Sequence[MatchedKernel], what: str) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from explorer.analysis.questions.argument_lines import argument_lines
 from explorer.analysis.questions.call_lines import call_lines
 from explorer.analysis.questions.cells import cells_of, place, renamed
 from explorer.analysis.questions.choices import forms as choice_forms
@@ -41,6 +42,7 @@ from explorer.view.views import views_of
 
 if TYPE_CHECKING:
     from explorer.analysis.advice.verdicts import Advice, Verdict
+    from explorer.view.program_info import Computed, WhatIsComputed
 
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
@@ -58,6 +60,7 @@ def payload(trace: TraceData) -> wire.Payload:
     """Return the trace as one JSON-able dict; equal traces give equal payloads."""
     from explorer.analysis.overview.overview import Overview  # the advice is not imported before it is asked for
     from explorer.view.overview_info import overview_info
+    from explorer.view.program_info import WhatIsComputed, line_infos
 
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}
@@ -65,6 +68,7 @@ def payload(trace: TraceData) -> wire.Payload:
     index = {a.id: n for n, a in enumerate(trace.artifacts)}
     cells = cells_of(trace)
     overview, memory, places = Overview(trace), memory_of(trace), Places(trace, index, cells)
+    computed = WhatIsComputed(overview, places)
     whole: wire.Payload = {
         "format": FORMAT,
         "meta": {**jsonable(trace.meta), "target": str(compiled_for(trace))},
@@ -74,8 +78,9 @@ def payload(trace: TraceData) -> wire.Payload:
         "on_demand": [{"stage": s.name, "title": s.title, "of": s.on_demand_of} for s in STAGES if s.on_demand_of],
         "artifacts": [renamed(_artifact(trace, a, strings, texts), cells) for a in trace.artifacts],
         "strings": renamed(list(strings), cells),
-        "kernels": [_kernel(trace, k, row, index) for k, row in zip(kernels_of(trace), kernel_rows(trace), strict=True)],
-        "calls": list(_calls(trace, index)),
+        "kernels": list(_kernels(trace, index, computed)),
+        "calls": list(_calls(trace, index, computed)),
+        "lines": list(line_infos([trace], [index])),
         "fusion": [_fusion(trace, graph, index) for graph in fusion_of(trace).graphs],
         "choices": list(_choices(trace)),
         "memory": _memory(trace, memory, cells),
@@ -182,6 +187,8 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
         "made_by": f"{function} ({file}:{line})" if a.path else "",
         "data": small(a.data),
     }
+    if a.stage == "source" and (arguments := argument_lines(trace, a)):
+        info["arguments"] = jsonable(sorted(arguments.items()))
     if a.nodes:
         info["nodes"] = columns(a, strings)
         info["operators"] = sum(map(_calls_an_operator, with_inner(a)))
@@ -351,12 +358,20 @@ def _headings(text: str) -> dict[str, int]:
     return lines
 
 
-def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow, index: Mapping[str, int]) -> wire.KernelInfo:
+def _kernels(trace: TraceData, index: Mapping[str, int], computed: WhatIsComputed) -> Iterator[wire.KernelInfo]:
+    """Yield the generated kernels."""
+    for kernel, row in zip(kernels_of(trace), kernel_rows(trace), strict=True):
+        yield _kernel(trace, kernel, row, index, computed.kernel(kernel.artifact.id))
+
+
+def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow, index: Mapping[str, int], what: Computed) -> wire.KernelInfo:
     """Return a kernel for the table of kernels: its texts by `index`, operators, GPU resources and cost."""
     form = first_form(trace, kernel.artifact) or blank(KernelForm)
     return {
         "artifact": index[kernel.artifact.id],
         "name": kernel.name,
+        "title": what.title,
+        "user": jsonable(what.user),
         "language": kernel.language,
         "frame": kernel.artifact.frame,
         "graph": kernel.artifact.graph,
@@ -385,16 +400,19 @@ def _cost(row: KernelRow | CallRow) -> Cost:
     }
 
 
-def _calls(trace: TraceData, index: Mapping[str, int]) -> Iterator[wire.CallInfo]:
+def _calls(trace: TraceData, index: Mapping[str, int], computed: WhatIsComputed) -> Iterator[wire.CallInfo]:
     """Yield the library calls, each with its line in a text."""
     lines = call_lines(trace)
     for row in call_rows(trace):
         artifact, line = lines[row["frame"], row["graph"], row["node"]]
+        title, user = computed.library_call(row["frame"], row["graph"], row["node"])
         yield {
             "artifact": index.get(artifact, -1),
             "line": line,
             "node": row["node"],
             "name": row["call"],
+            "title": title,
+            "user": jsonable(user),
             "frame": row["frame"],
             "graph": row["graph"],
             "operator": row["operator"],

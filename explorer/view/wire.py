@@ -33,6 +33,9 @@ from explorer.stages.torch_compile.phase import Phase
 Names = list[str]
 #: Facts that the front end shows as they are, whatever their names.
 Facts = dict[str, Any]
+#: A user line: the index of its source and the line in it, -1 and 0 where the trace has no such source; its place in words, and
+#: its code, "" for none.
+UserPlace = tuple[int, int, str, str]
 
 
 class PassesInfo(TypedDict):
@@ -153,7 +156,7 @@ class ArtifactInfo(TypedDict):
     that has one, such as guards. "layouts" are those of a TTGIR's values. "before" is the text before a pass, or the index of the
     artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes before and after it that changed nothing.
     A text that is the same in several traces travels once: "same_text" is the index of the artifact that has it, and "text" is ""
-    then.
+    then. "arguments" are the lines of a source that belong to the call on another line, each with that line.
     """
 
     id: str
@@ -174,6 +177,7 @@ class ArtifactInfo(TypedDict):
     nodes: NotRequired[Nodes]
     operators: NotRequired[int]
     rows: NotRequired[list[Facts]]
+    arguments: NotRequired[list[tuple[int, int]]]
     layouts: NotRequired[LayoutsInfo]
     before: NotRequired[str | int]
     idle: NotRequired[list[tuple[str, float | None]]]
@@ -215,10 +219,15 @@ class LaunchInfo(TypedDict):
 
 
 class KernelInfo(TypedDict):
-    """A generated kernel: its artifact, its texts by stage, what it computes, takes and costs."""
+    """A generated kernel: its artifact, its texts by stage, what it computes, takes and costs.
+
+    "title" says what it computes in a call, "" where no call launches it, and "user" is the line that most of that comes from.
+    """
 
     artifact: int
     name: str
+    title: str
+    user: UserPlace
     language: str
     frame: str
     graph: str
@@ -233,12 +242,17 @@ class KernelInfo(TypedDict):
 
 
 class CallInfo(TypedDict):
-    """A library call: its scheduler node, operator and cost, and its line in a text; -1 and 0 where these are not known."""
+    """A library call: its scheduler node, operator and cost, and its line in a text; -1 and 0 where these are not known.
+
+    "title" and "user" are as in `KernelInfo`.
+    """
 
     artifact: int
     line: int
     node: str
     name: str
+    title: str
+    user: UserPlace
     frame: str
     graph: str
     operator: str
@@ -403,9 +417,13 @@ class MatchInfo(TypedDict):
 
 
 class LineInfo(TypedDict):
-    """A line of the program, and the kernels of each trace that compute it."""
+    """A line of the program in one graph, and the kernels of each trace that compute it.
+
+    "place" is the file and "line" in words; "artifact" and "at" are its source and its line there, -1 and 0 if no source has it.
+    """
 
     graph: str
+    place: str
     line: int
     code: str
     artifact: int
@@ -423,15 +441,13 @@ class ComparisonInfo(TypedDict):
     texts: list[list[int]]
     figures: list[FigureInfo]
     kernels: list[MatchInfo]
-    lines: list[LineInfo]
 
 
 class CauseInfo(TypedDict):
     """One thing that makes the program slow: see `advice.verdicts.Verdict`.
 
-    "cost" and "how" are in words, "share" is that of a call, and "shared" writes it. A user line is (index of a source, line in
-    it, place, code), -1 and 0 where the trace has no such source; a place is (index of a text, line). "call" is the `what_if`
-    that proves it.
+    "cost" and "how" are in words, "share" is that of a call, and "shared" writes it. A place is (index of a text, line).
+    "call" is the `what_if` that proves it.
     """
 
     kind: str
@@ -444,7 +460,7 @@ class CauseInfo(TypedDict):
     remedy: str
     call: str
     why_unproved: str
-    lines: list[tuple[int, int, str, str]]
+    lines: list[UserPlace]
     places: list[tuple[int, int]]
 
 
@@ -554,6 +570,7 @@ class Payload(TypedDict):
     strings: Names
     kernels: list[KernelInfo]
     calls: list[CallInfo]
+    lines: list[LineInfo]
     fusion: list[FusionInfo]
     choices: list[ChoiceInfo]
     memory: MemoryInfo

@@ -5,6 +5,7 @@ import { Arrangement } from "./arrangement.js";
 import { TracePanes } from "./trace_panes.js";
 import { Called } from "./called.js";
 import { Colours } from "./colours.js";
+import { Computing } from "./computing.js";
 import { element } from "./dom.js";
 import { Edits } from "./edits.js";
 import { Following } from "./following.js";
@@ -232,6 +233,7 @@ function assembled(root, payload, viewed) {
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
   const beside = new TracePanes({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
+  new Computing({ store, hub, selection, panes });
   const permalink = new Permalink({ store, hub, selection, panes, tabs, navigation, status });
   const progress = new Progress({ hub, live, status, tabs });
   const called = new Called({ tabs, status });

@@ -4,13 +4,16 @@
 import { bytes, duration } from "./dom.js";
 
 /** @import { Store } from "./store.js" */
-/** @import { CallInfo, Cost, KernelInfo, Resources } from "./wire.js" */
+/** @import { CallInfo, Cost, KernelInfo, Resources, UserPlace } from "./wire.js" */
 
 /**
- * A kernel or a library call. `operators` are ATen's, `trace` is the number of its trace among several.
+ * A kernel or a library call. `title` says what it computes, "" where that is not known, and `user` is its
+ * line of the program; `operators` are ATen's, `trace` is the number of its trace among several.
  *
  * @typedef {{
  *   name: string,
+ *   title: string,
+ *   user: UserPlace,
  *   operators: string[],
  *   frame: string,
  *   graph: string,
@@ -53,8 +56,10 @@ export function costRows(store) {
   /** @param {number} artifact */
   const trace = (artifact) => (artifact < 0 ? 0 : store.traceOf(artifact));
   return [
-    ...kernels.map(({ name, operators, frame, graph, cost, artifact }, at) => ({
+    ...kernels.map(({ name, title, user, operators, frame, graph, cost, artifact }, at) => ({
       name,
+      title,
+      user,
       operators,
       frame,
       graph,
@@ -63,8 +68,10 @@ export function costRows(store) {
       kernel: kernels[at],
       call: null,
     })),
-    ...calls.map(({ name, operator, frame, graph, cost, artifact }, at) => ({
+    ...calls.map(({ name, title, user, operator, frame, graph, cost, artifact }, at) => ({
       name,
+      title,
+      user,
       operators: operator ? [operator] : [],
       frame,
       graph,

@@ -16,12 +16,13 @@ import {
 import { judgedKernel } from "./judged.js";
 import { estimated, gridText } from "./kernel.js";
 import { inParts, parted } from "./names.js";
+import { lineTable } from "./programlines.js";
 import { Table } from "./table.js";
 
 /** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Column, Foot } from "./table.js" */
-/** @import { Cost } from "./wire.js" */
+/** @import { Cost, UserPlace } from "./wire.js" */
 /** @typedef {"read" | "written"} Moved */
 /**
  * Rows that can be shown alone.
@@ -30,16 +31,18 @@ import { Table } from "./table.js";
  */
 
 // Columns that are shown also where nothing is known: a row then says why.
-const ALWAYS = ["name", "seconds", "share", "operators", "read", "written", "lines"];
+const ALWAYS = ["name", "seconds", "share", "read", "written", "lines"];
 const MOST = 4; // ways of knowing a figure that are listed
 
 export class CostTable {
   /**
    * @param {Store} store
    * @param {(row: CostRow) => void} pick is told of a chosen row
+   * @param {(artifact: number, line: number) => void} go leads to a line of a text
    */
-  constructor(store, pick) {
+  constructor(store, pick, go) {
     this.store = store;
+    this.go = go;
     this.rows = costRows(store);
     this.shares = shares(this.rows);
     const timed = this.shares.of === "time";
@@ -48,13 +51,16 @@ export class CostTable {
       order: timed ? { key: "seconds", down: true } : undefined,
     });
     this.table.element.classList.add("costs");
+    this.notes = element("div", {}, ...(this.rows.length > 1 ? notes(this.rows) : []));
+    this.lines = lineTable(store, go);
     this.elements = this.rows.length
       ? [
           element("h2", {}, this.counted()),
           element("p", { class: "cost-sum" }, ...this.said()),
           this.parts(),
           this.table.element,
-          ...(this.rows.length > 1 ? notes(this.rows) : []),
+          this.notes,
+          ...(this.lines ? [this.lines] : []),
         ]
       : [];
   }
@@ -86,21 +92,40 @@ export class CostTable {
 
   // Buttons that show some rows alone, each with how many these are.
   parts() {
-    const buttons = partsOf(this.rows).map(({ text, about, has }, at) => {
-      const count = this.rows.filter(has).length;
-      const made = element(
-        "button",
-        { type: "button", title: about, "aria-pressed": String(!at) },
-        `${text} ${count.toLocaleString("en")}`,
-      );
+    const { lines } = this.store.payload;
+    /** @param {string} text @param {string} about @param {() => void} show */
+    const choice = (text, about, show) => {
+      /** @type {HTMLButtonElement} */
+      const made = element("button", { type: "button", title: about, "aria-pressed": "false" }, text);
       made.addEventListener("click", () => {
         for (const other of buttons) other.setAttribute("aria-pressed", String(other === made));
-        this.table.where = has;
-        this.table.draw();
+        show();
       });
       return made;
-    });
+    };
+    const buttons = partsOf(this.rows).map(({ text, about, has }) =>
+      choice(`${text} ${this.rows.filter(has).length.toLocaleString("en")}`, about, () => this.show(has)),
+    );
+    if (this.lines) {
+      const about = "the lines of the program, and the kernels and calls that compute each";
+      buttons.push(choice(`your lines ${lines.length.toLocaleString("en")}`, about, () => this.show(null)));
+    }
+    buttons[0].setAttribute("aria-pressed", "true");
+    this.show(() => true);
     return element("div", { class: "parts", role: "group", "aria-label": "rows to show" }, ...buttons);
+  }
+
+  /**
+   * Show the kernels and calls of a part, or the lines of the program for null.
+   *
+   * @param {Part["has"] | null} has
+   */
+  show(has) {
+    this.table.element.hidden = this.notes.hidden = !has;
+    if (this.lines) this.lines.hidden = Boolean(has);
+    if (!has) return;
+    this.table.where = has;
+    this.table.draw();
   }
 
   /**
@@ -130,6 +155,7 @@ export class CostTable {
     return [...this.costColumns(), ...resourceColumns(), ...this.placeColumns()].filter(({ key, text }) => {
       if (ALWAYS.includes(key)) return true;
       if (key === "graph") return graphs.size > 1;
+      if (key === "operators") return this.rows.some(({ title }) => !title);
       return this.rows.some((row) => (text?.(row) ?? "") !== "");
     });
   }
@@ -139,16 +165,19 @@ export class CostTable {
     const timed = timedBy(this.rows.map(({ cost }) => cost));
     const { of, share } = this.shares;
     const parts = parted(this.rows.filter(({ call }) => !call).map(({ name }) => name));
+    /** @param {CostRow} row */
+    const named = ({ name, call }) =>
+      element("span", { class: "in-parts" }, ...(call ? called(name, call.node) : inParts(name, parts)));
     return [
       {
         key: "name",
         title: "kernel",
         code: true,
         medium: true,
-        text: ({ name, call }) => (call ? `${name} ${call.node}` : name),
-        draw: ({ name, call }) => [
-          element("span", { class: "in-parts" }, ...(call ? called(name, call.node) : inParts(name, parts))),
-        ],
+        text: ({ title, name, call }) => `${title ? `${title}, ` : ""}${name}${call ? ` ${call.node}` : ""}`,
+        draw: (row) => (row.title ? [element("span", { class: "computes" }, row.title)] : [named(row)]),
+        under: (row) => (row.title ? [named(row)] : []),
+        about: "what it computes, and its name in the output code",
       },
       {
         key: "seconds",
@@ -194,7 +223,23 @@ export class CostTable {
         sort: (row) => marksOf(row).length,
         about: "hardly more than a launch, spills, low occupancy",
       },
+      {
+        key: "user",
+        title: "line",
+        medium: true,
+        text: ({ user: [, , place, code] }) => [place, code].filter(Boolean).join(": "),
+        draw: ({ user }) => (user[2] ? [this.userLine(user)] : []),
+        about: "the line of the program that most of it comes from",
+      },
     ];
+  }
+
+  /** @param {UserPlace} user */
+  userLine([source, at, place, code]) {
+    const words = [element("span", { class: "place" }, place), " ", element("code", {}, code)];
+    if (source < 0) return element("span", {}, ...words);
+    const onclick = () => this.go(source, at);
+    return element("button", { type: "button", class: "link user", title: code, onclick }, ...words);
   }
 
   /**

@@ -186,6 +186,7 @@ export class Editor {
     this.ends = null;
     this.editing = false;
     this.forget();
+    this.view.scrollDOM.scrollTop = 0; // where the text before was looked at says nothing of this one
     this.view.setState(
       EditorState.create({ doc: Text.of(lines.length ? lines : [""]), extensions: this.extensions() }),
     );

@@ -37,7 +37,9 @@ export class Kernels {
     this.kernel = null;
     this.number = 0; // of the edit that is said to run in its place, 0 for none
     this.one = new Detail("kernel-detail");
-    const table = new CostTable(store, (row) => this.pick(row));
+    /** @param {number} artifact @param {number} line */
+    const go = (artifact, line) => navigation.goTo(artifact, line);
+    const table = new CostTable(store, (row) => this.pick(row), go);
     this.element = element(
       "div",
       { class: "panel scrolled", tabindex: 0 },
@@ -95,8 +97,14 @@ export class Kernels {
     );
     this.one.put(
       call,
-      element("h2", { class: "code" }, `${call.name} ${call.node}`),
-      element("p", {}, "a call into a library", ...(line ? [": ", place] : [])),
+      element("h2", {}, call.title || call.name),
+      element(
+        "p",
+        {},
+        element("code", {}, `${call.name} ${call.node}`),
+        ", a call into a library",
+        ...(line ? [": ", place] : []),
+      ),
       ...callFacts(call),
       ...costFacts(call),
     );
@@ -118,10 +126,13 @@ export class Kernels {
     const edited = standing ? `edit ${standing.number} runs in its place` : "";
     this.one.put(
       kernel,
-      element("h2", { class: "code" }, kernel.name),
+      element("h2", {}, kernel.title || kernel.name),
+      kernel.title ? element("p", {}, element("code", {}, kernel.name)) : "",
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
       this.judged(kernel),
-      operators ? element("p", {}, "computes ", element("code", {}, operators)) : "",
+      operators && (!kernel.title || kernel.title.endsWith(" more"))
+        ? element("p", {}, "computes ", element("code", {}, operators))
+        : "",
       this.ladder(kernel),
       ...costFacts(kernel),
       ...resourceFacts(kernel),

@@ -5,7 +5,7 @@ import { element, plural } from "./dom.js";
 /** @import { Route } from "./links.js" */
 /** @import { Store } from "./store.js" */
 
-const TEXTS = 8; // that are listed
+const TEXTS = 4; // that are listed
 const LINES = 2; // of each
 const SAMPLE = 50; // lines of a text that are asked how far they are
 
@@ -13,8 +13,8 @@ const SAMPLE = 50; // lines of a text that are asked how far they are
 const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 
 /**
- * The lines linked to a line, those of the user first, then those of the texts in the panes; null where there
- * are none.
+ * The lines linked to a line, those of the user first, then kernels, then the texts in the panes;
+ * null where there are none.
  *
  * @param {Store} store
  * @param {number} index
@@ -26,7 +26,8 @@ export function linkedList(store, index, line, shown, go) {
   const texts = [...store.links.follow(index, line)];
   if (!texts.length) return null;
   /** @param {number} artifact */
-  const rank = (artifact) => (store.isSource(artifact) ? 0 : shown.includes(artifact) ? 1 : 2);
+  const rank = (artifact) =>
+    store.isSource(artifact) ? 0 : store.kernelAt(artifact) ? 1 : shown.includes(artifact) ? 2 : 3;
   texts.sort(([a], [b]) => rank(a) - rank(b) || a - b);
   const groups = texts.slice(0, TEXTS).map(([artifact, lines]) => group(store, artifact, lines, go));
   const left = texts.length - TEXTS;

@@ -68,6 +68,8 @@ export class Pane {
     });
     this.picker = new Picker(`stage in the ${name} pane`, on.show, () => store.names);
     this.facts = element("p", { class: "facts" });
+    /** What stands over the text: other texts of what is followed. */
+    this.above = element("div", { class: "above" });
     this.map = element("div", {
       class: "map",
       "aria-hidden": "true",
@@ -137,7 +139,8 @@ export class Pane {
     const about = element("div", { class: "about" }, this.editing.badge, this.facts, tools);
     const view = element("div", { class: "view" }, this.editor.element, this.map);
     const below = [this.editing.element, this.layouts.element];
-    return element("section", { class: "pane", "aria-label": label }, bar, about, view, ...below);
+    const parts = [bar, about, this.above, view, ...below];
+    return element("section", { class: "pane", "aria-label": label }, ...parts);
   }
 
   /**

@@ -41,6 +41,8 @@ export class Panes {
     this.element = element("div", { class: "panes" });
     this.shares = new Shares(this.element);
     this.isUntouched = true;
+    /** @type {(by: unknown) => Set<Pane>} opens texts for a selected line; the panes that show it then */
+    this.opens = () => new Set();
     this.adder = button("+ pane", "add a text pane", () => this.add(), { class: "quiet" });
     this.settle = eachFrame(() => this.colour());
     hub.on("selected", ({ by }) => this.selected(by));
@@ -109,14 +111,21 @@ export class Panes {
     );
   }
 
-  /** @param {Pane} pane @param {number} index */
-  show(pane, index) {
+  /**
+   * Show a text in a pane, at a line where one is given, else at what is linked there.
+   *
+   * @param {Pane} pane
+   * @param {number} index
+   * @param {number} line
+   */
+  show(pane, index, line = 0) {
     if (pane.artifact !== index) {
       this.hovering.leave();
       pane.show(index);
     }
     this.light(pane);
-    pane.revealMarked();
+    if (line) pane.editor.reveal(line);
+    else pane.revealMarked();
     this.tell();
   }
 
@@ -163,7 +172,9 @@ export class Panes {
   /** @param {unknown} by */
   selected(by) {
     const { chosen } = this.selection;
+    const opened = this.opens(by);
     for (const pane of this.list) {
+      if (opened.has(pane)) continue; // scrolled twice in one frame, an editor measures again and again
       this.light(pane);
       if (!chosen || pane === by) continue;
       const line = this.store.lineIn(pane.artifact, chosen.artifact, chosen.line);

@@ -101,10 +101,12 @@ export const isLed = (model) => Boolean(model?.get("selected").artifact || model
 /** @param {App} app @param {State} state */
 function showAgain({ store, panes, tabs, selection, permalink }, { view, panes: texts, line }) {
   const before = panes.list.map(({ artifact }) => artifact);
-  permalink.fill(texts.map((id, at) => store.byId.get(id) ?? before[at] ?? -1));
+  const shown = texts.map((id, at) => store.byId.get(id) ?? before[at] ?? -1);
+  permalink.fill(shown);
   const index = line ? store.byId.get(line.id) : undefined;
   const at = line && index !== undefined ? lineOf(store.lines(index), line) : 0;
   if (index !== undefined && at) selection.choose(index, at);
+  permalink.fill(shown); // the line opens what computes it
   tabs.showNamed(view);
 }
 

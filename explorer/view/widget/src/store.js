@@ -9,7 +9,8 @@ import { splitLines } from "./text.js";
 /** @import { Lit, Route } from "./links.js" */
 /** @import { Program } from "./program.js" */
 /** @import { Parts } from "./names.js" */
-/** @import { Addition, ArtifactInfo, Nodes, Payload, StageInfo } from "./wire.js" */
+/** @import { Addition, ArtifactInfo, CallInfo, KernelInfo, LineInfo } from "./wire.js" */
+/** @import { Nodes, Payload, StageInfo } from "./wire.js" */
 /** @typedef {{ kind: string, by: string, why: string, kernels: string[] }} Lowered how a node was lowered */
 
 /** @typedef {"op" | "target" | "type" | "module" | "place" | "code" | "args"} Column a fact of a node */
@@ -187,7 +188,20 @@ export class Store {
    */
   written(index, line) {
     const program = this.programAt(index);
-    return program ? program.written(line) : [index, line];
+    /** @type {[number, number] | null} */
+    const at = program ? program.written(line) : [index, line];
+    return at && [at[0], this.callLine(...at)];
+  }
+
+  /**
+   * The line of the call that a line of a source has arguments of; else the line itself.
+   *
+   * @param {number} index
+   * @param {number} line
+   */
+  callLine(index, line) {
+    const found = this.artifact(index)?.arguments?.find(([at]) => at === line);
+    return found ? found[1] : line;
   }
 
   /**
@@ -248,7 +262,7 @@ export class Store {
     this.roots.set(index, roots);
     let root = roots.get(line);
     if (root !== undefined) return root;
-    const origin = this.origin(index, line);
+    const origin = this.origin(index, this.callLine(index, line));
     root = origin && this.links.heirs(...origin) ? place(...origin) : null;
     roots.set(line, root);
     return root;
@@ -271,6 +285,62 @@ export class Store {
     const count = (/** @type {number} */ key) => heirs.get(key) ?? 0;
     const first = sources.reduce((best, other) => (count(other) < count(best) ? other : best));
     return [artifactOf(first), lineOf(first)];
+  }
+
+  // Kernels -------------------------------------------------------------------------------------------------
+
+  /**
+   * The kernel that a text is of; null for other texts.
+   *
+   * @param {number} index
+   * @returns {KernelInfo | null}
+   */
+  kernelAt(index) {
+    const { kernels } = this.payload;
+    return (
+      kernels.find(({ artifact, forms }) => artifact === index || Object.values(forms).includes(index)) ??
+      null
+    );
+  }
+
+  /**
+   * The kernel of a text, or the library call on a line of it; null for none.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @returns {KernelInfo | CallInfo | null}
+   */
+  computedAt(index, line) {
+    const { calls } = this.payload;
+    return (
+      this.kernelAt(index) ?? calls.find((call) => call.artifact === index && call.line === line) ?? null
+    );
+  }
+
+  /**
+   * What computes a line of the user, in each graph.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @returns {LineInfo[]}
+   */
+  linesAt(index, line) {
+    return this.payload.lines.filter(({ artifact, at }) => this.isSameLine(artifact, at, index, line));
+  }
+
+  /**
+   * Whether two lines of sources are one: a function that was compiled again has a text for each compile.
+   *
+   * @param {number} index
+   * @param {number} line
+   * @param {number} other
+   * @param {number} at
+   */
+  isSameLine(index, line, other, at) {
+    if (index < 0 || other < 0) return false;
+    if (index === other) return line === at;
+    const [one, two] = [this.artifact(index).data, this.artifact(other).data];
+    return one.file === two.file && Number(one.first_line) + line === Number(two.first_line) + at;
   }
 
   // Nodes ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import { element, plural } from "./dom.js";
 
 /**
  * A column: its key in the rows, and what is shown, sorted by and said of a cell where that is not what
- * stands under the key. "number" to "wide" are how its cells look; "kept" ones are never cut.
+ * stands under the key, and what stands under it in the cell. "number" to "wide" are how its cells look;
+ * "kept" ones are never cut.
  *
  * @template Row
  * @typedef {{
@@ -17,6 +18,7 @@ import { element, plural } from "./dom.js";
  *   sort?: (row: Row) => string | number | null | undefined,
  *   why?: (row: Row) => string | null,
  *   draw?: (row: Row) => Child[],
+ *   under?: (row: Row) => Child[],
  *   kept?: boolean,
  *   number?: boolean,
  *   code?: boolean,
@@ -189,7 +191,7 @@ export class Table {
             )
           : shown;
       const title = column.why?.(row) || (text.length > 16 && !column.wide ? text : null);
-      return element("td", { class: looksOf(column), title }, inner);
+      return element("td", { class: looksOf(column), title }, inner, column.under?.(row) ?? null);
     });
     return element("tr", {}, ...cells);
   }

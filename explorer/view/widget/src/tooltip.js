@@ -4,6 +4,7 @@
 
 import { StateEffect, StateField } from "@codemirror/state";
 import {
+  EditorView,
   closeHoverTooltips,
   hasHoverTooltips,
   hoverTooltip,
@@ -14,11 +15,23 @@ import {
 import { explanation } from "./words.js";
 
 /** @import { Extension } from "@codemirror/state" */
-/** @import { EditorView, Tooltip } from "@codemirror/view" */
+/** @import { Tooltip } from "@codemirror/view" */
 /** @typedef {(line: number, word: string) => HTMLElement | null} Known of a line and a word in it */
 
 const LIST_KEY = "Alt-l";
 const HELP_KEY = "F1";
+
+/**
+ * The line that was clicked, until the pointer is on another: what the click shows elsewhere is not covered.
+ *
+ * @type {import("@codemirror/state").StateEffectType<number>}
+ */
+const setClicked = StateEffect.define();
+/** @type {StateField<number>} */
+const clicked = StateField.define({
+  create: () => 0,
+  update: (value, transaction) => transaction.effects.find((one) => one.is(setClicked))?.value ?? value,
+});
 
 /** @type {import("@codemirror/state").StateEffectType<Tooltip | null>} */
 const setAsked = StateEffect.define();
@@ -40,6 +53,8 @@ const asked = StateField.define({
 export function lineTooltips(known, language) {
   return [
     asked,
+    clicked,
+    EditorView.domEventHandlers({ click: (event, view) => keepClear(view, event) }),
     hoverTooltip((view, at) => hovered(view, at, known), { hoverTime: 250 }),
     keymap.of([
       { key: LIST_KEY, run: (view) => ask(view, known, "") },
@@ -61,12 +76,27 @@ export function lineTooltips(known, language) {
 function hovered(view, at, known) {
   if (view.state.field(asked)) return null;
   const line = view.state.doc.lineAt(at);
+  const last = view.state.field(clicked);
+  if (line.number === last) return null;
+  if (last) queueMicrotask(() => view.dispatch({ effects: setClicked.of(0) }));
   const [text, word] = wordAt(view, at);
   const dom = known(line.number, text);
   if (!dom) return null;
   closedByClick(view, dom);
   const getCoords = () => view.coordsAtPos(word) ?? view.contentDOM.getBoundingClientRect();
   return { pos: line.from, end: line.to, above: true, create: () => ({ dom, getCoords }) };
+}
+
+/**
+ * Show nothing over the texts while the pointer rests on the line that it has clicked.
+ *
+ * @param {EditorView} view
+ * @param {MouseEvent} event
+ */
+function keepClear(view, event) {
+  const at = view.posAtCoords({ x: event.clientX, y: event.clientY });
+  const line = at === null ? 0 : view.state.doc.lineAt(at).number;
+  view.dispatch({ effects: [closeHoverTooltips, setClicked.of(line)] });
 }
 
 /**

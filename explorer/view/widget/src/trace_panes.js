@@ -55,7 +55,7 @@ export class TracePanes {
     const { chosen, lit } = this.selection;
     if (!chosen) return;
     const origin = this.store.origin(chosen.artifact, chosen.line);
-    const line = this.store.payload.comparison?.lines.find(
+    const line = this.store.payload.lines.find(
       ({ artifact, at }) => origin && artifact === origin[0] && at === origin[1],
     );
     for (const pane of this.panes.list.slice(1)) {

@@ -19,12 +19,12 @@ export class Traces {
     this.names = [];
     /** @type {Map<string, NameParts>} those of the names of all kernels */
     this.parts = new Map();
-    const { comparison } = store.payload;
+    const { comparison, lines } = store.payload;
     this.element = element("div", { class: "panel scrolled traces", tabindex: 0 });
     if (!comparison) return;
     /** @type {string[]} */
     this.names = comparison.traces.map(({ name }) => name);
-    const { figures, kernels, lines } = comparison;
+    const { figures, kernels } = comparison;
     this.parts = parted([...kernels, ...lines].flatMap((row) => row.kernels.flat().map(({ name }) => name)));
     const counted = counts(kernels);
     this.element.append(

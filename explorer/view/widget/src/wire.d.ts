@@ -112,6 +112,7 @@ export interface LayoutsInfo {
  * "before" is the text before a pass, or the index of the artifact with that text; "idle" and "idle_after"
  * are (name, seconds) of the passes before and after it that changed nothing. A text that is the same in
  * several traces travels once: "same_text" is the index of the artifact that has it, and "text" is "" then.
+ * "arguments" are the lines of a source that belong to the call on another line, each with that line.
  */
 export interface ArtifactInfo {
   id: string;
@@ -132,6 +133,7 @@ export interface ArtifactInfo {
   nodes?: Nodes;
   operators?: number;
   rows?: { [key: string]: unknown }[];
+  arguments?: [number, number][];
   layouts?: LayoutsInfo;
   before?: string | number;
   idle?: [string, number | null][];
@@ -196,10 +198,17 @@ export interface Cost {
   seconds_known: string;
 }
 
-/** A generated kernel: its artifact, its texts by stage, what it computes, takes and costs. */
+/**
+ * A generated kernel: its artifact, its texts by stage, what it computes, takes and costs.
+ *
+ * "title" says what it computes in a call, "" where no call launches it, and "user" is the line that most of
+ * that comes from.
+ */
 export interface KernelInfo {
   artifact: number;
   name: string;
+  title: string;
+  user: [number, number, string, string];
   language: string;
   frame: string;
   graph: string;
@@ -216,18 +225,45 @@ export interface KernelInfo {
 /**
  * A library call: its scheduler node, operator and cost, and its line in a text; -1 and 0 where these are not
  * known.
+ *
+ * "title" and "user" are as in `KernelInfo`.
  */
 export interface CallInfo {
   artifact: number;
   line: number;
   node: string;
   name: string;
+  title: string;
+  user: [number, number, string, string];
   frame: string;
   graph: string;
   operator: string;
   dtype: string;
   operations: number | null;
   cost: Cost;
+}
+
+/** A kernel, dispatch or library call and its line in a text, 0 for the whole of it. */
+export interface KernelPlace {
+  name: string;
+  artifact: number;
+  line: number;
+}
+
+/**
+ * A line of the program in one graph, and the kernels of each trace that compute it.
+ *
+ * "place" is the file and "line" in words; "artifact" and "at" are its source and its line there, -1 and 0 if
+ * no source has it.
+ */
+export interface LineInfo {
+  graph: string;
+  place: string;
+  line: number;
+  code: string;
+  artifact: number;
+  at: number;
+  kernels: KernelPlace[][];
 }
 
 /**
@@ -532,8 +568,7 @@ export interface CollectivesInfo {
 /**
  * One thing that makes the program slow: see `advice.verdicts.Verdict`.
  *
- * "cost" and "how" are in words, "share" is that of a call, and "shared" writes it. A user line is (index of
- * a source, line in it, place, code), -1 and 0 where the trace has no such source; a place is (index of a
+ * "cost" and "how" are in words, "share" is that of a call, and "shared" writes it. A place is (index of a
  * text, line). "call" is the `what_if` that proves it.
  */
 export interface CauseInfo {
@@ -665,13 +700,6 @@ export interface FigureInfo {
   values: (number | null)[];
 }
 
-/** A kernel, dispatch or library call and its line in a text, 0 for the whole of it. */
-export interface KernelPlace {
-  name: string;
-  artifact: number;
-  line: number;
-}
-
 /**
  * Kernels of each trace that compute the same, with the bytes and seconds of these in each trace; see
  * `KernelMatch`.
@@ -685,16 +713,6 @@ export interface MatchInfo {
   seconds: (number | null)[];
 }
 
-/** A line of the program, and the kernels of each trace that compute it. */
-export interface LineInfo {
-  graph: string;
-  line: number;
-  code: string;
-  artifact: number;
-  at: number;
-  kernels: KernelPlace[][];
-}
-
 /**
  * What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has
  * none.
@@ -706,7 +724,6 @@ export interface ComparisonInfo {
   texts: number[][];
   figures: FigureInfo[];
   kernels: MatchInfo[];
-  lines: LineInfo[];
 }
 
 /**
@@ -727,6 +744,7 @@ export interface Payload {
   strings: string[];
   kernels: KernelInfo[];
   calls: CallInfo[];
+  lines: LineInfo[];
   fusion: FusionInfo[];
   choices: ChoiceInfo[];
   memory: MemoryInfo;
@@ -1157,3 +1175,5 @@ export type Question =
   | ResetQuestion
   | TuneQuestion
   | Action;
+
+export type UserPlace = [number, number, string, string];

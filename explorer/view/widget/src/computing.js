@@ -1,0 +1,233 @@
+// The kernels and library calls that compute the user's line which is followed: a click on the line opens the
+// first of them beside it, and a strip over that pane leads through all of them.
+
+import { button, element } from "./dom.js";
+import { estimated } from "./kernel.js";
+
+/** @import { Parts } from "./app.js" */
+/** @import { Pane } from "./pane.js" */
+/** @import { KernelPlace } from "./wire.js" */
+
+const KERNEL = "kernel"; // the stage of what Inductor generates
+
+/**
+ * A kernel or library call that computes a line: where it is, what it computes, how long it takes (null where
+ * that is not known), and whether most of it comes from this line.
+ *
+ * @typedef {{
+ *   place: KernelPlace,
+ *   title: string,
+ *   seconds: number | null,
+ *   time: string,
+ *   isMain: boolean,
+ * }} Computes
+ */
+/** @typedef {{ text: number, place: KernelPlace, stage: string }} Opened a text, and what it is of */
+
+export class Computing {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes">} parts */
+  constructor({ store, hub, selection, panes }) {
+    this.store = store;
+    this.selection = selection;
+    this.panes = panes;
+    /** @type {Computes[]} */
+    this.all = [];
+    /** @type {Map<Pane, Opened>} what was opened in each pane, and the stage of the kernel to open next */
+    this.opened = new Map();
+    /** @type {HTMLButtonElement[]} */
+    this.chips = [];
+    this.row = element("div", { class: "row" });
+    this.steps = [
+      button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
+      button("›", "next kernel of the line", () => this.step(1), { class: "quiet" }),
+    ];
+    this.element = element(
+      "div",
+      { class: "computing", role: "group", "aria-label": "what computes the selected line" },
+      element("span", { class: "soft" }, "computed by"),
+      ...this.steps,
+      this.row,
+    );
+    if (store.payload.comparison) return; // each trace has a pane of its own, which trace_panes.js fills
+    panes.opens = (by) => this.follow(by);
+    hub.on("opened", () => this.mark());
+  }
+
+  /**
+   * Show what computes the line that is followed, and open the first of it where that line is selected; `by`
+   * is the pane in which it was.
+   *
+   * @param {unknown} by
+   * @returns {Set<Pane>} in which it was opened
+   */
+  follow(by) {
+    const { chosen } = this.selection;
+    const [user] = this.selection.users();
+    this.all = user ? this.of(user.artifact, user.line) : [];
+    this.draw();
+    const isOpened = this.all.length > 0 && chosen !== null && this.store.isSource(chosen.artifact);
+    const panes = isOpened ? this.panesFor(by) : [];
+    for (const pane of panes) this.open(this.firstFor(pane), pane);
+    this.mark();
+    return new Set(panes);
+  }
+
+  /**
+   * The kernels and calls that compute a line of the user, those first that it makes up most of; of a line
+   * that calls other functions of the program alone, what these are computed by.
+   *
+   * @param {number} artifact
+   * @param {number} line
+   * @returns {Computes[]}
+   */
+  of(artifact, line) {
+    const { store } = this;
+    const { lit } = this.selection;
+    const followed = this.selection.chosen ?? { artifact, line };
+    /** @param {KernelPlace} place */
+    const isLinked = (place) => lit.has(place.artifact) || place.artifact === followed.artifact;
+    const exact = store.linesAt(artifact, line).flatMap(({ kernels }) => kernels[0]);
+    const places = exact.length ? exact.filter(isLinked) : this.called();
+    const known = new Map(places.map((place) => [`${place.artifact}:${place.line}`, place]));
+    const all = [...known.values()].map((place) => this.known(place, artifact, line));
+    return all.sort((a, b) => Number(b.isMain) - Number(a.isMain) || (b.seconds ?? 0) - (a.seconds ?? 0));
+  }
+
+  /** @returns {KernelPlace[]} the kernels with a linked line */
+  called() {
+    const { lit } = this.selection;
+    return this.store.payload.kernels
+      .filter(({ artifact }) => lit.has(artifact))
+      .map(({ artifact, name }) => ({ artifact, name, line: 0 }));
+  }
+
+  /** @param {KernelPlace} place @param {number} artifact @param {number} line @returns {Computes} */
+  known(place, artifact, line) {
+    const found = this.store.computedAt(place.artifact, place.line);
+    if (!found) return { place, title: place.name, seconds: null, time: "", isMain: false };
+    const [source, at] = found.user;
+    const { seconds } = found.cost;
+    const time = seconds === null ? "" : estimated(found.cost);
+    const title = found.title || found.name;
+    return { place, title, seconds, time, isMain: this.store.isSameLine(source, at, artifact, line) };
+  }
+
+  // The strip -----------------------------------------------------------------------------------------------
+
+  draw() {
+    this.chips = this.all.map((one) =>
+      element(
+        "button",
+        { type: "button", title: `${one.title} · ${one.place.name}`, onclick: () => this.go(one) },
+        element("span", { class: "what" }, one.title),
+        one.time && element("small", {}, ` ${one.time}`),
+      ),
+    );
+    this.row.replaceChildren(...this.chips);
+    for (const step of this.steps) step.hidden = this.all.length < 2;
+  }
+
+  // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
+  // that could.
+  mark() {
+    if (!this.all.length) return this.element.remove();
+    const { list } = this.panes;
+    const pane = list.findLast((each) => this.all.some((one) => this.shows(each, one)));
+    const over = pane ?? list.findLast((one) => this.isFree(one));
+    if (!over) return this.element.remove();
+    if (this.element.parentNode !== over.above) over.above.replaceChildren(this.element);
+    this.all.forEach((one, at) =>
+      this.chips[at].setAttribute("aria-pressed", String(Boolean(pane && this.shows(pane, one)))),
+    );
+  }
+
+  /** @returns {number} the one that is shown, -1 for none */
+  get at() {
+    return this.chips.findIndex((chip) => chip.getAttribute("aria-pressed") === "true");
+  }
+
+  /** @param {number} by */
+  step(by) {
+    const at = this.at < 0 ? (by > 0 ? 0 : this.all.length - 1) : this.at + by;
+    const next = (at + this.all.length) % this.all.length;
+    this.go(this.all[next]);
+    this.chips[next].scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  // The panes -----------------------------------------------------------------------------------------------
+
+  /**
+   * Whether a pane shows a kernel, or a text that is made of it; a call, where it was opened for it.
+   *
+   * @param {Pane} pane
+   * @param {Computes} one
+   */
+  shows(pane, { place }) {
+    const kernel = this.store.kernelAt(place.artifact);
+    if (kernel) return this.store.kernelAt(pane.artifact) === kernel;
+    const opened = this.opened.get(pane);
+    return pane.artifact === place.artifact && opened?.text === place.artifact && opened.place === place;
+  }
+
+  /** @param {Pane} pane whether other texts may be shown in it */
+  isFree({ artifact, editor }) {
+    return artifact < 0 || !(editor.editing || this.store.isSource(artifact));
+  }
+
+  /**
+   * The panes that show kernels, each at its stage; where none does, the last one without a linked line.
+   *
+   * @param {unknown} by
+   */
+  panesFor(by) {
+    const free = this.panes.list.filter((pane) => pane !== by && this.isFree(pane));
+    const ofKernels = free.filter((pane) => this.stageOf(pane));
+    if (ofKernels.length) return ofKernels;
+    return free.filter(({ artifact }) => !this.selection.lit.get(artifact)?.size).slice(-1);
+  }
+
+  /**
+   * The stage at which a pane shows kernels, "" where it shows other texts.
+   *
+   * @param {Pane} pane
+   */
+  stageOf(pane) {
+    const before = this.opened.get(pane);
+    if (before?.text === pane.artifact) return before.stage;
+    return this.store.kernelAt(pane.artifact) ? this.store.artifact(pane.artifact).stage : "";
+  }
+
+  /**
+   * The first to show in a pane: one with a text of its stage, such as PTX, before a call, which has none.
+   *
+   * @param {Pane} pane
+   */
+  firstFor(pane) {
+    const stage = this.stageOf(pane);
+    const [first] = this.all;
+    if (!stage || stage === KERNEL) return first;
+    return this.all.find(({ place }) => stage in (this.store.kernelAt(place.artifact)?.forms ?? {})) ?? first;
+  }
+
+  /** @param {Computes} one */
+  go(one) {
+    const free = this.panes.list.filter((pane) => this.isFree(pane));
+    const ofKernels = free.filter((pane) => this.stageOf(pane));
+    for (const pane of ofKernels.length ? ofKernels : free.slice(-1)) this.open(one, pane);
+    this.mark();
+  }
+
+  /**
+   * Show a kernel or call in a pane: at the pane's stage, where the kernel has a text of it.
+   *
+   * @param {Computes} one
+   * @param {Pane} pane
+   */
+  open({ place }, pane) {
+    const stage = this.stageOf(pane) || KERNEL;
+    const kernel = this.store.kernelAt(place.artifact);
+    const text = kernel?.forms[stage] ?? place.artifact;
+    this.opened.set(pane, { text, place, stage });
+    this.panes.show(pane, text, kernel ? 0 : place.line);
+  }
+}

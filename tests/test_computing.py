@@ -1,0 +1,225 @@
+"""A click on a line of the user shows what computes it: the kernel or call beside it, and a strip through all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from explorer.analysis.questions.argument_lines import argument_lines
+from explorer.analysis.questions.program_lines import program_lines
+from explorer.model.values import Artifact, Link
+from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
+from tests.in_tab import APP, drawn, selected, show, texts_shown
+
+#: The chips of the strip: what each says, and whether it is the one that is shown.
+CHIPS = "chips => chips.map((chip) => [chip.querySelector('.what').textContent, chip.getAttribute('aria-pressed') === 'true'])"
+#: The lines of the last pane that are lit, and those that are in sight.
+LIT = f"() => {APP}.panes.list.at(-1).sorted"
+IN_SIGHT = f"() => {APP}.panes.list.at(-1).editor.inView()"
+
+
+def click(tab: Any, code: str) -> None:
+    """Click a line of the program."""
+    line = tab.get_by_role("region", name="left text").locator(".cm-line", has_text=code)
+    line.click(position={"x": 60, "y": 9})
+    drawn(tab)
+
+
+def strip(tab: Any) -> list[tuple[str, bool]]:
+    return [tuple(chip) for chip in tab.locator(".computing .row button").evaluate_all(CHIPS)]
+
+
+def stage_and_kernel(trace: Trace, id: str) -> tuple[str, str]:
+    a = next(a for a in trace.artifacts if a.id == id)
+    return a.stage, a.kernel
+
+
+def lit_in_sight(tab: Any) -> bool:
+    """Whether a linked line of the last pane is in sight."""
+    first, last = tab.evaluate(IN_SIGHT)
+    return any(first <= line <= last for line in tab.evaluate(LIT))
+
+
+def test_a_click_opens_the_kernel_of_the_line(opened, rotary):
+    """Each line of the program opens a kernel or call that computes it at a linked line, whatever the pane showed before."""
+    tab = opened(rotary)
+    computing = {line.first.line.code: {k.artifact.id for k in line.kernels[0]} for line in program_lines([rotary])}
+    shown = []
+    for code in (*computing, *reversed(computing)):
+        click(tab, code)
+        shown.append(texts_shown(tab)[1])
+        assert shown[-1] in computing[code] and lit_in_sight(tab)
+        assert sum(pressed for _, pressed in strip(tab)) == 1
+    assert shown == shown[::-1], "a line opens the same each time"
+    assert len(set(shown)) >= 4
+
+
+def test_the_strip_has_all_that_computes_the_line(opened, rotary):
+    """The strip names each kernel and call of the line, the one that mostly computes it first, and leads through them."""
+    tab = opened(rotary)
+    line = next(line for line in program_lines([rotary]) if "torch.softmax" in line.first.line.code)
+    click(tab, "torch.softmax")
+    titles = {info["title"] for info in payload(rotary)["kernels"] + payload(rotary)["calls"]}
+    chips = strip(tab)
+    assert len(chips) == len(line.kernels[0]) > 2 and {title for title, _ in chips} <= titles
+    assert chips[0][0].startswith("bmm") and chips[0][1]
+    seen = {texts_shown(tab)[1]}
+    for number in range(1, len(chips)):
+        tab.get_by_role("button", name="next kernel of the line").click()
+        assert [pressed for _, pressed in strip(tab)].index(True) == number
+        seen.add(texts_shown(tab)[1])
+        assert selected(tab)[0] != texts_shown(tab)[1], "the line of the program stays selected"
+    assert seen == {k.artifact.id for k in line.kernels[0]}
+    tab.get_by_role("button", name="next kernel of the line").click()
+    assert strip(tab) == chips, "after the last comes the first"
+
+
+def test_a_pane_stays_at_its_stage(opened, rotary):
+    """With PTX in the pane, a click shows the PTX of the line's kernel at a linked instruction; a call opens the output code."""
+    tab = opened(rotary)
+    click(tab, "square = x.pow(2)")
+    ptx = next(n for n, a in enumerate(rotary.artifacts) if a.stage == "ptx")
+    tab.get_by_role("region", name="right text").locator("select").select_option(str(ptx))
+    for code, named in (("torch.softmax", "softmax"), ("torch.cos(angles)", "cos"), ("open_by = torch.sigmoid", "sigmoid")):
+        click(tab, code)
+        stage, kernel = stage_and_kernel(rotary, texts_shown(tab)[1])
+        assert stage == "ptx" and named in kernel and lit_in_sight(tab)
+    click(tab, "torch.softmax")
+    tab.locator(".computing .row button", has_text="bmm").click()
+    assert stage_and_kernel(rotary, texts_shown(tab)[1])[0] == "output_code"
+    click(tab, "torch.cos(angles)")
+    assert stage_and_kernel(rotary, texts_shown(tab)[1])[0] == "ptx", "the stage that was looked at before the call"
+
+
+def test_a_text_with_linked_lines_is_left_alone(opened, rotary):
+    """A graph that the user has chosen stays, at its linked lines; the strip then opens a kernel in its place."""
+    tab = opened(rotary)
+    graph = next(n for n, a in enumerate(rotary.artifacts) if a.stage == "post_grad")
+    tab.get_by_role("region", name="right text").locator("select").select_option(str(graph))
+    click(tab, "torch.cos(angles)")
+    assert texts_shown(tab)[1] == rotary.artifacts[graph].id and lit_in_sight(tab)
+    assert [pressed for _, pressed in strip(tab)] == [False]
+    tab.locator(".computing .row button").click()
+    assert stage_and_kernel(rotary, texts_shown(tab)[1])[0] == "kernel" and lit_in_sight(tab)
+
+
+def test_a_saved_place_wins(opened, rotary):
+    """A link to a line beside another kernel shows that kernel, not the first that computes the line."""
+    source = next(a for a in rotary.artifacts if a.stage == "source" and "def rotate" in a.text)
+    line = next(n for n, text in enumerate(source.lines, 1) if "torch.cos" in text)
+    other = next(a for a in rotary.artifacts if a.stage == "kernel" and "sigmoid" in a.kernel)
+    tab = opened(rotary, f"#view=code&left={source.id}&right={other.id}&at={source.id}:{line}")
+    assert texts_shown(tab) == [source.id, other.id] and selected(tab) == (source.id, line)
+    assert [pressed for _, pressed in strip(tab)] == [False]
+
+
+def test_a_line_of_a_kernel_keeps_the_strip(opened, rotary):
+    """A line selected in a kernel leaves the texts where they are; the strip tells what else computes its line of the program."""
+    tab = opened(rotary)
+    click(tab, "square = x.pow(2)")
+    before = texts_shown(tab)
+    line = tab.get_by_role("region", name="right text").locator(".line.lit", has_text=" * ").first
+    line.click(position={"x": 80, "y": 9})
+    assert selected(tab)[0] == before[1] and texts_shown(tab) == before
+    assert sorted(pressed for _, pressed in strip(tab)) == [False, True]
+    tab.keyboard.press("Escape")
+    assert strip(tab) == []
+
+
+def test_the_pointer_on_a_clicked_line_covers_nothing(opened, rotary):
+    """What is known of a line is shown where the pointer rests, but not over what the click on that line has just opened."""
+    tab = opened(rotary)
+    card = tab.locator(".hover")
+    left = tab.get_by_role("region", name="left text")
+    left.locator(".cm-line", has_text="torch.cos(angles)").hover(position={"x": 60, "y": 9})
+    card.wait_for()
+    assert card.locator("h4").first.inner_text().startswith("Kernel"), "kernels first"
+    click(tab, "torch.cos(angles)")
+    card.wait_for(state="detached")
+    left.locator(".cm-line", has_text="open_by = torch.sigmoid").hover(position={"x": 60, "y": 9})
+    card.wait_for()
+    assert "sigmoid" in card.inner_text()
+
+
+def test_your_lines_with_what_computes_each(opened, rotary):
+    """The table of kernels can be that of the program's lines: the time of each, and its kernels, which lead to their text."""
+    tab = opened(rotary)
+    panel = show(tab, "Kernels")
+    lines = program_lines([rotary])
+    panel.get_by_role("button", name=f"your lines {len(lines)}").click()
+    assert not panel.get_by_role("table", name="kernels").is_visible()
+    rows = panel.get_by_role("table", name="lines").locator("tbody tr")
+    assert rows.count() == len(lines)
+    softmax = next(line for line in lines if "torch.softmax" in line.first.line.code)
+    row = rows.filter(has_text="torch.softmax")
+    assert row.locator("button.place").count() == len(softmax.kernels[0])
+    row.locator("button.place", has_text="amax").click()
+    assert "softmax" in stage_and_kernel(rotary, selected(tab)[0])[1]
+    show(tab, "Kernels")
+    panel.get_by_role("button", name=f"all {len(rotary.kernels) + len(rotary.inductor.extern_calls)}").click()
+    assert panel.get_by_role("table", name="kernels").is_visible() and not panel.get_by_role("table", name="lines").is_visible()
+
+
+# A call over several lines ------------------------------------------------------------------------------------------------
+
+SOURCE = """def f(x):
+    y = g(
+        x,
+        3,
+    )
+    return h(
+        (
+            x.sin()
+            .cos(
+                y
+            )
+        ),
+        y,
+    )
+"""
+#: Which lines of it the nodes of a graph come from.
+TRACED = (2, 6, 8, 9)
+
+
+def several_lines(source: str = SOURCE, traced: tuple[int, ...] = TRACED) -> Trace:
+    """A trace of that function and its graph, each node of which comes from one line."""
+    nodes = tuple({"name": f"n{line}", "op": "call_function", "target": "aten.sin"} for line in traced)
+    text = "\n".join(f"n{line} = aten.sin()" for line in traced)
+    data = {"file": "a.py", "function": "f", "line": 1, "first_line": 1, "qualname": "f", "resume": False, "compiled": True}
+    function = Artifact("0/0:source", "source", "0/0", "", "f (a.py:1)", "python", source, data=data)
+    graph = Artifact("0/0:dynamo", "dynamo", "0/0", "", "graph", "python", text, data={"nodes": nodes})
+    links = tuple(Link(graph.id, (n,), function.id, (line,), "stack_trace") for n, line in enumerate(traced, 1))
+    return Trace(meta={"name": "f"}, artifacts=(function, graph), links=links)
+
+
+@pytest.mark.parametrize(
+    ("source", "traced", "expected"),
+    [
+        (SOURCE, TRACED, {3: 2, 4: 2, 5: 2, 10: 9, 11: 9, 7: 6, 12: 6, 13: 6, 14: 6}),
+        ("def f(x): return x\n", (1,), {}),
+        ("    lambda x: (\n", (1,), {}),
+        (SOURCE, (), {}),
+        ("def f(x):\n    a = g(\n        x.sin(),\n        2)\n", (2, 3), {4: 2}),
+    ],
+)
+def test_lines_with_arguments_belong_to_their_call(source, traced, expected):
+    """A line that nothing comes from is the innermost call's around it, also in a chain of methods; a line of its own stays."""
+    trace = several_lines(source, traced)
+    assert argument_lines(trace, trace.artifacts[0]) == expected
+
+
+def test_a_click_on_an_argument_selects_its_call(opened):
+    """A click on a line with arguments alone lights what came of the call, and has the call's colour."""
+    trace = several_lines()
+    tab = opened(trace)
+    for code, line in (("        3,", 2), ("                y", 9), ("        y,", 6)):
+        at = SOURCE.split("\n").index(code) + 1
+        tab.get_by_role("region", name="left text").locator(f'.line[data-line="{at}"]').click(position={"x": 60, "y": 9})
+        assert selected(tab) == ("0/0:source", line)
+        assert tab.evaluate(LIT) == [TRACED.index(line) + 1]
+        look = f"([at, line]) => [at, line].map((one) => {APP}.parts.colours.look(0, one))"
+        drawn(tab)
+        first, second = tab.evaluate(look, [at, line])
+        assert first == second is not None
