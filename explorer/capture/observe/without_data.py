@@ -142,10 +142,10 @@ def on_fakes(graph: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def needs_values(error: BaseException) -> bool:
-    """Whether torch says that an operator needs the values of a tensor that has none."""
-    from torch._subclasses.fake_tensor import DataDependentOutputException
+    """Whether torch says that an operator needs the values of a tensor that has none, for a number or for its result's size."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-    return isinstance(error, DataDependentOutputException)
+    return isinstance(error, (DataDependentOutputException, DynamicOutputShapeException))
 
 
 __all__ = ["NO_DATA", "as_fake", "lacks_data", "mixing", "needs_values", "on_fakes", "on_meta", "without_data"]

@@ -234,8 +234,8 @@ def _line_that_needs_values(error: BaseException) -> str:
     frames = [frame for frame in every if not in_package(frame.filename) and not frame.filename.startswith(OWN_FOLDER)]
     place = f"{short(frames[-1].filename)}:{frames[-1].lineno}, `{frames[-1].line}`," if frames else "the model"
     return (
-        f"{place} needs the values of a tensor, and explorer.fits has only sizes: change the line, for example to torch.where, "
-        "or see t.memory of explorer.trace(model, x, train=True)"
+        f"{place} needs the values of a tensor, and explorer.fits has only sizes: change the line, such as a branch or a mask "
+        "to torch.where, or torch.bincount to index_add into torch.zeros, or see t.memory of explorer.trace(model, x, train=True)"
     )
 
 

@@ -188,12 +188,22 @@ class Counted(Own):
         return super().forward(x)
 
 
+class Counting(Own):
+    """A module with a tensor whose size only the values tell."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        counts = torch.bincount(x.flatten().long())
+        return super().forward(x) * counts.sum()
+
+
 @pytest.mark.compile
 def test_a_module_that_counts_its_calls_fits_like_one_that_does_not(own: Fit) -> None:
     """Dynamo then reads its parameters by another way. A line that needs values is named."""
     assert explorer.fits(Counted(False), torch.ones(8, 32)).bytes_of("weights") == own.bytes_of("weights")
     with pytest.raises(InputError, match=says("test_fits.py", "x.max() > 1", "values", "torch.where")):
         explorer.fits(Counted(True), torch.ones(8, 32))
+    with pytest.raises(InputError, match=says("test_fits.py", "torch.bincount(", "values", "index_add")):
+        explorer.fits(Counting(), torch.ones(8, 32))
 
 
 class WithoutInputs(Own):
