@@ -28,6 +28,8 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "seconds": call.seconds,
         "device": call.device,
         "host": call.host,
+        "breaks": call.breaks,
+        "breaking": call.breaking,
         "known": overview.known,
         "about": overview.advice.about,
         "launches": call.launch_count,

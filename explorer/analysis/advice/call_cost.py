@@ -175,7 +175,12 @@ class TracedCall:
     @cached_property
     def seconds(self) -> float:
         """Seconds of a call."""
-        return max(self.device, self.host) + self.breaks * BREAK
+        return max(self.device, self.host) + self.breaking
+
+    @property
+    def breaking(self) -> float:
+        """Seconds that the graph breaks add."""
+        return self.breaks * BREAK
 
     @property
     def has_cuda_graphs(self) -> bool:

@@ -67,7 +67,9 @@ def _hottest(overview: Overview, width: int) -> list[str]:
         return []
     work = f"{duration(call.device)} of work in {quantity(call.launch_count, 'launch')}"
     launching = f", which take Python {duration(call.host)} at {LAUNCH * 1e6:.0f} µs each, assumed" if call.host else ""
+    breaks = f"; {quantity(call.breaks, 'graph break')} {'adds' if call.breaks == 1 else 'add'} {duration(call.breaking)}"
     whole = f"a call takes {duration(call.seconds)} on {overview.where}, {overview.known}: {work}{launching}"
+    whole += breaks if call.breaks else ""
     lines = [*textwrap.wrap(whole, width, subsequent_indent="  "), ""]
     groups = overview.groups[:MAX_LAUNCHES]
     titles = [cut(group.title, TITLE) for group in groups]

@@ -40,7 +40,8 @@ def _product(call: OperatorCall) -> str:
 def _computed(launch: Launch) -> list[str]:
     """The operators of the program that a kernel's loops compute, in their order; none where the loops were not recorded.
 
-    A product that a library computes is in the loops with its bias alone; loops that load and store alone are a copy.
+    A product that a library computes is in the loops with its bias alone. Loops that load and store alone are a copy, and those
+    that store alone a fill.
     """
     nodes = {str(node["name"]): node for node in launch.graph.graph_nodes}
     operations = list(launch.graph.operations(launch.row))
@@ -52,6 +53,8 @@ def _computed(launch: Launch) -> list[str]:
     works = ["softmax" if name == SUMS_OF_SOFTMAX else name for name in named if name not in COPIES]
     if works or not operations:
         return works
+    if not any(operation.startswith("load") for operation, _ in operations):
+        return ["fill"]
     stored = {short(str(nodes[name].get("target"))) for _, names in operations for name in names.split() if name in nodes}
     return ["copy for a convolution" if "convolution" in stored else "copy"]
 

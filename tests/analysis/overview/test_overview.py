@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +13,10 @@ from explorer.analysis.advice.call_cost import TracedCall
 from explorer.analysis.overview import overview, text
 from explorer.analysis.overview.launches import launches
 from explorer.analysis.overview.overview import Overview
+from explorer.analysis.overview.titles import title
 from explorer.analysis.questions.comparison import figures
-from explorer.model.values import Failure
+from explorer.model.values import Artifact, Failure
+from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 
@@ -60,6 +63,29 @@ def test_a_kernel_is_named_by_what_its_loops_compute(layers: Trace) -> None:
     names = {row["kernel"]: row["what"] for row in layers.profile.launches}
     assert any("gelu" in what.split(", ") for what in names.values())
     assert not any("erf" in what or "aten" in what for what in names.values())
+
+
+def test_a_kernel_that_reads_nothing_fills(layers: Trace) -> None:
+    """Loops that load and store are a copy, and those that only store a value a fill: what reads nothing copies nothing."""
+    call = TracedCall(layers)
+    launch = call.launches[0]
+    told = {}
+    for name, operations in (("copy", ("load", "store")), ("fill", ("constant", "store"))):
+        graph = SimpleNamespace(graph_nodes=(), operations=lambda row, of=operations: [(one, "") for one in of])
+        row = {**launch.row, "kernels": ["triton_poi_0"], "calls": ()}
+        told[name] = title(call, replace(launch, graph=graph, row=row))
+    assert told == {"copy": "copy", "fill": "fill"}
+
+
+def test_graph_breaks_are_part_of_the_time_of_a_call(layers: Trace) -> None:
+    """The parts that are printed add up to the whole: work or launches, whichever is longer, and what the breaks add."""
+    told = GraphBreak(reason="a break", explanation="", hints=(), file="a.py", line=1)
+    broken = replace(
+        layers, artifacts=(*layers.artifacts, Artifact("0/0:b", "graph_break", "0/0", "", "", "text", "b", data=told))
+    )
+    call = TracedCall(broken)
+    assert call.breaks == 1 and call.seconds == max(call.device, call.host) + call.breaking > TracedCall(layers).seconds
+    assert "1 graph break adds 9 µs" in repr(broken).replace("\n ", "") and "graph break adds" not in repr(layers)
 
 
 def test_a_part_that_cannot_be_read_is_named(layers: Trace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ export class Overview {
     const { overview } = store.payload;
     const several = overview.length > 1;
     /** the longest of what is drawn, to which all bars of all traces are drawn */
-    this.longest = Math.max(...overview.flatMap(({ device, host }) => [device, host]));
+    this.longest = Math.max(...overview.flatMap(({ device, host, breaking }) => [device, host + breaking]));
     const most = several ? BESIDE : ALONE;
     const about = overview.map((each) =>
       element("section", { class: "of-trace" }, ...this.trace(each, most, several)),
@@ -123,7 +123,7 @@ export class Overview {
 
   /** @param {OverviewInfo} info @param {number} most @returns {Child[]} */
   call(info, most) {
-    const { seconds, device, host, known, where, work, launches, about } = info;
+    const { seconds, device, host, breaks, breaking, known, where, work, launches, about } = info;
     const head = element(
       "h3",
       { title: about },
@@ -136,18 +136,26 @@ export class Overview {
       seconds: of,
       words: `${plural(count, what.replace(/s$/, ""))} ${duration(of)}`,
     }));
-    const inPython = {
-      kind: "host",
-      seconds: host,
-      words: `${plural(launches, "launch", "launches")} ${duration(host)}, assumed`,
-    };
+    const launching = `${plural(launches, "launch", "launches")} ${duration(host)}, assumed`;
+    const inPython = [
+      ...(host ? [{ kind: "host", seconds: host, words: launching }] : []),
+      ...(breaks
+        ? [
+            {
+              kind: "break",
+              seconds: breaking,
+              words: `${plural(breaks, "graph break")} ${duration(breaking)}`,
+            },
+          ]
+        : []),
+    ];
     return [
       head,
       element(
         "div",
         { class: "times" },
         this.lane("work", device, onDevice),
-        host ? this.lane("Python", host, [inPython]) : null,
+        inPython.length ? this.lane("Python", host + breaking, inPython) : null,
       ),
       this.hottest(info, most),
     ];

@@ -640,10 +640,10 @@ export interface KindInfo {
  * What a trace came to: see `overview.Overview`.
  *
  * "trace" is its name among several, "" alone. "seconds" are those of a call, "device" of its work, "host" of
- * its launches from Python, as "about" says; "unread" says why they are not known. "ranked" counts what
- * "hottest" is the beginning of: where one C++ kernel has the loops of several groups it is more than
- * "launches". "memory" are the kinds of what is live at the peak of the graph that takes most, with their
- * bytes.
+ * its launches from Python and "breaking" of its graph breaks, as "about" says; "unread" says why they are
+ * not known. "ranked" counts what "hottest" is the beginning of: where one C++ kernel has the loops of
+ * several groups it is more than "launches". "memory" are the kinds of what is live at the peak of the graph
+ * that takes most, with their bytes.
  */
 export interface OverviewInfo {
   trace: string;
@@ -654,6 +654,8 @@ export interface OverviewInfo {
   seconds: number;
   device: number;
   host: number;
+  breaks: number;
+  breaking: number;
   known: string;
   about: string;
   launches: number;
