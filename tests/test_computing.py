@@ -23,7 +23,7 @@ IN_SIGHT = f"() => {APP}.panes.list.at(-1).editor.inView()"
 def click(tab: Any, code: str) -> None:
     """Click a line of the program."""
     line = tab.get_by_role("region", name="left text").locator(".cm-line", has_text=code)
-    line.click(position={"x": 60, "y": 9})
+    line.first.click(position={"x": 60, "y": 9})
     drawn(tab)
 
 
@@ -64,6 +64,7 @@ def test_the_strip_has_all_that_computes_the_line(opened, rotary):
     titles = {info["title"] for info in payload(rotary)["kernels"] + payload(rotary)["calls"]}
     chips = strip(tab)
     assert len(chips) == len(line.kernels[0]) > 2 and {title for title, _ in chips} <= titles
+    assert tab.locator(".computing [role=status]").inner_text() == f"1 of {len(chips)}"
     assert chips[0][0].startswith("bmm") and chips[0][1]
     seen = {texts_shown(tab)[1]}
     for number in range(1, len(chips)):
@@ -74,6 +75,23 @@ def test_the_strip_has_all_that_computes_the_line(opened, rotary):
     assert seen == {k.artifact.id for k in line.kernels[0]}
     tab.get_by_role("button", name="next kernel of the line").click()
     assert strip(tab) == chips, "after the last comes the first"
+
+
+def test_the_layers_of_a_model_have_one_chip(opened, replayed):
+    """Calls that compute the same, one for each layer, are counted in one chip; a click on it goes from one to the next."""
+    trace = replayed("views/layers-torch2.13-h100")
+    tab = opened(trace)
+    line = program_lines([trace])[0]
+    click(tab, line.first.line.code[:40])
+    chips = strip(tab)
+    counts = [int(title.split(" × ")[0]) if title.split(" × ")[0].isdigit() else 1 for title, _ in chips]
+    assert sum(counts) == len(line.kernels[0]) > len(chips) and max(counts) > 3
+    chip = tab.locator(".computing .row button", has_text=f"{max(counts)} × ")
+    seen = set()
+    for _ in range(max(counts)):
+        chip.first.click()
+        seen.add(tab.locator(".computing [role=status]").inner_text())
+    assert len(seen) == max(counts)
 
 
 def test_a_pane_stays_at_its_stage(opened, rotary):

@@ -1,24 +1,24 @@
 // The kernels and library calls that compute the user's line which is followed: a click on the line opens the
 // first of them beside it, and a strip over that pane leads through all of them.
 
+import { timeText, timedBy } from "./costs.js";
 import { button, element } from "./dom.js";
-import { estimated } from "./kernel.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Pane } from "./pane.js" */
-/** @import { KernelPlace } from "./wire.js" */
+/** @import { Cost, KernelInfo, KernelPlace } from "./wire.js" */
 
 const KERNEL = "kernel"; // the stage of what Inductor generates
 
 /**
- * A kernel or library call that computes a line: where it is, what it computes, how long it takes (null where
- * that is not known), and whether most of it comes from this line.
+ * A kernel or library call that computes a line: where it is, its kernel, what it computes, what that costs
+ * (null where it is not known), and whether most of it comes from this line.
  *
  * @typedef {{
  *   place: KernelPlace,
+ *   kernel: KernelInfo | null,
  *   title: string,
- *   seconds: number | null,
- *   time: string,
+ *   cost: Cost | null,
  *   isMain: boolean,
  * }} Computes
  */
@@ -34,8 +34,10 @@ export class Computing {
     this.all = [];
     /** @type {Map<Pane, Opened>} what was opened in each pane, and the stage of the kernel to open next */
     this.opened = new Map();
-    /** @type {HTMLButtonElement[]} */
-    this.chips = [];
+    this.at = -1; // the one that is shown
+    /** @type {Map<string, HTMLButtonElement>} a chip for all that compute the same, as layers do */
+    this.chips = new Map();
+    this.count = element("span", { class: "soft", role: "status" });
     this.row = element("div", { class: "row" });
     this.steps = [
       button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
@@ -46,6 +48,7 @@ export class Computing {
       { class: "computing", role: "group", "aria-label": "what computes the selected line" },
       element("span", { class: "soft" }, "computed by"),
       ...this.steps,
+      this.count,
       this.row,
     );
     if (store.payload.comparison) return; // each trace has a pane of its own, which trace_panes.js fills
@@ -89,8 +92,13 @@ export class Computing {
     const exact = store.linesAt(artifact, line).flatMap(({ kernels }) => kernels[0]);
     const places = exact.length ? exact.filter(isLinked) : this.called();
     const known = new Map(places.map((place) => [`${place.artifact}:${place.line}`, place]));
-    const all = [...known.values()].map((place) => this.known(place, artifact, line));
-    return all.sort((a, b) => Number(b.isMain) - Number(a.isMain) || (b.seconds ?? 0) - (a.seconds ?? 0));
+    const groups = [
+      ...grouped([...known.values()].map((place) => this.known(place, artifact, line))).values(),
+    ];
+    /** @param {Computes[]} group */
+    const isMain = (group) => Number(group.some((one) => one.isMain));
+    groups.sort((a, b) => isMain(b) - isMain(a) || (secondsOf(b) ?? 0) - (secondsOf(a) ?? 0));
+    return groups.flat();
   }
 
   /** @returns {KernelPlace[]} the kernels with a linked line */
@@ -104,27 +112,36 @@ export class Computing {
   /** @param {KernelPlace} place @param {number} artifact @param {number} line @returns {Computes} */
   known(place, artifact, line) {
     const found = this.store.computedAt(place.artifact, place.line);
-    if (!found) return { place, title: place.name, seconds: null, time: "", isMain: false };
+    const kernel = this.store.kernelAt(place.artifact);
+    if (!found) return { place, kernel, title: place.name, cost: null, isMain: false };
     const [source, at] = found.user;
-    const { seconds } = found.cost;
-    const time = seconds === null ? "" : estimated(found.cost);
-    const title = found.title || found.name;
-    return { place, title, seconds, time, isMain: this.store.isSameLine(source, at, artifact, line) };
+    const isMain = this.store.isSameLine(source, at, artifact, line);
+    return { place, kernel, title: found.title || found.name, cost: found.cost, isMain };
   }
 
   // The strip -----------------------------------------------------------------------------------------------
 
   draw() {
-    this.chips = this.all.map((one) =>
+    const groups = [...grouped(this.all)];
+    this.chips = new Map(groups.map(([title, group]) => [title, this.chip(title, group)]));
+    this.row.replaceChildren(...this.chips.values());
+    for (const part of [...this.steps, this.count]) part.hidden = this.all.length < 2;
+  }
+
+  /** @param {string} title @param {Computes[]} group */
+  chip(title, group) {
+    const names = [...new Set(group.map(({ place }) => place.name))].join(", ");
+    const seconds = secondsOf(group);
+    const costs = group.flatMap(({ cost }) => cost ?? []);
+    const time = seconds === null ? "" : timeText(seconds, timedBy(costs));
+    return /** @type {HTMLButtonElement} */ (
       element(
         "button",
-        { type: "button", title: `${one.title} · ${one.place.name}`, onclick: () => this.go(one) },
-        element("span", { class: "what" }, one.title),
-        one.time && element("small", {}, ` ${one.time}`),
-      ),
+        { type: "button", title: `${title} · ${names}`, onclick: () => this.goOn(group) },
+        element("span", { class: "what" }, group.length > 1 ? `${group.length} × ${title}` : title),
+        time && element("small", {}, ` ${time}`),
+      )
     );
-    this.row.replaceChildren(...this.chips);
-    for (const step of this.steps) step.hidden = this.all.length < 2;
   }
 
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
@@ -136,22 +153,27 @@ export class Computing {
     const over = pane ?? list.findLast((one) => this.isFree(one));
     if (!over) return this.element.remove();
     if (this.element.parentNode !== over.above) over.above.replaceChildren(this.element);
-    this.all.forEach((one, at) =>
-      this.chips[at].setAttribute("aria-pressed", String(Boolean(pane && this.shows(pane, one)))),
-    );
-  }
-
-  /** @returns {number} the one that is shown, -1 for none */
-  get at() {
-    return this.chips.findIndex((chip) => chip.getAttribute("aria-pressed") === "true");
+    this.at = pane ? this.all.findIndex((one) => this.shows(pane, one)) : -1;
+    const shown = this.all[this.at]?.title;
+    for (const [title, chip] of this.chips) chip.setAttribute("aria-pressed", String(title === shown));
+    this.count.textContent = `${this.at < 0 ? "–" : this.at + 1} of ${this.all.length}`;
   }
 
   /** @param {number} by */
   step(by) {
-    const at = this.at < 0 ? (by > 0 ? 0 : this.all.length - 1) : this.at + by;
-    const next = (at + this.all.length) % this.all.length;
-    this.go(this.all[next]);
-    this.chips[next].scrollIntoView({ block: "nearest", inline: "nearest" });
+    const at = this.at < 0 && by < 0 ? 0 : this.at;
+    this.go(this.all[(at + by + this.all.length) % this.all.length]);
+    this.chips.get(this.all[this.at]?.title)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  /**
+   * Open the first of some, or the one after that which is shown.
+   *
+   * @param {Computes[]} group
+   */
+  goOn(group) {
+    const at = group.indexOf(this.all[this.at]);
+    this.go(group[(at + 1) % group.length]);
   }
 
   // The panes -----------------------------------------------------------------------------------------------
@@ -162,8 +184,7 @@ export class Computing {
    * @param {Pane} pane
    * @param {Computes} one
    */
-  shows(pane, { place }) {
-    const kernel = this.store.kernelAt(place.artifact);
+  shows(pane, { place, kernel }) {
     if (kernel) return this.store.kernelAt(pane.artifact) === kernel;
     const opened = this.opened.get(pane);
     return pane.artifact === place.artifact && opened?.text === place.artifact && opened.place === place;
@@ -206,7 +227,7 @@ export class Computing {
     const stage = this.stageOf(pane);
     const [first] = this.all;
     if (!stage || stage === KERNEL) return first;
-    return this.all.find(({ place }) => stage in (this.store.kernelAt(place.artifact)?.forms ?? {})) ?? first;
+    return this.all.find(({ kernel }) => kernel && stage in kernel.forms) ?? first;
   }
 
   /** @param {Computes} one */
@@ -223,11 +244,33 @@ export class Computing {
    * @param {Computes} one
    * @param {Pane} pane
    */
-  open({ place }, pane) {
+  open({ place, kernel }, pane) {
     const stage = this.stageOf(pane) || KERNEL;
-    const kernel = this.store.kernelAt(place.artifact);
     const text = kernel?.forms[stage] ?? place.artifact;
     this.opened.set(pane, { text, place, stage });
     this.panes.show(pane, text, kernel ? 0 : place.line);
   }
+}
+
+/**
+ * Those that compute the same, by what that is.
+ *
+ * @param {Computes[]} all
+ * @returns {Map<string, Computes[]>}
+ */
+function grouped(all) {
+  /** @type {Map<string, Computes[]>} */
+  const groups = new Map();
+  for (const one of all) groups.set(one.title, [...(groups.get(one.title) ?? []), one]);
+  return groups;
+}
+
+/**
+ * The seconds of some together, null where those of none are known.
+ *
+ * @param {Computes[]} group
+ */
+function secondsOf(group) {
+  const known = group.flatMap(({ cost }) => cost?.seconds ?? []);
+  return known.length ? known.reduce((sum, seconds) => sum + seconds, 0) : null;
 }

@@ -42,6 +42,8 @@ export class Store {
     this.links = new Links(payload.links, payload.hows);
     /** @type {Map<string, Parts> | null} */
     this.partedNames = null;
+    /** @type {Map<number, KernelInfo> | null} worked out when first asked for */
+    this.kernelsByText = null;
     /** @type {Map<string, StageInfo>} */
     this.stages = new Map();
     /** @type {Map<string, number>} the index of each artifact by its id */
@@ -55,7 +57,7 @@ export class Store {
   read() {
     const { artifacts, stages, links, hows } = this.payload;
     this.links = new Links(links, hows);
-    this.partedNames = null;
+    this.partedNames = this.kernelsByText = null;
     this.stages = new Map(stages.map((stage) => [stage.name, stage]));
     this.byId = new Map(artifacts.map((artifact, index) => [artifact.id, index]));
   }
@@ -296,11 +298,12 @@ export class Store {
    * @returns {KernelInfo | null}
    */
   kernelAt(index) {
-    const { kernels } = this.payload;
-    return (
-      kernels.find(({ artifact, forms }) => artifact === index || Object.values(forms).includes(index)) ??
-      null
+    this.kernelsByText ??= new Map(
+      this.payload.kernels.flatMap((kernel) =>
+        [kernel.artifact, ...Object.values(kernel.forms)].map((text) => [text, kernel]),
+      ),
     );
+    return this.kernelsByText.get(index) ?? null;
   }
 
   /**
