@@ -101,8 +101,8 @@ class Fusion(Accessor):
     def groups(self) -> Table:
         """One row per scheduler node after fusion: kind, nodes, kernels, call, buffers, FX nodes, bytes moved.
 
-        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel. It reads results
-        of the calls in `before`, and the calls in `after` read its results.
+        `kernels` are the generated kernels that compute it. In C++ several groups may be loops of one kernel, and groups with
+        equal code are launches of one. It reads results of the calls in `before`, and the calls in `after` read its results.
         """
         return Table((row for g in self.graphs for row in g.groups()), GroupRow.__annotations__)
 
@@ -658,14 +658,17 @@ class Graph:
             sentence = (
                 f"{self.verdicts.sentence(possible)} But a fusion that scored higher came first and made {by_then}. {sentence}"
             )
-        if kernels := self._one_kernel(last):
-            sentence += f" Both are in the kernel {kernels} anyway, as loops one after the other."
+        sentence += self._in_one_kernel(last)
         return Why(first, second, False, sentence, self.verdicts.words(last), verdicts=Table(map(self.row, verdicts)))
 
-    def _one_kernel(self, v: Verdict) -> str:
-        """Find the kernel in which two groups are separate loops, as in C++; "" if there is none."""
-        one, other = (set(self.verdicts.kernels(self.verdicts.members(n))) for n in (v.first, v.second))
-        return ", ".join(sorted(one & other))
+    def _in_one_kernel(self, v: Verdict) -> str:
+        """Say that two groups are separate loops of one kernel, as in C++, or launches of one; "" where they share none."""
+        kernels, in_one_launch = self.verdicts.shared_kernels(*(self.verdicts.members(n) for n in (v.first, v.second)))
+        if not kernels:
+            return ""
+        if in_one_launch:
+            return f" Both are in the kernel {kernels} anyway, as loops one after the other."
+        return f" They are two launches of one kernel source, {kernels}, one after the other: Inductor writes equal code once."
 
     def _never(self, one: Side, other: Side) -> str:
         """Say why the scheduler did not consider two nodes."""

@@ -288,6 +288,15 @@ class Verdicts:
         wanted = set(members)
         return tuple(dict.fromkeys(name for name, of in self.data.kernels if wanted & set(of)))
 
+    def shared_kernels(self, one: Sequence[int], other: Sequence[int]) -> tuple[str, bool]:
+        """Name the kernels that compute nodes of both, "" for none, and tell whether a single launch does.
+
+        `kernels` of the record has an entry per launch: Inductor writes equal code once, and calls it again by the same name.
+        """
+        launches = [name for name, of in self.data.kernels if set(one) & set(of) and set(other) & set(of)]
+        names = launches or set(self.kernels(one)) & set(self.kernels(other))
+        return ", ".join(sorted(set(names))), bool(launches)
+
     def made(self) -> Iterator[dict[str, str]]:
         """List the buffers that lowering put in memory: name, FX node under way, and why."""
         for row in self.data.made:

@@ -228,6 +228,21 @@ def test_a_node_is_in_its_kernel(trace: Trace) -> None:
         assert why.fused and why.sentence == f"exp is in {whole}."
 
 
+@pytest.mark.parametrize(
+    ("kernels", "facts", "wrong"),
+    [
+        ([["cpp_a", [2, 4]]], ("kernel cpp_a anyway", "loops one after the other"), "launches"),
+        ([["triton_a", [2]], ["triton_a", [4]]], ("two launches of one kernel source, triton_a", "equal code"), "loops"),
+        ([["triton_a", [2]], ["triton_b", [4]]], ("op2", "op4"), "one after the other"),
+    ],
+    ids=["one launch", "two launches", "two kernels"],
+)
+def test_a_kernel_of_two_groups_is_one_launch_or_two(kernels: list[list[Any]], facts: tuple[str, ...], wrong: str) -> None:
+    """A kernel in C++ has the loops of several groups; of equal groups Inductor writes one kernel, and launches it for each."""
+    why = trace_of_events(events(pairs=[[2, "refused", 3, 0, 0, 1, "4"]], kernels=kernels)).why("op2", "op4")
+    assert not why.fused and not untold(why.sentence, *facts) and wrong not in why.sentence
+
+
 def test_nodes_that_were_never_considered_say_so() -> None:
     """The scheduler asks only the next few of those that touch a buffer, on one device, about each other."""
     far = trace_of_events(events(pairs=[])).why("op0", "op2")

@@ -257,12 +257,31 @@ export class Verdicts {
         ? `${possible.reason} But a fusion that scored higher came first and made ` +
           `${last.after.map((n) => this.title(n)).join(" and ")}. `
         : "";
-    const [one, other] = last.pair.map((n) => this.kernelsOf(this.parts(n)));
-    const both = one.filter((name) => other.includes(name)).sort();
-    const beside = both.length
-      ? ` Both are in the kernel ${both.join(", ")} anyway, as loops one after the other.`
+    return `${came}${last.reason}${this.inOneKernel(last)}`;
+  }
+
+  /**
+   * Say that two groups are loops of one kernel, as in C++, or launches of one; "" where they share none.
+   *
+   * "kernels" has one entry per launch: Inductor writes equal code once, and calls it again by the same name.
+   *
+   * @param {VerdictInfo} verdict
+   */
+  inOneKernel({ pair }) {
+    const [one, other] = pair.map((n) => this.parts(n));
+    /** @param {number[]} nodes @param {number[]} of */
+    const some = (nodes, of) => of.some((n) => nodes.includes(n));
+    const launches = this.kernels.filter(([, of]) => some(one, of) && some(other, of));
+    const others = this.kernelsOf(other);
+    const names = launches.length
+      ? [...new Set(launches.map(([name]) => name))]
+      : this.kernelsOf(one).filter((name) => others.includes(name));
+    const kernels = names.sort().join(", ");
+    if (launches.length) return ` Both are in the kernel ${kernels} anyway, as loops one after the other.`;
+    return kernels
+      ? ` They are two launches of one kernel source, ${kernels}, one after the other: ` +
+          "Inductor writes equal code once."
       : "";
-    return `${came}${last.reason}${beside}`;
   }
 
   /**
