@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -44,6 +45,51 @@ def test_an_operator_in_several_places_is_answered_for_the_nearest(rotary: Trace
     assert rotary.why("add_tensor_1", "sigmoid").fused, "its bias"
     with pytest.raises(InputError, match=says("operator", "'silu_backward'")):
         rotary.why("silu_backward", "sigmoid")
+
+
+#: A call that an answer or an error suggests: its two names, frame and graph, and, after it, what an error announces of it.
+SUGGESTED = re.compile(r"t\.why\('([^']+)', '([^']+)', frame='([^']+)', graph='([^']+)'\)(?: is (not fused|fused))?")
+
+
+def test_each_call_that_is_suggested_gives_the_answer_that_was_announced(rotary: Trace) -> None:
+    """Of operators in several places, some with a name that a node has too: each call is answered for its nodes."""
+    (graph,) = rotary.fusion.graphs
+    several = [name for name, places in graph.uses.items() if len(places) > 1 and "." not in name]
+    namesakes = [name for name in several if name in graph.numbers_by_name and not name[-1].isdigit()]
+    assert len(namesakes) > 5
+    announced: dict[tuple[str, ...], set[bool]] = {}
+    for first, second in product(namesakes, several):
+        try:
+            answer = rotary.why(first, second)
+        except InputError as error:
+            assert "stand side by side" in str(error), error
+            calls = {match.groups()[:4]: match[5] == "fused" for match in SUGGESTED.finditer(str(error))}
+        else:
+            calls = {match.groups()[:4]: answer.fused for match in SUGGESTED.finditer(answer.sentence)}
+        for call, fused in calls.items():
+            announced.setdefault(call, set()).add(fused)
+    assert any(set(call[:2]) & set(namesakes) for call in announced)
+    for (first, second, frame, name), fused in announced.items():
+        answer, own = rotary.why(first, second, frame=frame, graph=name), graph.why(first, second)
+        assert fused == {answer.fused} and (answer.first, answer.second) == (first, second)
+        assert answer.sentence.startswith(own.sentence) and "more place" not in answer.sentence
+
+
+def test_two_nodes_are_meant_where_frame_and_graph_are_given(rotary: Trace) -> None:
+    """`mean` is a node and an operator of two places: with the graph, and another node's name, it is the node."""
+    with pytest.raises(InputError, match=says("3 places")):
+        rotary.why("mean", "rsqrt")
+    answer = rotary.why("mean", "rsqrt", frame="0/0", graph="inference")
+    assert answer.fused and not untold(answer.sentence, "others are mean_1", "others are rsqrt_1")
+    assert not untold(rotary.why("softmax", "bmm", frame="0/0", graph="inference").sentence, "bmm is bmm_1"), "no node's name"
+
+
+def test_what_is_meant_is_told_only_of_other_words(rotary: Trace) -> None:
+    """`sin` next to `clone` is sin_1, and clone is the node of that name: of it the line alone is told."""
+    sentence = rotary.why("sin", "clone").sentence
+    assert not untold(sentence, "Here sin is sin_1", "clone is that of `mixed = torch.softmax(scores, dim=-1) @ v`")
+    assert not untold(rotary.why("cos", "sin").sentence, "Here both are those of `c, s = torch.cos(angles), torch.sin(angles)`")
+    assert "``" not in rotary.why("bmm", "mul").sentence, "a node without a line"
 
 
 def test_a_call_says_so_where_an_operand_is_copied_for_it(rotary: Trace) -> None:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_name, operator_places, several_places
@@ -134,15 +135,18 @@ class Fusion(Accessor):
 def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame: str | None = None) -> Why:
     """Say why two nodes are one kernel or not.
 
+    A node may have the name of an operator with several places, such as "tanh". The name then means the operator, unless `graph`
+    and `frame` are given and the other name is a node's too: so any two nodes can be asked about.
     InputError for an unknown name, with the nearest ones, and for an operator that is computed in several places, with these.
     """
     graphs = _chosen(fusion, graph, frame)
     matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
-    if len(matching) == 1 and not any(_is_of_several(graphs, name) for name in (first, second)):
+    names_nodes = None not in (graph, frame) and all({first, second} <= set(g.numbers_by_name) for g in matching)
+    if len(matching) == 1 and (names_nodes or not any(_is_of_several(graphs, name) for name in (first, second))):
         answer = matching[0].why(first, second)
         return replace(answer, sentence=answer.sentence + "".join(map(matching[0].namesakes, dict.fromkeys((first, second)))))
     if pairs := _side_by_side(graphs, first, second) or _nearest(graphs, first, second):
-        return _of_all(pairs, first, second)
+        return _of_all(graphs, pairs, first, second)
     for name in (first, second):
         check_known(name, graphs)
     if matching:
@@ -200,29 +204,62 @@ def _distance(each: tuple[int, OperatorPlace]) -> int:
     return abs(each[0])
 
 
-def _of_all(pairs: Sequence[Pair], first: str, second: str) -> Why:
+def _of_all(graphs: Sequence[Graph], pairs: Sequence[Pair], first: str, second: str) -> Why:
     """Answer for two operators wherever they stand side by side; InputError, with the calls to make, if the answers differ."""
     titles = (first, second) if first != second else ("the one", "the other")
     answers = [graph._why_sides(Side(titles[0], one.numbers), Side(titles[1], other.numbers)) for graph, one, other in pairs]
     fused = answers[0].fused
     if any(answer.fused is not fused for answer in answers):
-        told = [f"{_call(pair)} is {'fused' if each.fused else 'not fused'}" for pair, each in zip(pairs, answers, strict=True)]
+        told = [_told(graphs, pair, each.fused) for pair, each in zip(pairs, answers, strict=True)]
         raise InputError(f"{first} and {second} stand side by side in {len(pairs)} places, not all of them alike: {_some(told)}")
-    _, one, other = pairs[0]
-    lines = f"of `{one.code}`" if one.line == other.line else f"of `{one.code}` and `{other.code}`"
-    sentence = f"{answers[0].sentence} Here {titles[0]} is {one.central} and {titles[1]} is {other.central}, {lines}."
+    sentence = f"{answers[0].sentence}{_meant(titles, *pairs[0][1:])}"
     if others := pairs[1:]:
-        # a node alone may be fused where the whole operator is not, such as a bias without its product
-        calls = [_call(pair) for pair in others if pair[0].why(pair[1].central, pair[2].central).fused is fused]
+        calls = [call for pair in others if (call := _call(graphs, pair, fused))]
         sentence += f" They are {'fused' if fused else 'not fused'} in {quantity(len(others), 'more place')} too"
         sentence += f": {_some(calls)}." if calls else "."
     return replace(answers[0], first=first, second=second, sentence=sentence)
 
 
-def _call(pair: Pair) -> str:
-    """Write the call that asks about one pair alone."""
+def _meant(titles: tuple[str, str], one: OperatorPlace, other: OperatorPlace) -> str:
+    """Say which nodes two titles stand for, and their lines; of a node that has its title for a name, the line alone."""
+    named = [f"{title} is {place.central}" for title, place in zip(titles, (one, other), strict=True) if title != place.central]
+    in_one_module = one.code.startswith(other.code) or other.code.startswith(one.code)
+    if one.line == other.line and one.line and in_one_module:
+        return f" Here {' and '.join(named)}, of `{one.code}`." if named else f" Here both are those of `{one.code}`."
+    if len(named) == 2 and one.code and other.code:
+        return f" Here {' and '.join(named)}, of `{one.code}` and `{other.code}`."
+    told = ", and ".join(filter(None, map(_named, titles, (one, other))))
+    return f" Here {told}." if told else ""
+
+
+def _named(title: str, place: OperatorPlace) -> str:
+    """Say which node a title stands for, and its line; "" where there is nothing to say."""
+    if title != place.central:
+        return f"{title} is {place.central}" + (f", of `{place.code}`" if place.code else "")
+    return f"{title} is that of `{place.code}`" if place.code else ""
+
+
+def _call(graphs: Iterable[Graph], pair: Pair, fused: bool) -> str:
+    """Write the call that asks about one pair alone; "" where no call has that answer.
+
+    A node alone may be fused where the whole operator is not, such as a bias without its product. A graph inside another may have
+    nodes of the same names.
+    """
     graph, one, other = pair
-    return f"t.why({one.central!r}, {other.central!r}, frame={graph.artifact.frame!r}, graph={graph.artifact.graph!r})"
+    frame, name = graph.artifact.frame, graph.artifact.graph
+    alike = [g for g in graphs if (g.artifact.frame, g.artifact.graph) == (frame, name)]
+    for first, second in product(*(dict.fromkeys((place.central, place.node)) for place in (one, other))):
+        having = [g for g in alike if g.find(first) is not None and g.find(second) is not None]
+        if first != second and len(having) == 1 and graph.why(first, second).fused is fused:
+            return f"t.why({first!r}, {second!r}, frame={frame!r}, graph={name!r})"
+    return ""
+
+
+def _told(graphs: Iterable[Graph], pair: Pair, fused: bool) -> str:
+    """Say whether one pair is fused, by the call that asks about it where there is one."""
+    _, one, other = pair
+    call = _call(graphs, pair, fused) or f"{one.central} with {other.central}"
+    return f"{call} is {'fused' if fused else 'not fused'}"
 
 
 def _some(texts: Sequence[str]) -> str:

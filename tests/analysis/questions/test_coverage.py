@@ -240,7 +240,7 @@ def test_an_operator_of_several_places_is_told_by_its_modules() -> None:
     """Of a pair the answer says which is meant and holds for all; of one name each place is answered. A node says so too."""
     trace = explorer.trace(Towers(), torch.randn(8, 16), torch.randn(16, 16), target="h100")
     answer = trace.why("silu", "mm")
-    assert not answer.fused and not untold(answer.sentence, "Here silu is div_1 and mm is mm", "in other`")
+    assert not answer.fused and not untold(answer.sentence, "Here silu is div_1", "in other`", "mm is that of")
     assert len(trace.why("silu").table) == 2
     first, *others = [n["name"] for n in trace.find("post_grad")[0].nodes if n.get("target") == "aten.div.Tensor"]
     assert not untold(trace.why(first, others[0]).sentence, f"Here {first} is that of", f"others are {others[0]}")
