@@ -92,6 +92,44 @@ def test_what_is_meant_is_told_only_of_other_words(rotary: Trace) -> None:
     assert "``" not in rotary.why("bmm", "mul").sentence, "a node without a line"
 
 
+@pytest.mark.parametrize("name", ["rotary", "layers"])
+def test_nodes_without_a_common_buffer_are_told_what_runs_between_them(replayed, name: str) -> None:
+    """The calls that are named are all ways from one node to the other; where none is, a kernel is on the way."""
+    (graph,) = replayed(f"views/{name}-torch2.13-h100").fusion.graphs
+    inputs = {node["name"]: node.get("inputs") or () for node in graph.graph_nodes}
+
+    def needs(reader: str, source: str, without: tuple[str, ...] = ()) -> bool:
+        seen: set[str] = set(without)
+        pending = [reader]
+        while pending:
+            more = set(inputs[pending.pop()]) - seen
+            seen |= more
+            pending += more
+        return source in seen
+
+    names = [name for name in inputs if name in graph.numbers_by_name][::3]
+    told = {"only through": 0, "through": 0, "": 0}
+    for source, reader in product(names, names):
+        sentence = graph.why(source, reader).sentence
+        if source == reader or "no buffer in common." not in sentence:
+            continue
+        way = re.search(rf" {reader} needs {source} ((?:only )?through) (.*)", sentence)
+        told[way[1] if way else ""] += 1
+        assert bool(way) is needs(reader, source), sentence
+        if way and way[1] == "only through":
+            calls = tuple(re.findall(r"(\w+), a call of extern_kernels", way[2]))
+            assert calls and not needs(reader, source, calls) and all(needs(call, source) for call in calls), sentence
+            assert all(needs(reader, call) for call in calls) and "nothing is fused with a call" in way[2]
+    assert told["only through"] and told[""] and bool(told["through"]) is (name == "layers")
+
+
+def test_what_runs_between_two_nodes_has_its_line(rotary: Trace) -> None:
+    """The kernel of add_tensor_1 reads two products, and that node's own is the one that is named, with its line."""
+    sentence = rotary.why("mean", "add_tensor_1", frame="0/0", graph="inference").sentence
+    line = "`return x + self.down(gated(self.up(y), self.gate(y)))`"
+    assert f"add_tensor_1 needs mean only through mm_default_1, a call of extern_kernels.mm for {line}, and nothing" in sentence
+
+
 def test_a_call_says_so_where_an_operand_is_copied_for_it(rotary: Trace) -> None:
     """`bmm` is computed by a call, and a kernel copies its operand: what is said of it is that a call is fused with nothing."""
     assert not untold(rotary.why("softmax", "bmm").sentence, "call", "extern_kernels.bmm")

@@ -283,7 +283,8 @@ class FusionInfo(TypedDict):
 
     Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
     "known" all other names, "operators" the places of operators, whose names are no node's. "touched", "kept_inputs" (the
-    reductions and calls that it reads), "devices" and "apart" (why the scheduler never asks) are by single node. "final" are
+    reductions and calls that it reads), "inputs" (the nodes that it needs), "steps" (kind, text and FX node of what runs between
+    two others), "devices" and "apart" (why the scheduler never asks) are by single node. "fx_inputs" are by FX node. "final" are
     the numbers of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
     """
 
@@ -302,6 +303,9 @@ class FusionInfo(TypedDict):
     operators: dict[str, list[OperatorPlaceInfo]]
     touched: list[Names]
     kept_inputs: list[list[int]]
+    inputs: list[list[int]]
+    steps: list[tuple[str, str, str]]
+    fx_inputs: dict[str, list[str]]
     devices: list[str | None]
     apart: Names
     kernels: list[tuple[str, list[int]]]

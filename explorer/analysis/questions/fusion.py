@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_name, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
@@ -33,6 +33,9 @@ from explorer.model.wording import quantity
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
 from explorer.stages.inductor.verdicts import Fusion as RecordedFusion
+
+#: A scheduler node's number, or an FX node's name.
+N = TypeVar("N", int, str)
 
 #: Plain names for the scheduler's classes of nodes.
 KINDS: tuple[tuple[str, str], ...] = (
@@ -207,7 +210,7 @@ def _distance(each: tuple[int, OperatorPlace]) -> int:
 def _of_all(graphs: Sequence[Graph], pairs: Sequence[Pair], first: str, second: str) -> Why:
     """Answer for two operators wherever they stand side by side; InputError, with the calls to make, if the answers differ."""
     titles = (first, second) if first != second else ("the one", "the other")
-    answers = [graph._why_sides(Side(titles[0], one.numbers), Side(titles[1], other.numbers)) for graph, one, other in pairs]
+    answers = [graph._why_sides(_side(titles[0], one), _side(titles[1], other)) for graph, one, other in pairs]
     fused = answers[0].fused
     if any(answer.fused is not fused for answer in answers):
         told = [_told(graphs, pair, each.fused) for pair, each in zip(pairs, answers, strict=True)]
@@ -218,6 +221,10 @@ def _of_all(graphs: Sequence[Graph], pairs: Sequence[Pair], first: str, second: 
         sentence += f" They are {'fused' if fused else 'not fused'} in {quantity(len(others), 'more place')} too"
         sentence += f": {_some(calls)}." if calls else "."
     return replace(answers[0], first=first, second=second, sentence=sentence)
+
+
+def _side(title: str, place: OperatorPlace) -> Side:
+    return Side(title, place.numbers, place.node)
 
 
 def _meant(titles: tuple[str, str], one: OperatorPlace, other: OperatorPlace) -> str:
@@ -323,10 +330,27 @@ def _places(graphs: Iterable[Graph]) -> str:
 
 
 class Side(NamedTuple):
-    """One of two names in a question, and the single nodes that it stands for."""
+    """One of two names in a question, the single nodes that it stands for, and the FX node of its result, "" for no one node."""
 
     name: str
     nodes: tuple[int, ...]
+    result: str = ""
+
+
+class Step(NamedTuple):
+    """What runs between two nodes: "call", "template" or "kernel", and how a sentence names it; "" for what computes nothing.
+
+    `node` is the FX node that a call or a template computes.
+    """
+
+    kind: str
+    text: str
+    node: str = ""
+
+    @property
+    def is_call(self) -> bool:
+        """Tell whether it computes a whole FX node, which lowering inlines into no other."""
+        return self.kind in ("call", "template")
 
 
 @dataclass(frozen=True)
@@ -462,13 +486,24 @@ class Graph:
     @cached_property
     def _ancestors(self) -> list[int]:
         """For each node, as bits, the nodes whose results it needs."""
-        names = {name: n for n, name in enumerate(self.verdicts.names)}
-        bits = [0] * len(names)
-        for number, name in enumerate(self.verdicts.names):
-            for other in self.nodes.get(name, {}).get("inputs", ()):
-                if other in names and names[other] < number:
-                    bits[number] |= bits[names[other]] | 1 << names[other]
+        bits = [0] * len(self.inputs)
+        for number, inputs in enumerate(self.inputs):
+            for other in inputs:
+                bits[number] |= bits[other] | 1 << other
         return bits
+
+    @cached_property
+    def inputs(self) -> list[tuple[int, ...]]:
+        """For each single node those before it that it needs."""
+        numbers = {name: n for n, name in enumerate(self.verdicts.names)}
+        reads = [self.nodes.get(name, {}).get("inputs", ()) for name in self.verdicts.names]
+        return [tuple(numbers[name] for name in row if numbers.get(name, n) < n) for n, row in enumerate(reads)]
+
+    @cached_property
+    def fx_inputs(self) -> dict[str, tuple[str, ...]]:
+        """The FX nodes that each FX node reads, in the graph's order."""
+        nodes = [node for node in self.graph_nodes if node.get("op") == "call_function"]
+        return {str(node["name"]): tuple(map(str, node.get("inputs") or ())) for node in nodes}
 
     def direction(self, first: int, second: int) -> str:
         """Return "template" if a node of the pair is one, "vertical" if one needs the other's result, else "horizontal"."""
@@ -590,7 +625,11 @@ class Graph:
 
     def why(self, first: str, second: str) -> Why:
         """Say why two nodes are one kernel or not."""
-        return self._why_sides(*(Side(name, self.find(name) or ()) for name in (first, second)))
+        return self._why_sides(*(Side(name, self.find(name) or (), self._result(name)) for name in (first, second)))
+
+    def _result(self, name: str) -> str:
+        """Return the FX node of a name's result: the node itself, or that of an operator."""
+        return name if name in self.numbers_by_name else next((place.node for place in self.operators.get(name, ())), "")
 
     def _why_sides(self, one: Side, other: Side) -> Why:
         """Say why the nodes that two names stand for are one kernel or not."""
@@ -671,7 +710,7 @@ class Graph:
         """Say where in a template two nodes are computed; "" outside of one."""
         template = next(g for g in self.verdicts.data.final if g.number == group)
         sentences = ""
-        for name, numbers in (first, second):
+        for name, numbers, _ in (first, second):
             for role, computed in (("prologue", template.prologue), ("epilogue", template.epilogue)):
                 if set(numbers) <= set(computed or ()):
                     sentences += f" {name} is in the template's {role}: computed {ROLES[role]}."
@@ -710,12 +749,12 @@ class Graph:
     def _never(self, one: Side, other: Side) -> str:
         """Say why the scheduler did not consider two nodes."""
         first, second = one.name, other.name
-        for name, numbers in (one, other):
+        for name, numbers, _ in (one, other):
             if sentence := next(filter(None, (self.unfusable(name, number) for number in numbers)), ""):
                 return sentence
         a, b = (self.touched(side.nodes) for side in (one, other))
         if not a & b:
-            return f"{first} and {second} were never considered: they have no buffer in common."
+            return f"{first} and {second} were never considered: they have no buffer in common.{self._between_sides(one, other)}"
         devices = [{self.nodes.get(self.verdicts.names[n], {}).get("device") for n in side.nodes} for side in (one, other)]
         if not devices[0] & devices[1]:
             return f"{first} and {second} were never considered: they run on different devices."
@@ -724,6 +763,58 @@ class Graph:
             f"{first} and {second} were never considered: both touch {shared}, but the scheduler pairs each node only with the "
             f"next {self.most_partners} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts)."
         )
+
+    def _between_sides(self, one: Side, other: Side) -> str:
+        """Say through what one of two sides needs the other; "" where neither does, and where their own kernels touch."""
+        for source, reader in ((one, other), (other, one)):
+            numbers = self._between_nodes(source, reader)
+            steps = [self.steps[n] for n in sorted(numbers)]
+            if any(step.is_call for step in steps):
+                last = ", and nothing is fused with a call" if all(step.kind == "call" for step in steps) else ""
+                return f" {reader.name} needs {source.name} only through {_listed(steps)}{last}."
+            if steps:
+                return f" {reader.name} needs {source.name} through {_listed(steps)}."
+        return ""
+
+    def _between_nodes(self, source: Side, reader: Side) -> set[int]:
+        """Find what runs between two sides of which the second needs the first.
+
+        The last calls before the reader; kernels alone where it needs the source through no call.
+        """
+        calls = {n for n, step in enumerate(self.steps) if step.is_call}
+        passed, is_direct = _way(dict(enumerate(self.inputs)), source.nodes, reader.nodes, calls)
+        if source.result in self.fx_inputs and reader.result in self.fx_inputs:  # a scheduler node may have code of several
+            nodes = {self.steps[n].node: n for n in calls}
+            fx_passed, is_direct = _way(self.fx_inputs, (source.result,), (reader.result,), nodes)
+            if not is_direct:
+                return {nodes[name] for name in fx_passed if name in nodes}
+            passed &= {n for name in fx_passed for n in self.numbers_by_name.get(name, ())}
+        if not is_direct:
+            return passed & calls
+        own = {self._group_of[n].number for n in (*source.nodes, *reader.nodes)}
+        return {n for n in passed - calls if self.steps[n].text and self._group_of[n].number not in own}
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """How a sentence names each single node where it runs between two others: the call, the template or the kernel."""
+        codes = {str(node["name"]): str(node.get("code") or "").strip() for node in self.graph_nodes}
+        return [self._step(n, codes) for n in range(len(self.verdicts.names))]
+
+    def _step(self, number: int, codes: Mapping[str, str]) -> Step:
+        name = self.verdicts.names[number]
+        group = self._group_of[number]
+        members = self.verdicts.members(group.number)
+        kind = kind_of(group, members)
+        if kind in ("nop", "output of a call"):
+            return Step("", "")
+        kernels = ", ".join(self.verdicts.kernels(members))
+        node = self.nodes.get(name, {}).get("node", "")
+        line = f" for `{codes[node]}`" if codes.get(node) else ""
+        if kind == "extern":
+            return Step("call", f"{node or name}, a call of {group.call or group.ir}{line}", node)
+        if number == group.template:
+            return Step("template", f"{node or name}, the template {kernels or group.ir}{line}", node)
+        return Step("kernel", f"{kernels} ({self.verdicts.name(group.number)})" if kernels else self.verdicts.name(group.number))
 
     @property
     def most_partners(self) -> int | None:
@@ -796,6 +887,36 @@ class Graph:
         names = list(partners)
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
         return "with " + ", ".join(names[:MAX_LISTED]) + more
+
+
+def _way(
+    inputs: Mapping[N, Sequence[N]], sources: Collection[N], readers: Collection[N], ends: Collection[N]
+) -> tuple[set[N], bool]:
+    """Find the nodes between sources and readers, walking from these up to the `ends` next to them.
+
+    Also tells whether a way comes to a source past no end. `inputs` has the nodes in an order in which they can run.
+    """
+    needing = set(sources)
+    for node, read in inputs.items():
+        if not needing.isdisjoint(read):
+            needing.add(node)
+    passed: set[N] = set()
+    pending, is_direct = list(readers), False
+    while pending:
+        for node in needing.intersection(inputs.get(pending.pop(), ())):
+            is_direct = is_direct or node in sources
+            if node not in passed and node not in sources:
+                passed.add(node)
+                if node not in ends:
+                    pending.append(node)
+    return passed - set(readers), is_direct
+
+
+def _listed(steps: Iterable[Step]) -> str:
+    """Name the first of some steps, and count the others."""
+    texts = list(dict.fromkeys(step.text for step in steps))
+    more = [f"{len(texts) - MAX_LISTED} more"] if len(texts) > MAX_LISTED else []
+    return " and ".join([*texts[:MAX_LISTED], *more])
 
 
 def _firsts(graph: Graph, verdicts: Iterable[Verdict]) -> list[str]:

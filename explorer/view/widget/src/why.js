@@ -3,7 +3,11 @@
 
 /** @import { FusionInfo, GroupRow, VerdictInfo } from "./wire.js" */
 /** @typedef {"prologue" | "epilogue"} Role where in a template a node is computed */
-/** @typedef {{ name: string, nodes: number[] }} Side one of two names in a question, and its single nodes */
+/**
+ * One of two names in a question, its single nodes, and the FX node of its result, "" for no one node.
+ *
+ * @typedef {{ name: string, nodes: number[], result: string }} Side
+ */
 
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
@@ -25,6 +29,9 @@ export class Verdicts {
     this.apart = graph.apart;
     this.touched = graph.touched;
     this.devices = graph.devices;
+    this.steps = graph.steps;
+    this.inputs = new Map(graph.inputs.entries());
+    this.fxInputs = new Map(Object.entries(graph.fx_inputs));
     this.attempts = graph.attempts;
     this.keptInputs = graph.kept_inputs;
     this.rows = graph.verdicts;
@@ -117,10 +124,19 @@ export class Verdicts {
     if (!one || !other)
       return { fused: null, sentence: this.unanswerable(first) || this.unanswerable(second) };
     const sides = /** @type {[Side, Side]} */ ([
-      { name: first, nodes: one },
-      { name: second, nodes: other },
+      { name: first, nodes: one, result: this.result(first) },
+      { name: second, nodes: other, result: this.result(second) },
     ]);
     return one.some((n) => other.includes(n)) ? this.overlapping(...sides) : this.ofTwo(...sides);
+  }
+
+  /**
+   * The FX node of a name's result: the node itself, or that of an operator.
+   *
+   * @param {string} name
+   */
+  result(name) {
+    return this.numbers.has(name) ? name : (this.operators.get(name)?.[0]?.node ?? "");
   }
 
   /**
@@ -169,7 +185,7 @@ export class Verdicts {
   without(side, shared) {
     const nodes = side.nodes.filter((n) => !shared.includes(n));
     if (!nodes.length || nodes.length === side.nodes.length) return side;
-    return { name: `${nodes.map((n) => this.names[n]).join(", ")} of ${side.name}`, nodes };
+    return { name: `${nodes.map((n) => this.names[n]).join(", ")} of ${side.name}`, nodes, result: "" };
   }
 
   /**
@@ -299,7 +315,7 @@ export class Verdicts {
     const [a, b] = sides.map(({ nodes }) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
     const never = `${one.name} and ${other.name} were never considered`;
-    if (!both.length) return `${never}: they have no buffer in common.`;
+    if (!both.length) return `${never}: they have no buffer in common.${this.betweenSides(one, other)}`;
     const devices = new Set(one.nodes.map((n) => this.devices[n]));
     if (!other.nodes.some((n) => devices.has(this.devices[n])))
       return `${never}: they run on different devices.`;
@@ -309,6 +325,95 @@ export class Verdicts {
       `${this.attempts} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts).`
     );
   }
+
+  /**
+   * Through what one of two sides needs the other; "" where neither does, or their own kernels touch.
+   *
+   * @param {Side} one
+   * @param {Side} other
+   */
+  betweenSides(one, other) {
+    for (const [source, reader] of [
+      [one, other],
+      [other, one],
+    ]) {
+      const nodes = this.betweenNodes(source, reader);
+      const kinds = new Set(nodes.map((n) => this.steps[n][0]));
+      const last = kinds.size === 1 && kinds.has("call") ? ", and nothing is fused with a call" : "";
+      const only = nodes.some((n) => this.isCall(n)) ? "only " : "";
+      if (nodes.length)
+        return ` ${reader.name} needs ${source.name} ${only}through ${this.listed(nodes)}${last}.`;
+    }
+    return "";
+  }
+
+  /** @param {number} n */
+  isCall(n) {
+    return ["call", "template"].includes(this.steps[n][0]);
+  }
+
+  /**
+   * What runs between two sides of which the second needs the first.
+   *
+   * The last calls before the reader; kernels alone where it needs the source through no call.
+   *
+   * @param {Side} source
+   * @param {Side} reader
+   * @returns {number[]}
+   */
+  betweenNodes(source, reader) {
+    const calls = [...this.steps.keys()].filter((n) => this.isCall(n));
+    let { passed, direct } = way(this.inputs, source.nodes, reader.nodes, new Set(calls));
+    // a scheduler node may have code of several FX nodes
+    if (this.fxInputs.has(source.result) && this.fxInputs.has(reader.result)) {
+      const nodes = new Map(calls.map((n) => [this.steps[n][2], n]));
+      const fx = way(this.fxInputs, [source.result], [reader.result], new Set(nodes.keys()));
+      if (!fx.direct) return [...fx.passed].flatMap((name) => nodes.get(name) ?? []).sort((a, b) => a - b);
+      const computing = new Set([...fx.passed].flatMap((name) => this.numbers.get(name) ?? []));
+      passed = new Set([...passed].filter((n) => computing.has(n)));
+      direct = true;
+    }
+    const between = [...passed].sort((a, b) => a - b);
+    if (!direct) return between.filter((n) => this.isCall(n));
+    const own = new Set([...source.nodes, ...reader.nodes].map((n) => this.groupOf.get(n)));
+    return between.filter((n) => !this.isCall(n) && this.steps[n][1] && !own.has(this.groupOf.get(n)));
+  }
+
+  /** @param {number[]} nodes @returns {string} the first of what runs there, and how many more there are */
+  listed(nodes) {
+    const texts = [...new Set(nodes.map((n) => this.steps[n][1]))];
+    const more = texts.length > MOST_LISTED ? [`${texts.length - MOST_LISTED} more`] : [];
+    return [...texts.slice(0, MOST_LISTED), ...more].join(" and ");
+  }
+}
+
+/**
+ * The nodes between sources and readers, walking from these up to the `ends` next to them, and whether a way
+ * comes to a source past no end. `inputs` has the nodes in an order in which they can run.
+ *
+ * @template T
+ * @param {Map<T, T[]>} inputs
+ * @param {T[]} sources
+ * @param {T[]} readers
+ * @param {Set<T>} ends
+ */
+function way(inputs, sources, readers, ends) {
+  const needing = new Set(sources);
+  for (const [node, read] of inputs) if (read.some((input) => needing.has(input))) needing.add(node);
+  /** @type {Set<T>} */
+  const passed = new Set();
+  const pending = [...readers];
+  let direct = false;
+  for (let at = 0; at < pending.length; at++)
+    for (const node of (inputs.get(pending[at]) ?? []).filter((input) => needing.has(input))) {
+      if (sources.includes(node)) direct = true;
+      else if (!passed.has(node)) {
+        passed.add(node);
+        if (!ends.has(node)) pending.push(node);
+      }
+    }
+  for (const node of readers) passed.delete(node);
+  return { passed, direct };
 }
 
 // How nodes came to be in one group without a fusion of two.
