@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from explorer.analysis.questions.operator_places import operator_places
 from explorer.errors import InputError
 from explorer.tracing.traced import Trace
 from tests.facts import says, untold
@@ -128,6 +129,32 @@ def test_what_runs_between_two_nodes_has_its_line(rotary: Trace) -> None:
     sentence = rotary.why("mean", "add_tensor_1", frame="0/0", graph="inference").sentence
     line = "`return x + self.down(gated(self.up(y), self.gate(y)))`"
     assert f"add_tensor_1 needs mean only through mm_default_1, a call of extern_kernels.mm for {line}, and nothing" in sentence
+
+
+#: A graph of two layers with a softmax of its sums alone, and the products' biases in a kernel.
+NODES = [
+    {"name": "x", "op": "placeholder", "target": "x"},
+    {"name": "mm", "op": "call_function", "target": "aten.mm.default", "original": "aten.addmm.default", "inputs": ("x",)},
+    {"name": "add", "op": "call_function", "target": "aten.add.Tensor", "original": "aten.addmm.default", "inputs": ("mm",)},
+    {"name": "add_1", "op": "call_function", "target": "aten.add.Tensor", "original": "aten.add.Tensor", "inputs": ("add",)},
+    {"name": "sums", "op": "call_function", "target": "prims.prepare_softmax_online.default", "inputs": ("add_1",)},
+]
+
+
+def places_of(nodes: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The nodes of the places of each name; each node is a scheduler node, and the product is a call."""
+    numbers = {str(node["name"]): (number,) for number, node in enumerate(nodes)}
+    of_nodes = [{**node, "seq_nr": number + 1} for number, node in enumerate(nodes)]
+    return {name: [place.node for place in places] for name, places in operator_places(of_nodes, numbers, ["mm"]).items()}
+
+
+def test_the_words_of_a_launchs_title_are_names() -> None:
+    """Where no operator has them: "softmax" is what computes its sums, "bias" what adds that of a product in a kernel."""
+    places = places_of(NODES)
+    assert places["softmax"] == ["sums"] and places["bias"] == ["add"]
+    softmax = {"name": "div", "op": "call_function", "target": "aten.div.Tensor", "original": "aten._softmax.default"}
+    assert places_of([*NODES, softmax])["softmax"] == ["div"], "the program's own"
+    assert "bias" not in places_of([*NODES, {"name": "bias", "op": "call_function", "target": "aten.neg.default"}]), "a node"
 
 
 def test_a_call_says_so_where_an_operand_is_copied_for_it(rotary: Trace) -> None:

@@ -7,13 +7,9 @@ import re
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.findings.rules import listed
 from explorer.analysis.questions.kernel_bytes import VIEWS
-from explorer.analysis.questions.operator_places import COPIES, operator_name
+from explorer.analysis.questions.operator_places import COPIES, PRODUCTS, SUMS_OF_SOFTMAX, operator_name
 from explorer.model.shared import OperatorCall
 
-#: Where a library computes one of these products, a kernel adds its bias.
-PRODUCTS = frozenset({"addmm", "baddbmm", "convolution", "linear"})
-#: The maximum and the sum of a softmax, as a pattern of Inductor's writes them; the kernel that has them may have the rest, too.
-SUMS_OF_SOFTMAX = "prepare_softmax_online"
 #: Operations of a loop that move values, or make none of them.
 MOVES = re.compile(r"^(get_index|load|store|store_reduction|constant|to_dtype)(_\d+)?$")
 

@@ -19,6 +19,10 @@ from explorer.model.values import EMPTY, Plain
 NAMESPACES = ("aten.", "prims.", "inductor_prims.")
 #: Operators that only copy.
 COPIES = frozenset({"clone", "copy", "contiguous", "to_copy", "_to_copy"})
+#: Where a library computes one of these products, a kernel adds its bias.
+PRODUCTS = frozenset({"addmm", "baddbmm", "convolution", "linear"})
+#: The maximum and the sum of a softmax, as a pattern of Inductor's writes them; the kernel that has them may have the rest, too.
+SUMS_OF_SOFTMAX = "prepare_softmax_online"
 _NUMBERED = re.compile(r"_\d+$")
 #: A message lists at most this many places, and counts the others.
 MAX_LISTED = 4
@@ -54,6 +58,9 @@ def operator_places(
     Names that `numbers_by_name` has already are left out, since they name one node. `calls` are the nodes that a library or a
     template computes.
 
+    The words of a launch's title are names too, where nothing else has them: "softmax" is what computes its sums, and "bias" what
+    adds that of a product.
+
     `with_nodes` is for people: names of nodes are there too, and "scores", Dynamo's name of one node, has the places of
     "scores_1" as well. An operator that another one was decomposed into is not there: a program that has a GELU has no `erf`.
     """
@@ -64,6 +71,11 @@ def operator_places(
         for name, place in _names(node, functions, exact, whole=with_nodes):
             if with_nodes or name not in numbers_by_name:
                 members.setdefault(name, {}).setdefault(place, []).append(node)
+    members |= {
+        word: of
+        for word, of in _title_words(by_name.values(), calls).items()
+        if word not in members and word not in numbers_by_name
+    }
     uses: dict[object, list[Mapping[str, Plain]]] = {}
     for node in by_name.values():
         uses.setdefault(_use(node), []).append(node)
@@ -94,6 +106,20 @@ def _names(
     for name in map(str, node.get("from") or ()):
         others = {_NUMBERED.sub("", name), functions.get(name, name)} - {name}
         yield from ((each, use) for each in (name, *sorted(others - set(exact))))
+
+
+def _title_words(
+    nodes: Iterable[Mapping[str, Plain]], calls: Collection[str]
+) -> dict[str, dict[object, list[Mapping[str, Plain]]]]:
+    """Map the words of a launch's title that are no operator's name to the nodes that they stand for."""
+    words: dict[str, dict[object, list[Mapping[str, Plain]]]] = {}
+    for node in nodes:
+        original, target = (operator_name(str(node.get(key) or "")).strip("_") for key in ("original", "target"))
+        if target == SUMS_OF_SOFTMAX:
+            words.setdefault("softmax", {})[node["name"]] = [node]
+        elif original in PRODUCTS and target == "add" and node["name"] not in calls:
+            words.setdefault("bias", {})[node["name"]] = [node]
+    return words
 
 
 def _computing(
@@ -163,4 +189,4 @@ def several_places(name: str, places: Iterable[OperatorPlace]) -> InputError:
     return InputError(ambiguous(name, places))
 
 
-__all__ = ["OperatorPlace", "ambiguous", "operator_name", "operator_places", "several_places"]
+__all__ = ["PRODUCTS", "SUMS_OF_SOFTMAX", "OperatorPlace", "ambiguous", "operator_name", "operator_places", "several_places"]
