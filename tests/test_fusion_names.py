@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 from explorer.analysis.questions.operator_places import operator_places
 from explorer.errors import InputError
+from explorer.model.values import plain
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
+from explorer.types import Event
 from tests.facts import says, untold
 from tests.in_tab import name_nodes, show
 
@@ -155,6 +159,35 @@ def test_the_words_of_a_launchs_title_are_names() -> None:
     softmax = {"name": "div", "op": "call_function", "target": "aten.div.Tensor", "original": "aten._softmax.default"}
     assert places_of([*NODES, softmax])["softmax"] == ["div"], "the program's own"
     assert "bias" not in places_of([*NODES, {"name": "bias", "op": "call_function", "target": "aten.neg.default"}]), "a node"
+
+
+BREAK = """Graph break in user code at /home/me/model.py:41
+Graph Break Reason: Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):
+
+Dynamic shape operator
+  Explanation: Operator `aten.bincount.default`'s output shape depends on input Tensor data.
+  Hint: Enable tracing of dynamic shape operators
+
+  Developer debug context: aten.bincount.default
+
+User code traceback:
+  File "/home/me/model.py", line 41, in forward
+    count = torch.bincount(batch, minlength=3).clump(min=1)
+"""
+
+
+@pytest.mark.parametrize("other", [("gelu",), ()], ids=["two names", "one name"])
+def test_an_operator_at_a_graph_break_runs_in_python(replayed, other: tuple[str, ...]) -> None:
+    """The error has the break's line; another unknown word of that line is a word that no graph has."""
+    trace = replayed("views/layers-torch2.13-h100")
+    broken = trace_of_events([Event("graph_break", 1.0, "0/0", "", plain({"text": BREAK}))]).artifacts
+    trace = replace(trace, artifacts=(*trace.artifacts, *broken))
+    for name in ("bincount", "aten.bincount.default"):
+        with pytest.raises(InputError, match=says(name, "graph", "Python", "model.py:41", "torch.bincount(batch, minlength=3)")):
+            trace.why(name, *other)
+    for name in ("clump", "count"):
+        with pytest.raises(InputError, match=says("unknown", f"'{name}'")):
+            trace.why(name, *other)
 
 
 def test_a_call_says_so_where_an_operand_is_copied_for_it(rotary: Trace) -> None:

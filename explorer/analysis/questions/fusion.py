@@ -21,6 +21,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple, TypeVar
 
+from explorer.analysis.questions.breaks import check_in_a_graph
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_name, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
 from explorer.errors import InputError, unknown_name
@@ -140,7 +141,8 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
 
     A node may have the name of an operator with several places, such as "tanh". The name then means the operator, unless `graph`
     and `frame` are given and the other name is a node's too: so any two nodes can be asked about.
-    InputError for an unknown name, with the nearest ones, and for an operator that is computed in several places, with these.
+    InputError for an unknown name, with the nearest ones, for an operator that is computed in several places, with these, and for
+    one at which Dynamo broke the graph, with its line.
     """
     graphs = _chosen(fusion, graph, frame)
     matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
@@ -151,6 +153,8 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     if pairs := _side_by_side(graphs, first, second) or _nearest(graphs, first, second):
         return _of_all(graphs, pairs, first, second)
     for name in (first, second):
+        if not any(name in g.every_name for g in graphs):
+            check_in_a_graph(fusion._trace, name)
         check_known(name, graphs)
     if matching:
         raise InputError(f"several graphs have {first!r} and {second!r}; choose one with frame= and graph=: {_places(matching)}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from explorer.analysis.questions.breaks import check_in_a_graph
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.rows import GroupRow, LoweringRow
 from explorer.errors import InputError, unknown_name
@@ -79,7 +80,7 @@ def lowerings(trace: TraceData) -> Table:
 
 
 def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str | None = None) -> Lowered:
-    """Say how a node was lowered; InputError, with the nearest names, for a name that no graph has."""
+    """Say how a node was lowered; InputError for an unknown name, with the nearest or with the line of its graph break."""
     graphs = [g for g in _graphs(trace) if graph in (None, g.artifact.graph) and frame in (None, g.artifact.frame)]
     if not graphs:
         raise InputError(
@@ -87,6 +88,7 @@ def lowering(trace: TraceData, name: str, graph: str | None = None, frame: str |
         )
     found = [(g, row) for g in graphs for row in g.matching(name)]
     if not found:
+        check_in_a_graph(trace, name)
         raise unknown_name("FX node, operator, buffer or kernel", name, {known for g in graphs for known in g.names()})
     return Lowered(name, tuple(line for g, row in found for line in g.sentences(row)), Table(row for _, row in found))
 
