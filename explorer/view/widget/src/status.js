@@ -5,7 +5,7 @@ import { afterwards, element, plural } from "./dom.js";
 /** @import { Parts } from "./app.js" */
 
 const HINT =
-  "Click a line: what it came from and what became of it lights up in every text. " +
+  "Click a line of your program: what computes it opens beside it, and all that is linked to it lights up. " +
   "↑ ↓ lines, ← → stages, Alt+L linked lines, / search, Esc clear.";
 const CODE = 60; // letters of a user's line
 const SAMPLE = 50; // linked lines of a text that are asked how they are known
