@@ -38,11 +38,12 @@ from explorer.stages.program_names import joined_name
 from explorer.stages.triton.origins import KernelForm
 from explorer.view import wire
 from explorer.view.places import Places
+from explorer.view.program_info import line_infos
 from explorer.view.views import views_of
 
 if TYPE_CHECKING:
     from explorer.analysis.advice.verdicts import Advice, Verdict
-    from explorer.view.program_info import Computed, WhatIsComputed
+    from explorer.view.computed_info import Computed, WhatIsComputed
 
 FORMAT = 3
 #: The most characters of JSON for one entry of an artifact's `data`; longer entries stay in the trace.
@@ -59,8 +60,8 @@ Run = tuple[int, int, int, int]
 def payload(trace: TraceData) -> wire.Payload:
     """Return the trace as one JSON-able dict; equal traces give equal payloads."""
     from explorer.analysis.overview.overview import Overview  # the advice is not imported before it is asked for
+    from explorer.view.computed_info import WhatIsComputed
     from explorer.view.overview_info import overview_info
-    from explorer.view.program_info import WhatIsComputed, line_infos
 
     hows = list(dict.fromkeys(link.how for link in trace.links))
     strings: dict[str, int] = {}

@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Iterator, Mapping
 
+from explorer.model.syntax import parsed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, once
 
@@ -39,7 +40,7 @@ def _traced_lines(trace: TraceData) -> Mapping[str, frozenset[int]]:
 def _calls(text: str) -> Iterator[ast.Call]:
     """Yield the calls that are written over several lines, each after those inside it; none of what Python cannot read alone."""
     try:
-        tree = ast.parse(textwrap.dedent(text))
+        tree = parsed(textwrap.dedent(text))
     except (SyntaxError, ValueError):
         return
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.end_lineno != node.lineno]

@@ -11,6 +11,7 @@ from explorer.capture.splice.kernels import KernelText
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.wrapper_text import WrapperText
 from explorer.lab.live.judge import beside, gaps
+from explorer.model.syntax import parsed
 
 #: What Inductor names the arguments in which the blocks of a launch meet: another config leaves other values there.
 WORKSPACES = ("ws_ptr", "semaphores_ptr", "workspace_ptr")
@@ -46,7 +47,7 @@ def _argument_names(text: KernelText | WrapperText) -> list[str]:
     if not isinstance(text, KernelText) or text.language != "triton":
         return []
     try:
-        tree = ast.parse(text.source)
+        tree = parsed(text.source)
     except SyntaxError:
         return []
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == text.name)
