@@ -70,7 +70,7 @@ def check_contents(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     tracked = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "explorer").split()
-    needed = {name for name in tracked if "/widget/src/" not in name and name != "explorer/view/widget/licenses.js"}
+    needed = {name for name in tracked if "/widget/src/" not in name and name != "explorer/view/widget/build.js"}
     assert names == needed, f"in one of wheel and package only: {sorted(names ^ needed)}"
     print(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 1e6:.1f} MB")
 

@@ -1,0 +1,45 @@
+// Bundle the front end into static/explorer.js, and write static/LICENSES.txt: the licences of the packages that
+// are in the bundle, which have to go with it.
+
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { build, transform } from "esbuild";
+
+const HERE = "explorer/view/widget";
+const PACKAGE = /^node_modules\/((?:@[^/]+\/)?[^/]+)/;
+const LICENSE = /^licen[cs]e/i;
+
+/** The style sheet is a text of the bundle, without its comments and the room between its rules. */
+const smallCss = {
+  name: "small css",
+  /** @param {import("esbuild").PluginBuild} bundling */
+  setup: (bundling) =>
+    bundling.onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { code } = await transform(readFileSync(path, "utf8"), { loader: "css", minify: true });
+      return { contents: code, loader: "text" };
+    }),
+};
+
+const { metafile } = await build({
+  entryPoints: [`${HERE}/src/index.js`],
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  charset: "ascii",
+  loader: { ".tsv": "text" },
+  legalComments: "none",
+  outfile: `${HERE}/static/explorer.js`,
+  metafile: true,
+  plugins: [smallCss],
+  logLevel: "warning",
+});
+
+const packages = new Set(Object.keys(metafile.inputs).flatMap((input) => PACKAGE.exec(input)?.[1] ?? []));
+const licenses = [...packages].sort().map((name) => {
+  const folder = `node_modules/${name}`;
+  const file = readdirSync(folder).find((each) => LICENSE.test(each));
+  if (!file) throw new Error(`${name} has no licence: look where it says under which terms it is used`);
+  return `${name}\n\n${readFileSync(`${folder}/${file}`, "utf8").trim()}\n`;
+});
+const about = "explorer.js, beside this file, has code of these packages in it.\n";
+writeFileSync(`${HERE}/static/LICENSES.txt`, [about, ...licenses].join(`\n${"-".repeat(80)}\n\n`));
