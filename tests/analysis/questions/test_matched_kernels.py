@@ -95,9 +95,7 @@ def test_a_line_that_an_edit_puts_in_is_no_line_of_the_first_trace() -> None:
     ]
     made = payload_of_comparison(comparison)
     table = [(row["code"], row["before"], row["after"]) for row in comparison.lines]
-    assert table == [
-        (row["code"], *(tuple(place["name"] for place in of) for of in row["kernels"])) for row in made["lines"]
-    ]
+    assert table == [(row["code"], *(tuple(place["name"] for place in of) for of in row["kernels"])) for row in made["lines"]]
     assert {("x = x + 1", ("k0",), ("k2",)), ("x = x.sin()", (), ("k1",)), ("x = x.sin()", ("k1",), ("k3",))} <= set(table)
     (put_in,) = (row for row in made["lines"] if row["code"] == "x = x.sin()" and not row["kernels"][0])
     assert (made["artifacts"][put_in["artifact"]]["id"], put_in["at"]) == ("after source", 3)
