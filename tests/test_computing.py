@@ -94,6 +94,18 @@ def test_the_layers_of_a_model_have_one_chip(opened, replayed):
     assert len(seen) == max(counts)
 
 
+def test_the_strip_keeps_to_one_instance(opened, replayed):
+    """With the links of one layer alone, the strip has the calls of that layer."""
+    trace = replayed("views/layers-torch2.13-h100")
+    tab = opened(trace)
+    click(tab, program_lines([trace])[0].first.line.code[:40])
+    count = tab.locator(".computing [role=status]")
+    every = int(count.inner_text().split()[-1])
+    tab.get_by_label("module whose links are shown").select_option(index=1)
+    drawn(tab)
+    assert 0 < int(count.inner_text().split()[-1]) < every
+
+
 def test_a_pane_stays_at_its_stage(opened, rotary):
     """With PTX in the pane, a click shows the PTX of the line's kernel at a linked instruction; a call opens the output code."""
     tab = opened(rotary)

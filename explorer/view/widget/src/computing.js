@@ -88,7 +88,9 @@ export class Computing {
     const { lit } = this.selection;
     const followed = this.selection.chosen ?? { artifact, line };
     /** @param {KernelPlace} place */
-    const isLinked = (place) => lit.has(place.artifact) || place.artifact === followed.artifact;
+    const isLinked = (place) =>
+      place.artifact === followed.artifact ||
+      (store.kernelAt(place.artifact) ? lit.has(place.artifact) : lit.get(place.artifact)?.has(place.line));
     const exact = store.linesAt(artifact, line).flatMap(({ kernels }) => kernels[0]);
     const places = exact.length ? exact.filter(isLinked) : this.called();
     const known = new Map(places.map((place) => [`${place.artifact}:${place.line}`, place]));
