@@ -42,7 +42,8 @@ nitpick_ignore_regex = [
     ("py:class", r"explorer\.(model\.trace_data\.TraceData|stages\.inductor\.verdicts\.Verdicts)"),
     ("py:class", r"explorer\.capture\.splice\.launches\.RecordedLaunch"),
     ("py:class", r"explorer\.reference\.layouts\.(banks\.BankUse|linear\.LinearLayout)"),
-    ("py:class", r"explorer\.analysis\.questions\.(line_texts\.LineTexts|operator_places\.OperatorPlace|fusion\.Step|subgraph\.Subgraph)"),
+    ("py:class", r"explorer\.analysis\.questions\.(line_texts\.LineTexts|operator_places\.OperatorPlace|subgraph\.Subgraph)"),
+    ("py:class", r"explorer\.analysis\.questions\.fusion\.Step"),
     ("py:class", r"explorer\.analysis\.questions\.rows\.\w+Row"),
     # JSON's own values, and what is behind `Trace.live`: each verb of it is a method of Trace or Kernel
     ("py:class", r"Plain|(explorer\.lab\.live\.protocol\.)?Live"),

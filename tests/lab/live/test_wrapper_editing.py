@@ -73,7 +73,7 @@ def line_of(text: str, part: str) -> int:
 
 def test_a_right_edit_runs_until_it_is_put_back(cpu: explorer.Trace) -> None:
     """A product by ATen in place of extern_kernels' is in place, timed, and called; reset puts the original back, once."""
-    variant = cpu.live.edit(wrapper=edited(cpu, PRODUCT, "torch.mm(arg0_1, arg1_1, out=buf0)"))
+    variant = cpu.live.edit(wrapper=edited(cpu, PRODUCT, "torch.mm(arg0_1, arg1_1, out=buf0)"), timeout=600)
     assert variant.in_place and variant.kernels == (), repr(variant)
     assert variant.seconds and variant.original_seconds and variant.call_seconds
     assert equal(cpu) == [True] and cpu.live.edits.current == (variant,) and cpu.live.edits.table[-1]["form"] == "wrapper"
