@@ -23,12 +23,13 @@ def line_infos(traces: Sequence[TraceData], indexes: Sequence[Mapping[str, int]]
         line = kernel.lines[0] if kernel.lines else 0
         return {"name": kernel.name, "artifact": indexes[trace].get(kernel.artifact.id, -1), "line": line}
 
+    cells = [cells_of(trace) for trace in traces]
     for line in program_lines(traces):
-        first, trace = line.first.line, traces[line.first.trace]
-        artifact, at = _source(trace, first, indexes[line.first.trace])
+        first, number = line.first
+        artifact, at = _source(traces[number], first, indexes[number])
         yield {
             "graph": line.graph,
-            "place": place(cells_of(trace), first.file, first.number),
+            "place": place(cells[number], first.file, first.number),
             "line": first.number,
             "code": first.code,
             "artifact": artifact,

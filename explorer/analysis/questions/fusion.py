@@ -781,7 +781,7 @@ class Graph:
         return ""
 
     def _between_nodes(self, source: Side, reader: Side) -> set[int]:
-        """Find what runs between two sides of which the second needs the first.
+        """Find what runs between two sides; the second needs the first.
 
         The last calls before the reader; kernels alone where it needs the source through no call.
         """

@@ -1,7 +1,7 @@
 // The kernels and library calls that compute the user's line which is followed: a click on the line opens the
 // first of them beside it, and a strip over that pane leads through all of them.
 
-import { timeText, timedBy } from "./costs.js";
+import { timeText, timedBy, totals } from "./costs.js";
 import { button, element } from "./dom.js";
 
 /** @import { Parts } from "./app.js" */
@@ -134,8 +134,7 @@ export class Computing {
   chip(title, group) {
     const names = [...new Set(group.map(({ place }) => place.name))].join(", ");
     const seconds = secondsOf(group);
-    const costs = group.flatMap(({ cost }) => cost ?? []);
-    const time = seconds === null ? "" : timeText(seconds, timedBy(costs));
+    const time = seconds === null ? "" : timeText(seconds, timedBy(costsOf(group)));
     return /** @type {HTMLButtonElement} */ (
       element(
         "button",
@@ -203,10 +202,21 @@ export class Computing {
    * @param {unknown} by
    */
   panesFor(by) {
-    const free = this.panes.list.filter((pane) => pane !== by && this.isFree(pane));
-    const ofKernels = free.filter((pane) => this.stageOf(pane));
-    if (ofKernels.length) return ofKernels;
-    return free.filter(({ artifact }) => !this.selection.lit.get(artifact)?.size).slice(-1);
+    /** @param {Pane} pane */
+    const hasRoom = ({ artifact }) => !this.selection.lit.get(artifact)?.size;
+    return this.ofKernels((pane) => pane !== by, hasRoom);
+  }
+
+  /**
+   * The panes that show kernels; where none does, the last one that has room for them.
+   *
+   * @param {(pane: Pane) => boolean} among
+   * @param {(pane: Pane) => boolean} hasRoom
+   */
+  ofKernels(among = () => true, hasRoom = () => true) {
+    const free = this.panes.list.filter((pane) => among(pane) && this.isFree(pane));
+    const found = free.filter((pane) => this.stageOf(pane));
+    return found.length ? found : free.filter(hasRoom).slice(-1);
   }
 
   /**
@@ -234,9 +244,7 @@ export class Computing {
 
   /** @param {Computes} one */
   go(one) {
-    const free = this.panes.list.filter((pane) => this.isFree(pane));
-    const ofKernels = free.filter((pane) => this.stageOf(pane));
-    for (const pane of ofKernels.length ? ofKernels : free.slice(-1)) this.open(one, pane);
+    for (const pane of this.ofKernels()) this.open(one, pane);
     this.mark();
   }
 
@@ -267,12 +275,12 @@ function grouped(all) {
   return groups;
 }
 
+/** @param {Computes[]} group */
+const costsOf = (group) => group.flatMap(({ cost }) => cost ?? []);
+
 /**
  * The seconds of some together, null where those of none are known.
  *
  * @param {Computes[]} group
  */
-function secondsOf(group) {
-  const known = group.flatMap(({ cost }) => cost?.seconds ?? []);
-  return known.length ? known.reduce((sum, seconds) => sum + seconds, 0) : null;
-}
+const secondsOf = (group) => totals(costsOf(group).map((cost) => ({ cost }))).seconds;

@@ -128,7 +128,7 @@ export function marksOf({ cost, kernel }) {
   return marks;
 }
 
-/** @param {CostRow[]} rows @returns {Totals} */
+/** @param {{ cost: Cost }[]} rows @returns {Totals} */
 export function totals(rows) {
   /** @param {(cost: Cost) => number | null} of */
   const sum = (of) => {

@@ -1,6 +1,6 @@
 // The table of the program's lines: what computes each, and what that takes.
 
-import { percent, timeText, timedBy } from "./costs.js";
+import { percent, timeText, timedBy, totals } from "./costs.js";
 import { element } from "./dom.js";
 import { Table } from "./table.js";
 
@@ -9,7 +9,7 @@ import { Table } from "./table.js";
 /** @import { CallInfo, KernelInfo, KernelPlace, LineInfo } from "./wire.js" */
 
 /**
- * A line with the kernels and calls that compute it; those of which a table has no row are null.
+ * A line with the kernels and calls that compute it; one without a row in a table has null.
  *
  * @typedef {{
  *   info: LineInfo,
@@ -44,9 +44,8 @@ function rowOf(store, info) {
     place,
     about: store.computedAt(place.artifact, place.line),
   }));
-  const times = [...new Set(computed.map(({ about }) => about))].map((about) => about?.cost.seconds ?? null);
-  const known = times.filter((seconds) => seconds !== null);
-  return { info, computed, seconds: known.length ? known.reduce((sum, one) => sum + one, 0) : null };
+  const distinct = [...new Set(computed.flatMap(({ about }) => about ?? []))];
+  return { info, computed, seconds: totals(distinct).seconds };
 }
 
 /**
@@ -56,9 +55,9 @@ function rowOf(store, info) {
  * @returns {Column<Row>[]}
  */
 function columns(store, rows, go) {
-  const costs = [...store.payload.kernels, ...store.payload.calls].map(({ cost }) => cost);
-  const timed = timedBy(costs);
-  const whole = costs.reduce((sum, { seconds }) => sum + (seconds ?? 0), 0);
+  const every = [...store.payload.kernels, ...store.payload.calls];
+  const timed = timedBy(every.map(({ cost }) => cost));
+  const whole = totals(every).seconds;
   /** @type {Column<Row>[]} */
   const all = [
     {

@@ -353,7 +353,7 @@ export class Verdicts {
   }
 
   /**
-   * What runs between two sides of which the second needs the first.
+   * What runs between two sides; the second needs the first.
    *
    * The last calls before the reader; kernels alone where it needs the source through no call.
    *
