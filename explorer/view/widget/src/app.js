@@ -13,6 +13,7 @@ import { FullScreen } from "./fullscreen.js";
 import { Header } from "./header.js";
 import { Hovering } from "./hovering.js";
 import { Hub } from "./hub.js";
+import { keysDialog } from "./keys.js";
 import { Live } from "./live.js";
 import { Navigation } from "./navigation.js";
 import { emptyNotice, firstText, showFirstLinked, sourceOf } from "./opening.js";
@@ -77,6 +78,7 @@ export class App {
     this.scope = new Scope(parts);
     this.arrangement = new Arrangement(parts);
     this.fullScreen = new FullScreen(/** @type {HTMLElement} */ (root.host));
+    this.keys = keysDialog();
     this.element = this.build();
     // In the document only with its texts: each change of a text there lays the page out.
     const reveal = this.begin();
@@ -101,7 +103,7 @@ export class App {
       fullScreen.button,
     );
     const below = [progress.element, called.element, status.element];
-    const parts = [this.header.element, viewbar, arrangement.element, ...below];
+    const parts = [this.header.element, viewbar, arrangement.element, ...below, this.keys];
     const attributes = { class: "explorer", "data-jp-suppress-context-menu": true };
     const view = element("div", { ...attributes, onkeydown: (event) => this.key(event) }, ...parts);
     const touched = () => (panes.isUntouched = false);
@@ -177,8 +179,10 @@ export class App {
     if (typing) return;
     if (event.key === "Escape" && this.fullScreen.style !== null) this.fullScreen.shrink();
     else if (event.key === "Escape") this.selection.clear();
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
-    this.header.box.focus();
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/") this.header.box.focus();
+    else if (event.key === "?") this.keys.showModal();
+    else return;
     event.preventDefault();
   }
 

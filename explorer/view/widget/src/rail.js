@@ -56,7 +56,13 @@ export class Rail {
       onkeydown: (event) => this.key(event),
       onclick: (event) => this.click(event),
     });
-    this.element = element("nav", { class: "rail", "aria-label": "stages of the compile" }, this.list);
+    const heads = element(
+      "div",
+      { class: "item heads", "aria-hidden": "true" }, // each number says in its tooltip what it is
+      element("span", { class: "size" }, "lines"),
+      element("span", { class: "time" }, "time"),
+    );
+    this.element = element("nav", { class: "rail", "aria-label": "stages of the compile" }, heads, this.list);
     this.sayAll = afterwards(() => {
       for (const row of this.drawn) if (row.shownText !== this.textBeside(row.node)) this.say(row);
     });
@@ -235,7 +241,7 @@ export class Rail {
         { class: "size", title: "lines" },
         node.make ? "make" : node.lines.toLocaleString("en"),
       ),
-      element("span", { class: "time" }, seconds(node.seconds)),
+      element("span", { class: "time", title: "time of the compiler" }, seconds(node.seconds)),
     );
     made.style.setProperty("--level", String(level));
     const drawn = { node, element: made, marks, shownText: "" };

@@ -6,7 +6,7 @@ import { afterwards, element, plural } from "./dom.js";
 
 const HINT =
   "Click a line of your program: what computes it opens beside it, and all that is linked to it lights up. " +
-  "↑ ↓ lines, ← → stages, Alt+L linked lines, / search, Esc clear.";
+  "/ search, ? all keys.";
 const CODE = 60; // letters of a user's line
 const SAMPLE = 50; // linked lines of a text that are asked how they are known
 

@@ -27,7 +27,9 @@ const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
  * }} TreeNode
  */
 /** @typedef {ArtifactInfo & { index: number }} Indexed */
-/** @typedef {{ stages: Map<string, StageInfo>, live: Live }} Known */
+/** @typedef {{ stages: Map<string, StageInfo>, live: Live, titleOf: (a: Indexed) => string }} Known */
+
+const NUMBER = /_\d+$/; // the number of a kernel, which tells it from others that compute the same
 
 /**
  * The frames. Under a graph stand its stages, and each kernel with the texts of its ladder, those that a live
@@ -38,7 +40,9 @@ const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
  * @returns {TreeNode[]}
  */
 export function tree(store, live) {
-  const known = { stages: store.stages, live };
+  /** @param {Indexed} a */
+  const titleOf = (a) => store.kernelAt(a.index)?.title ?? "";
+  const known = { stages: store.stages, live, titleOf };
   // no copy of an artifact: that would unpack its text
   const indexed = store.payload.artifacts.map(
     (artifact, index) => /** @type {Indexed} */ (Object.create(artifact, { index: { value: index } })),
@@ -119,13 +123,15 @@ function stageNodes(artifacts, known, key) {
 }
 
 /**
+ * A kernel, labelled by what it computes and its number; by its name where that is not known.
+ *
  * @param {string} kernel
  * @param {Indexed[]} list
  * @param {Known} known
  * @param {string} key
  * @returns {TreeNode}
  */
-function kernelNode(kernel, list, { stages, live }, key) {
+function kernelNode(kernel, list, { stages, live, titleOf }, key) {
   /** @param {Indexed} a */
   const about = (a) => stages.get(a.stage)?.about ?? "";
   /** @param {Indexed} a */
@@ -134,9 +140,11 @@ function kernelNode(kernel, list, { stages, live }, key) {
   const source = list.find((a) => a.stage === "kernel");
   const missing = source ? live.makes(list) : [];
   const toMake = missing.map((form) => makeable(form.stage, form.title, source ? source.index : -1));
-  if (list.length === 1 && !toMake.length) return leaf(list[0], kernel, about(list[0]));
+  const computes = list.map(titleOf).find(Boolean);
+  const label = computes ? `${computes} ${NUMBER.exec(kernel)?.[0] ?? ""}`.trim() : kernel;
+  if (list.length === 1 && !toMake.length) return leaf(list[0], label, about(list[0]));
   const leaves = list.map((a) => leaf(a, title(a), about(a)));
-  return branch(`${key}|kernel|${kernel}`, kernel, kernel, [...leaves, ...toMake]);
+  return branch(`${key}|kernel|${kernel}`, label, kernel, [...leaves, ...toMake]);
 }
 
 /**

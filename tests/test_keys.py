@@ -1,0 +1,50 @@
+"""The keys of the view: "?" lists them and gives the focus back; the stages are named by what their kernels compute."""
+
+from __future__ import annotations
+
+import re
+
+from explorer.view.payload import payload
+from tests.in_tab import drawn, show
+
+
+def test_a_question_mark_lists_the_keys(opened, rotary):
+    """The dialog takes the focus; Escape closes it, keeps what is selected, and the focus is where it was."""
+    tab = opened(rotary)
+    show(tab, "code")
+    line = tab.get_by_role("region", name="left text").locator(".cm-line[data-line]").nth(2)
+    line.click(position={"x": 60, "y": 9})
+    drawn(tab)
+    said = tab.get_by_role("status").last.inner_text()
+    focused = "() => document.querySelector('#explorer').shadowRoot.activeElement.className"
+    before = tab.evaluate(focused)
+    tab.keyboard.press("?")
+    dialog = tab.get_by_role("dialog", name="keys")
+    dialog.wait_for()
+    assert "search all texts" in dialog.inner_text()
+    tab.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert tab.evaluate(focused) == before
+    assert tab.get_by_role("status").last.inner_text() == said
+
+
+def test_a_question_mark_that_is_typed_opens_nothing(opened, rotary):
+    """In the search box it is a letter."""
+    tab = opened(rotary)
+    box = tab.get_by_role("searchbox", name="search all texts")
+    box.focus()
+    tab.keyboard.press("?")
+    assert box.input_value() == "?"
+    assert tab.get_by_role("dialog", name="keys").count() == 0
+
+
+def test_the_stages_name_a_kernel_by_what_it_computes(opened, rotary):
+    """Each kernel has in the rail the title that the table of kernels has, and its number; the name is in its tooltip."""
+    tab = opened(rotary)
+    kernels = [kernel for kernel in payload(rotary)["kernels"] if kernel["title"]]
+    assert kernels
+    items = "items => items.map((item) => [item.querySelector('.label').textContent, item.title])"
+    labels = {hint.splitlines()[0]: label for label, hint in tab.get_by_role("treeitem").evaluate_all(items) if hint}
+    for kernel in kernels:
+        number = re.search(r"_\d+$", kernel["name"])
+        assert labels[kernel["name"]].startswith(f"{kernel['title']} {number[0] if number else ''}".strip())
