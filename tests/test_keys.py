@@ -28,6 +28,19 @@ def test_a_question_mark_lists_the_keys(opened, rotary):
     assert tab.get_by_role("status").last.inner_text() == said
 
 
+def test_the_list_of_keys_lets_those_of_the_notebook_pass(opened, rotary):
+    """Ctrl+S goes on from the dialog to what is around the view; a plain key stays in it."""
+    tab = opened(rotary)
+    show(tab, "code")
+    tab.keyboard.press("?")
+    tab.get_by_role("dialog", name="keys").wait_for()
+    tab.evaluate("() => { window.met = []; document.addEventListener('keydown', ({ key }) => window.met.push(key)); }")
+    tab.keyboard.press("d")
+    tab.keyboard.press("Control+s")
+    met = tab.evaluate("() => window.met")
+    assert "s" in met and "d" not in met
+
+
 def test_a_question_mark_that_is_typed_opens_nothing(opened, rotary):
     """In the search box it is a letter."""
     tab = opened(rotary)

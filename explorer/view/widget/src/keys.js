@@ -54,7 +54,9 @@ export function keysDialog() {
     ...parts,
     close,
   );
-  // a key that closes it is not one of the view's: Escape would clear what is selected
-  dialog.addEventListener("keydown", (event) => event.stopPropagation());
+  // Escape closes it and clears nothing that is selected, and keys such as Ctrl+S go on to the notebook
+  dialog.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+  });
   return dialog;
 }
