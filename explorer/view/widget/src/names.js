@@ -9,7 +9,8 @@ import { element } from "./dom.js";
 const ROUNDS = 3; // in which names that are still alike get one more word each
 const FITS = 24; // letters of a name that is not cut, where nobody says how many
 const SHORT = 6; // letters that are not worth a cut
-const NUMBER = /_\d+(?!\w)/; // that of a kernel
+/** The number of a kernel, which tells it from others that compute the same. */
+export const NUMBER = /_\d+(?!\w)/;
 const WORD = /[A-Za-z0-9]/;
 
 /**

@@ -1,6 +1,7 @@
 // The tree of a trace's texts: frames, graphs, stages and kernels, in the compiler's order. No element is
 // made here.
 
+import { NUMBER } from "./names.js";
 import { PROGRAM } from "./program.js";
 
 /** @import { Live } from "./live.js" */
@@ -28,8 +29,6 @@ const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
  */
 /** @typedef {ArtifactInfo & { index: number }} Indexed */
 /** @typedef {{ stages: Map<string, StageInfo>, live: Live, titleOf: (a: Indexed) => string }} Known */
-
-const NUMBER = /_\d+$/; // the number of a kernel, which tells it from others that compute the same
 
 /**
  * The frames. Under a graph stand its stages, and each kernel with the texts of its ladder, those that a live
