@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from explorer.analysis.questions.guard_facts import guard_facts
 from explorer.analysis.questions.operator_places import ambiguous
 from explorer.model.records import blank, typed
 from explorer.model.shared import FxPass, Kernel, PatternMatch, Source
@@ -24,7 +25,7 @@ from explorer.stages.triton.origins import KernelForm
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold
-from tests.in_tab import APP, CELLS, fitted, functions, name_nodes, row_of, show, texts_shown
+from tests.in_tab import APP, CELLS, drawn, fitted, functions, name_nodes, row_of, show, texts_shown
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
 
@@ -401,14 +402,33 @@ def test_tables_sort_and_filter(opened, trained):
     """A heading sorts a table, twice the other way; words filter it."""
     panel = show(opened(trained), "Guards")
     table = panel.get_by_role("table", name="guards")
-    kinds = "rows => rows.map(r => r.cells[1].textContent)"
-    table.get_by_role("button", name="kind").click()
-    found = table.locator("tbody tr").evaluate_all(kinds)
+    panel.get_by_role("button", name="parameters").click()
+    facts = "rows => rows.map(r => r.cells[0].textContent)"
+    table.get_by_role("button", name="must hold").click()
+    found = table.locator("tbody tr").evaluate_all(facts)
     assert found == sorted(found) and len(found) > 3
-    table.get_by_role("button", name="kind").click()
-    assert table.locator("tbody tr").evaluate_all(kinds) == sorted(found, reverse=True)
-    panel.get_by_role("searchbox", name="filter guards").fill("tensor_match")
-    assert set(table.locator("tbody tr").evaluate_all(kinds)) == {"TENSOR_MATCH"}
+    table.get_by_role("button", name="must hold").click()
+    assert table.locator("tbody tr").evaluate_all(facts) == sorted(found, reverse=True)
+    panel.get_by_role("searchbox", name="filter guards").fill("requires grad")
+    kept = table.locator("tbody tr").evaluate_all(facts)
+    assert kept and set(kept) == {fact for fact in found if "requires grad" in fact} != set(found)
+
+
+def test_guards_are_facts_that_lead_to_their_lines(opened, rotary):
+    """The table opens on what the caller passes, a press adds another group, and a fact leads to its line of the guards."""
+    tab = opened(rotary)
+    panel = show(tab, "Guards")
+    (guards,) = rotary.find("guards")
+    facts = guard_facts(guards.data.rows)
+    cells = panel.get_by_role("table", name="guards").locator("tbody tr td:first-child")
+    assert cells.all_inner_texts() == [fact["fact"] for fact in facts if fact["group"] in ("argument", "size", "value")]
+    panel.get_by_role("button", name="program").click()
+    assert cells.count() == sum(fact["group"] in ("argument", "size", "value", "program") for fact in facts)
+    passed = next(fact for fact in facts if fact["fact"].startswith("angles: float32 [8, 4] on cpu"))
+    panel.get_by_role("button", name=passed["fact"]).click()
+    drawn(tab)
+    assert guards.lines[passed["line"] - 1].startswith("L['angles']")
+    assert tab.get_by_role("status").last.inner_text().find(f"Line {passed['line']} of Guards") >= 0
 
 
 def test_recompiles_and_breaks_are_told(opened, replayed):

@@ -17,6 +17,7 @@ from explorer.analysis.questions.choices import no_source, settings
 from explorer.analysis.questions.costs import call_rows, kernel_rows
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.group_costs import group_costs
+from explorer.analysis.questions.guard_facts import guard_facts
 from explorer.analysis.questions.kernels import KernelData, first_form, kernels_of, texts_of_kernel
 from explorer.analysis.questions.lowering import by_node
 from explorer.analysis.questions.memory import Memory, memory_of
@@ -31,6 +32,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text_lines
 from explorer.reference.layouts.layout import Access, Layout, layouts_of
 from explorer.stages import STAGES, stage_of
+from explorer.stages.dynamo.guards import Guards
 from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.inductor.autotune import Autotune
 from explorer.stages.onnxrt.graph import lines_of
@@ -197,7 +199,9 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
             info["nodes"]["lowered"] = lowered_columns(info["nodes"]["name"], rows, strings)
     if a.stage == "ttgir" and (layouts := _layouts(a.text)):
         info["layouts"] = layouts
-    if "rows" in a.data:  # of any stage, a user's own included
+    if isinstance(a.data, Guards):
+        info["rows"] = jsonable(guard_facts(a.data.rows))
+    elif "rows" in a.data:  # of any stage, a user's own included
         info["rows"] = jsonable(a.data["rows"])
     if isinstance(a.data, FxPass):
         info["before"] = texts.get(a.data.before, a.data.before)

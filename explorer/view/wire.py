@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from explorer.analysis.questions.guard_facts import GuardFact
 from explorer.analysis.questions.priced_collectives import OverlapRow, PricedRow
 from explorer.analysis.questions.rows import (
     BufferRow,
@@ -23,7 +24,6 @@ from explorer.analysis.questions.rows import (
 )
 from explorer.model.shared import FxPass, PatternMatch, Setting, Source
 from explorer.stages.dynamo.graph_break import GraphBreak
-from explorer.stages.dynamo.guards import Guard
 from explorer.stages.dynamo.recompile import Recompile
 from explorer.stages.dynamo.symbol import Symbol
 from explorer.stages.inductor.choice import ChoiceForm
@@ -153,8 +153,9 @@ class ArtifactInfo(TypedDict):
 
     "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in it, "made_by"
     the function of the compiler that made it. "operators" is how many operators a graph calls. "rows" is the table of a stage
-    that has one, such as guards. "layouts" are those of a TTGIR's values. "before" is the text before a pass, or the index of the
-    artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes before and after it that changed nothing.
+    that has one; of guards it is their facts. "layouts" are those of a TTGIR's values. "before" is the text before a pass, or the
+    index of the artifact with that text; "idle" and "idle_after" are (name, seconds) of the passes before and after it that
+    changed nothing.
     A text that is the same in several traces travels once: "same_text" is the index of the artifact that has it, and "text" is ""
     then. "arguments" are the lines of a source that belong to the call on another line, each with that line.
     """
@@ -834,6 +835,6 @@ DATA = {
 }
 #: What it reads of the data of a stage that says whose passes it shows.
 OF_PASSES = PassFacts
-ROWS = {"phase": Phase, "guards": Guard, "recompile": Recompile, "symbol": Symbol, "bisection": JudgedValue}
+ROWS = {"phase": Phase, "guards": GuardFact, "recompile": Recompile, "symbol": Symbol, "bisection": JudgedValue}
 #: All that travels.
 MESSAGES = (Payload, Opening, Addition, Selected, Command, Progress, Called, MlirPasses, EditInfo, Question)

@@ -2,22 +2,32 @@
 
 import { breakCards, recompileCards, textsOf } from "./breaks.js";
 import { callTreeList } from "./calltree.js";
-import { element, plural } from "./dom.js";
+import { element, plural, toggle } from "./dom.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
-/** @import { Guard, Symbol as Size } from "./wire.js" */
+/** @import { Column } from "./table.js" */
+/** @import { GuardFact, Symbol as Size } from "./wire.js" */
 /** @typedef {{ frame: string, index: number }} Found the frame of a row, and the text that it is of */
 
-const MOST = 6; // kinds of guards that are named
+/** @type {{ [group: string]: [title: string, about: string] }} the groups of facts, see guard_facts.py */
+const GROUPS = {
+  argument: ["arguments", "what the caller passes"],
+  size: ["sizes", "what holds for sizes that may change"],
+  value: ["values", "numbers, flags and lengths that the function reads"],
+  tensor: ["parameters", "parameters and buffers of modules"],
+  object: ["objects", "types, functions and modules that must be the same"],
+  program: ["program", "the state of the whole program"],
+};
+const OPEN = ["argument", "size", "value"]; // groups that are shown at first
 
 export class Dynamo {
   /** @param {Pick<Parts, "store" | "navigation">} parts */
   constructor({ store, navigation }) {
     this.store = store;
     this.navigation = navigation;
-    const guards = /** @type {(Guard & Found)[]} */ (rowsOf(store, "guards"));
+    const guards = /** @type {(GuardFact & Found)[]} */ (rowsOf(store, "guards"));
     const sizes = /** @type {(Size & Found)[]} */ (rowsOf(store, "symbol"));
     const created = sizes.filter((row) => row.what === "created");
     this.element = element(
@@ -46,23 +56,35 @@ export class Dynamo {
     return [element("h2", {}, "Dynamic sizes"), table.element];
   }
 
-  /** @param {(Guard & Found)[]} rows */
+  /** @param {(GuardFact & Found)[]} rows */
   guards(rows) {
-    /** @type {Map<string, number>} */
-    const kinds = new Map();
-    for (const row of rows) kinds.set(row.kind, (kinds.get(row.kind) ?? 0) + 1);
-    const most = [...kinds].sort(([, a], [, b]) => b - a).slice(0, MOST);
-    const counts = most.map(([kind, count]) => `${kind} ${count}`).join(", ");
+    const isOneFrame = new Set(rows.map(({ frame }) => frame)).size < 2;
+    /** @type {Column<GuardFact & Found>[]} */
     const columns = [
-      { key: "source", title: "guarded", code: true },
-      { key: "kind", title: "kind" },
-      { key: "expression", title: "must hold", code: true },
+      { key: "fact", title: "must hold", code: true, wide: true },
+      { key: "place", title: "line", kept: true },
       { key: "code", title: "because of", code: true },
-      { key: "frame", title: "frame" },
+      ...(isOneFrame ? [] : [{ key: "frame", title: "frame" }]),
     ];
-    const table = new Table("guards", columns, rows, (row) => this.navigation.goTo(row.index));
-    const summary = `${plural(rows.length, "guard")}: ${counts}${kinds.size > MOST ? " …" : ""}`;
-    return element("div", {}, element("p", { class: "soft" }, summary), table.element);
+    const table = new Table("guards", columns, rows, ({ index, line }) => this.navigation.goTo(index, line));
+    const shown = new Set(OPEN.filter((group) => rows.some((row) => row.group === group)));
+    if (!shown.size) for (const group of Object.keys(GROUPS)) shown.add(group);
+    table.where = ({ group }) => shown.has(group);
+    const chips = Object.entries(GROUPS).map(([group, [title, about]]) => {
+      const count = rows.filter((row) => row.group === group).length;
+      /** @param {boolean} on */
+      const show = (on) => {
+        if (on) shown.add(group);
+        else shown.delete(group);
+        table.draw();
+      };
+      return count ? toggle(`${title} ${count}`, about, shown.has(group), show) : null;
+    });
+    table.draw();
+    const folded = rows.reduce((sum, row) => sum + row.folded, 0);
+    const about = `${plural(folded, "guard")} on how dimensions are marked stand with their tensors`;
+    const note = folded ? element("p", { class: "soft" }, about) : null;
+    return element("div", {}, element("div", { class: "guard-groups" }, ...chips), table.element, note);
   }
 }
 

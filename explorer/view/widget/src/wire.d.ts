@@ -108,11 +108,11 @@ export interface LayoutsInfo {
  *
  * "seconds" is what the compiler took for it, "time" when it was recorded, in seconds, "note" what changed in
  * it, "made_by" the function of the compiler that made it. "operators" is how many operators a graph calls.
- * "rows" is the table of a stage that has one, such as guards. "layouts" are those of a TTGIR's values.
- * "before" is the text before a pass, or the index of the artifact with that text; "idle" and "idle_after"
- * are (name, seconds) of the passes before and after it that changed nothing. A text that is the same in
- * several traces travels once: "same_text" is the index of the artifact that has it, and "text" is "" then.
- * "arguments" are the lines of a source that belong to the call on another line, each with that line.
+ * "rows" is the table of a stage that has one; of guards it is their facts. "layouts" are those of a TTGIR's
+ * values. "before" is the text before a pass, or the index of the artifact with that text; "idle" and
+ * "idle_after" are (name, seconds) of the passes before and after it that changed nothing. A text that is the
+ * same in several traces travels once: "same_text" is the index of the artifact that has it, and "text" is ""
+ * then. "arguments" are the lines of a source that belong to the call on another line, each with that line.
  */
 export interface ArtifactInfo {
   id: string;
@@ -1100,24 +1100,18 @@ export interface Phase {
 }
 
 /**
- * A guard: its condition, the value that it reads, and where it is from.
+ * A fact that must hold at the next call, and its guard's line in the text of the guards.
  *
- * `code`, `file`, `line` and `function` are the user's line, `framework` torch's own place, `note` what torch
- * remarks. `origin` says in words where it is from, `derived_from` names by kind and source the guards that
- * it follows from.
+ * "group" is one of `GROUPS`, "place" and "code" are the line that made the guard necessary, "" if that is
+ * not known, and "folded" counts the guards on the tensor's markings that stand behind it.
  */
-export interface Guard {
-  kind: string;
-  source: string;
-  expression: string;
+export interface GuardFact {
+  group: string;
+  fact: string;
+  place: string;
   code: string;
-  file: string;
   line: number;
-  function?: string;
-  framework?: string;
-  note?: string;
-  origin?: string;
-  derived_from?: [string, string][];
+  folded: number;
 }
 
 /** A guard that failed, and the compile that it belongs to. */
