@@ -98,11 +98,15 @@ class Overview:
 
     @cached_property
     def work(self) -> tuple[Work, ...]:
-        """The launches of a call by their kind, the longest first."""
+        """The launches of a call by their kind, the longest first; a C++ kernel with the loops of several groups is one."""
         seconds: dict[str, list[float]] = {}
         for launch in self.call.launches:
             seconds.setdefault(kind(launch), []).append(launch.seconds)
-        return tuple(sorted((Work(what, len(of), sum(of)) for what, of in seconds.items()), key=lambda work: -work.seconds))
+        counts = {what: len(of) for what, of in seconds.items()}
+        if "kernels" in counts:
+            counts["kernels"] -= len(self.call.launches) - self.call.launch_count
+        works = (Work(what, counts[what], sum(of)) for what, of in seconds.items())
+        return tuple(sorted(works, key=lambda work: -work.seconds))
 
     @cached_property
     def advice(self) -> Advice:

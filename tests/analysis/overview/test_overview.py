@@ -108,6 +108,17 @@ def test_what_is_launched_is_counted_as_the_output_code_launches_it(layers: Trac
     assert overview.call.launch_count == sum(step.count for step in overview.flow if step.is_launch) == 29
 
 
+@pytest.mark.parametrize("name", ["mlp_train-torch2.13-cpu", "attention-torch2.13-cpu", "views/layers-torch2.13-h100"])
+def test_the_parts_of_the_work_have_the_launches_of_the_flow(replayed: Callable[[str], Trace], name: str) -> None:
+    """Kernels and library calls are counted alike in the flow and in the time of a call."""
+    overview = Overview(replayed(name))
+    assert {work.what: work.count for work in overview.work} == {
+        {"kernel launch": "kernels", "library call": "library calls"}[step.noun]: step.count
+        for step in overview.flow
+        if step.is_launch
+    }
+
+
 def test_a_trace_without_kernels_says_so() -> None:
     """Nothing is launched: the table says why, and what failed is printed last."""
     empty = Trace({"name": "f", "target": "h100"}, failures=(Failure("compile", "Error", "it broke"),))
