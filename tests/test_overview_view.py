@@ -138,7 +138,7 @@ def test_no_launch_is_lost(overview: Any, layers: Trace, traces: int) -> None:
         titles = part.get_by_role("list", name="the longest launches").locator(".what").all_inner_texts()
         assert len(titles) == (10 if traces == 1 else 5)
         counts = [re.match(r"(\d+) × ", title) for title in titles]
-        more = part.get_by_role("button", name="more launch")
+        more = part.get_by_role("button", name="more: Kernels")
         left = int(more.inner_text().split()[0]) if more.count() else 0
         assert sum(int(count[1]) if count else 1 for count in counts) + left == len(layers.profile.launches)
         assert bool(left) == (traces > 1)

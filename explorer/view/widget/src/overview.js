@@ -186,7 +186,7 @@ export class Overview {
       ? element(
           "button",
           { type: "button", class: "link more", onclick: () => void this.tabs.show("kernels") },
-          `${plural(left, "more launch", "more launches")}: Kernels`,
+          `${left} more: Kernels`,
         )
       : null;
     return element(
