@@ -44,7 +44,7 @@ BUILT ?= docs wheel
 help: ## what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/gpt2.html
+demo: $(INSTALLED) ## trace a transformers model, print its stages, write demo/index.html
 	$(BIN)/python -m explorer.entry.demo
 
 lab: $(INSTALLED) ## the first notebook in JupyterLab, on this machine only

@@ -1,7 +1,7 @@
 """Trace a real model: `python -m explorer.entry.demo [FOLDER]`, or `make demo`.
 
 Builds a small GPT-2 of `transformers` with random weights and traces it for each target that works on this machine. Prints
-what takes its time, and writes a self-contained page to FOLDER (default: demo).
+what takes its time, and writes one self-contained page with the targets side by side to FOLDER/index.html (default: demo).
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from explorer.tracing.traced.trace import Trace
 
 #: The targets to show, in order. The demo names those that do not work on this machine, and leaves them out.
-TARGETS = ("cpu", "cuda", "h100")
+TARGETS = ("cuda", "h100", "cpu")
 
 
 def main(folder: str = "demo") -> int:
-    """Trace the model and write a page for each target; return 1 if a compile failed, else 0."""
+    """Trace the model for each target and write the page; return 1 if no target works or a compile failed, else 0."""
     try:
         model, tokens = gpt2()
     except ModuleNotFoundError as error:
@@ -24,19 +27,24 @@ def main(folder: str = "demo") -> int:
             raise
         print_line("the demo needs transformers: pip install transformers, or let `make demo` make its own environment")
         return 1
-    from explorer import targets
+    from explorer import compare, targets
 
     rows = {row["target"]: row for row in targets()}
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    compiled = True
+    traces: dict[str, Trace] = {}
     for target in TARGETS:
         row = rows.get(target)
         if row is None or not row["works"]:
             print_line(f"target {target}: left out, {row['why'] if row is not None else 'this explorer does not have it'}")
             continue
-        page = Path(folder) / ("gpt2.html" if target == "cpu" else f"gpt2_{target}.html")
-        compiled &= trace_to(page, model, tokens, target)
-    return 0 if compiled else 1
+        traces[target] = traced_for(target, model, tokens)
+    if not traces:
+        return 1
+    page = Path(folder) / "index.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    shown = compare(*traces.values(), names=tuple(traces)) if len(traces) > 1 else next(iter(traces.values()))
+    shown.to_html(page)
+    print_line(f"\nopen {page}: {' beside '.join(traces)} ({page.stat().st_size / 1e6:.1f} MB, it needs no network)")
+    return int(any(failure.fatal for trace in traces.values() for failure in trace.failures))
 
 
 def gpt2() -> tuple[Any, Any]:
@@ -49,17 +57,14 @@ def gpt2() -> tuple[Any, Any]:
     return GPT2LMHeadModel(config).eval(), torch.randint(config.vocab_size, (1, 64))
 
 
-def trace_to(page: Path, model: Any, tokens: Any, target: str) -> bool:
-    """Trace the model for one target, print it and write the page; return True if it compiled."""
+def traced_for(target: str, model: Any, tokens: Any) -> Trace:
+    """Trace the model for one target, and print what takes its time."""
     from explorer import trace
 
     began = time.perf_counter()
     traced = trace(model, tokens, target=target)
-    seconds = time.perf_counter() - began
-    print_line(f"{traced}\n\ntraced for {target} in {seconds:.1f} s")
-    traced.to_html(page)
-    print_line(f"open {page} ({page.stat().st_size / 1e6:.1f} MB, it needs no network)")
-    return not any(failure.fatal for failure in traced.failures)
+    print_line(f"{traced}\n\ntraced for {target} in {time.perf_counter() - began:.1f} s\n")
+    return traced
 
 
 def print_line(text: str) -> None:
