@@ -2,6 +2,7 @@
 
 import { breakPlaces } from "./breaks.js";
 import { element, plural, seconds } from "./dom.js";
+import { Results } from "./results.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { FailureInfo, Payload, Phase } from "./wire.js" */
@@ -39,12 +40,22 @@ export class Header {
       onkeydown: (event) => {
         if (event.key === "Enter") {
           if (timer) look(); // not to what an earlier word has found
+          this.results.hide();
           navigation.nextHit(event.shiftKey ? -1 : 1);
+        }
+        if (event.key === "ArrowDown") {
+          this.results.focus();
+          event.preventDefault();
         }
         if (event.key === "Escape") panes.list[0].editor.focus();
       },
     });
-    this.search = element("div", { class: "search" }, this.matches, this.box);
+    this.results = new Results({ store, hub, search, navigation });
+    const parts = [this.matches, this.box, this.results.element];
+    this.search = element("div", { class: "search", onkeydown: (event) => this.leave(event) }, ...parts);
+    this.search.addEventListener("focusout", ({ relatedTarget }) => {
+      if (!(relatedTarget instanceof Node && this.search.contains(relatedTarget))) this.results.hide();
+    });
     hub.on("searched", () => {
       const where = `${plural(search.total, "line")} in ${plural(search.found.size, "text")}`;
       this.matches.textContent = search.query ? where : "";
@@ -66,6 +77,18 @@ export class Header {
       element("div", { class: "chips" }, ...this.chips()),
       this.detail,
     );
+  }
+
+  /**
+   * From the list of lines found back to the box.
+   *
+   * @param {KeyboardEvent} event
+   */
+  leave(event) {
+    if (event.key !== "Escape" || event.target === this.box) return;
+    this.results.hide();
+    this.box.focus();
+    event.stopPropagation();
   }
 
   // The size of what was compiled: the graphs as Inductor lowers them, or as Dynamo made them, and library

@@ -7,7 +7,7 @@ const KEYS = [
   [
     "Anywhere",
     [
-      ["/", "search all texts; Enter and Shift+Enter go to the next and the one before"],
+      ["/", "search all texts; ↓ goes to the lines found, Enter to the next one"],
       ["Esc", "clear what is selected, leave full screen"],
       ["?", "show these keys"],
     ],

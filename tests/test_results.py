@@ -1,0 +1,101 @@
+"""The search lists the lines that it has found: by stage, equal lines once, and a press leads to each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from explorer.tracing.traced import Trace
+from tests.in_tab import drawn, load_axe, selected, serious, show
+
+METADATA = ("triton_meta", "inductor_meta", "@", "import ", "from ", "# kernel path", "# Topologically")
+#: The list as (heading, lines that are listed).
+LISTED = """list => { const groups = []; for (const one of list.children) {
+    if (one.tagName === 'H3') groups.push([one.textContent, []]);
+    else if (one.matches('.hit')) groups.at(-1)[1].push(one.querySelector('code').textContent); } return groups; }"""
+
+
+def search(tab: Any, word: str) -> Any:
+    """Search for a word, as with the keyboard; the list."""
+    tab.keyboard.press("/")
+    tab.keyboard.type(word)
+    found = tab.get_by_role("group", name="lines found")
+    found.wait_for()
+    return found
+
+
+def lines_with(trace: Trace, word: str, *, metadata: bool) -> dict[str, set[str]]:
+    """The lines that have a word, by stage; of kernels only those that are metadata, or the others."""
+    found: dict[str, set[str]] = {}
+    for a in trace.artifacts:
+        for line in (line.strip() for line in a.lines if word in line.lower()):
+            if bool(a.kernel and line.startswith(METADATA)) is metadata:
+                found.setdefault(a.stage, set()).add(line)
+    return found
+
+
+def test_lines_are_listed_by_stage_and_once(opened, rotary):
+    """Each stage that has the word has a heading; equal lines are one; metadata of kernels comes last."""
+    tab = opened(rotary)
+    show(tab, "code")
+    groups = search(tab, "rsqrt").evaluate(LISTED)
+    bodies, last = groups[:-1], groups[-1]
+    lines, metadata = lines_with(rotary, "rsqrt", metadata=False), lines_with(rotary, "rsqrt", metadata=True)
+    assert len(bodies) == len(lines) and last[0] == "Metadata of kernels" and metadata
+    everything = set().union(*lines.values())
+    for _, listed in bodies:
+        assert 0 < len(listed) <= 5 and len(set(listed)) == len(listed)
+        assert all(any(cut.strip("…") in line for line in everything) for cut in listed)
+    assert bodies[0][0] == "Python source"
+
+
+def test_a_line_is_reached_by_keys(opened, rotary):
+    """The arrow goes into the list and Enter to the line; the list is gone then."""
+    tab = opened(rotary)
+    show(tab, "code")
+    found = search(tab, "rsqrt")
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    found.wait_for(state="hidden")
+    drawn(tab)
+    artifact, line = selected(tab)[:2]
+    text = next(a for a in rotary.artifacts if a.id == artifact)
+    assert "rsqrt" in text.lines[line - 1] and text.stage == "source"
+
+
+def test_escape_goes_back_to_the_box(opened, rotary):
+    """And what was selected stays; more lines of a stage come at a press, with the focus on the first of them."""
+    tab = opened(rotary)
+    show(tab, "code")
+    found = search(tab, "mul")
+    before = found.locator(".hit").count()
+    found.locator(".more").first.click()
+    assert found.locator(".hit").count() > before
+    tab.keyboard.press("Escape")
+    found.wait_for(state="hidden")
+    focused = tab.evaluate("() => document.querySelector('#explorer').shadowRoot.activeElement.getAttribute('aria-label')")
+    assert focused == "search all texts"
+
+
+def test_what_is_not_found_lists_nothing(opened, rotary):
+    """The count says so."""
+    tab = opened(rotary)
+    tab.keyboard.press("/")
+    tab.keyboard.type("no such word")
+    tab.get_by_text("0 lines in 0 texts").wait_for()
+    assert tab.get_by_role("group", name="lines found").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_what_opens_by_a_key(opened, rotary, scheme):
+    """The list of the search, and the list of the keys."""
+    tab = opened(rotary, color_scheme=scheme)
+    show(tab, "code")
+    load_axe(tab)
+    search(tab, "mul")
+    assert serious(tab) == []
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("?")
+    tab.get_by_role("dialog", name="keys").wait_for()
+    assert serious(tab) == []
