@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from explorer.view import page
+from tests.tabs import TWO_FRAMES, to_view
 
 #: The front end of a page, from its outside.
 APP = "document.querySelector('#explorer').app"
@@ -24,7 +25,7 @@ _AXE = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 
 def show(tab: Any, name: str) -> Any:
     """Show a view, by its tab; its panel."""
-    tab.get_by_role("tab", name=name).click()
+    to_view(tab, name)
     return tab.get_by_role("tabpanel", name=name)
 
 
@@ -35,7 +36,7 @@ def row_of(panel: Any, name: str) -> Any:
 
 def drawn(tab: Any) -> None:
     """Wait until the browser has drawn two frames, after which the editors have what they show in the page."""
-    tab.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    tab.evaluate(TWO_FRAMES)
 
 
 def until(condition: Callable[[], object], seconds: float = 120) -> None:

@@ -20,6 +20,8 @@ FAILED = pytest.StashKey[bool]()
 PATIENCE = 60_000
 #: What a tab is opened with, unless a test asks for something else.
 VIEWPORT = {"width": 1400, "height": 800}
+#: Wait until the browser has drawn two frames.
+TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Forget what the pages of files have stored: all of them share one origin, `file://`.
 FORGET = "() => { try { localStorage.clear(); sessionStorage.clear(); } catch { } }"
 
@@ -30,6 +32,16 @@ def to_texts(shown: Any) -> None:
     code.first.wait_for()
     for tab in code.all():
         tab.click()
+
+
+def to_view(shown: Any, title: str) -> None:
+    """Go to the view with that title: by its tab, or under "more" where the row has no room for the tab."""
+    tab = shown.get_by_role("tab", name=title, include_hidden=True)
+    tab.evaluate(TWO_FRAMES)  # the row is fitted when it is laid out
+    if tab.is_visible():
+        tab.click()
+    else:
+        shown.get_by_label("more views").select_option(tab.get_attribute("data-view"))
 
 
 class Tab:

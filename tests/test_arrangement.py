@@ -11,7 +11,7 @@ import pytest
 
 from explorer.view import page, saved_output
 from tests.facts import untold
-from tests.tabs import to_texts
+from tests.tabs import TWO_FRAMES, to_texts, to_view
 
 PANES = "all => all.map((one) => Math.round(one.getBoundingClientRect().width))"
 #: Show an output of a notebook, as JupyterLab does: its HTML in the area of its cell, and then its scripts run.
@@ -149,21 +149,25 @@ def test_a_rail_dragged_to_nothing_is_hidden(opened, rotary):
     assert rail.bounding_box()["width"] == pytest.approx(240, abs=2)
 
 
-def test_the_tabs_stay_in_their_line(opened, rotary):
-    """What a search found and the module of a line stand beside the tabs, which they do not push into a second line."""
+def test_the_tabs_stay_in_one_row(opened, rotary):
+    """In every width the toolbar is one row: the tabs that do not fit stand under "more", that of the view shown does not."""
     tab = opened(rotary)
-    tab.get_by_role("button", name="show or hide the stages").click()
-    before = tab.get_by_role("tablist").bounding_box()["height"]
-    tab.get_by_label("search all texts").fill("cos")
-    tab.locator(".matches", has_text="lines in").wait_for()
-    tab.locator(".scope").evaluate("""one => {
-        one.hidden = false;
-        one.querySelector('select').replaceChildren(new Option('model.layers.0.self_attn.rotary_emb'));
-    }""")
-    bar = tab.locator(".viewbar").bounding_box()
-    assert tab.get_by_role("tablist").bounding_box()["height"] == before < 40
-    last = tab.get_by_role("button", name="full screen").bounding_box()
-    assert last["x"] + last["width"] <= bar["x"] + bar["width"] and bar["height"] < 50
+    every = tab.locator(".tabs [role=tab]").evaluate_all("all => all.map((one) => one.dataset.title)")
+    bar, more = tab.locator(".viewbar"), tab.get_by_label("more views")
+    for width in (1400, 900, 620, 480):
+        tab.set_viewport_size({"width": width, "height": 800})
+        for name in (every[0], every[-1]):
+            to_view(tab, name)
+            tab.evaluate(TWO_FRAMES)
+            shown = [one.inner_text() for one in tab.locator(".tabs [role=tab]:visible").all()]
+            folded = more.locator("option:not([hidden])").all_inner_texts() if more.is_visible() else []
+            assert sorted(shown + folded) == sorted(every) and name in shown
+            assert bar.bounding_box()["height"] < 50
+    assert folded, "at 480 pixels they do not all fit"
+    more.select_option(label="Graph")
+    tab.get_by_role("tab", name="Graph", selected=True).wait_for()
+    focused = tab.evaluate("document.querySelector('#explorer').shadowRoot.activeElement.dataset.view")
+    assert focused == "graph", "the focus is on the tab of what is shown"
 
 
 def test_full_screen(opened, rotary):
@@ -293,7 +297,7 @@ def arranged(tab: Any, view: Any) -> None:
     tab.keyboard.press("Shift+ArrowRight")
     view.get_by_role("separator", name="between the left and the right text").focus()
     tab.keyboard.press("Shift+ArrowLeft")
-    view.get_by_role("tab", name="Graph").click()
+    to_view(view, "Graph")
     view.get_by_role("button", name="open all groups").click()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.facts import untold
 from tests.in_tab import load_axe, serious
+from tests.tabs import to_view
 
 #: The entries of the tree, each with its depth; an entry's text without those below it.
 ENTRIES = """tree => [...tree.querySelectorAll('li')].map(item => {
@@ -19,7 +20,7 @@ ENTRIES = """tree => [...tree.querySelectorAll('li')].map(item => {
 
 
 def breaks(tab: Any) -> Any:
-    tab.get_by_role("tab", name="Guards").click()
+    to_view(tab, "Guards")
     return tab.get_by_role("tabpanel", name="Guards")
 
 
@@ -75,13 +76,12 @@ def test_a_tree_without_calls_says_nothing_that_the_cards_say(opened, replayed) 
     assert panel.locator(".call-tree").count() == 0
 
 
-def test_header_and_chip_count_the_same_breaks(opened, replayed) -> None:
+def test_the_chip_counts_each_break_once(opened, replayed) -> None:
     """A break in a function with several callers is one, which each of these frames has a text of."""
     trace = replayed("views/limit-torch2.13-cpu")
     places = len(trace.dynamo.graph_breaks)
     assert len(trace.find("graph_break")) > places > 1
     header = opened(trace).locator("header")
-    assert f"{places} graph breaks" in header.locator(".counts").inner_text()
     assert header.get_by_role("button", name=f"{places} graph breaks").count() == 1
 
 

@@ -19,6 +19,7 @@ from explorer.view.page import bundle, packed
 from explorer.view.widget import Explorer
 from tests.facts import untold
 from tests.in_tab import hold_timers, run_timers, until
+from tests.tabs import to_view
 from tests.test_widget import HOST
 
 
@@ -165,7 +166,7 @@ def test_the_view_shows_what_a_cell_does(tab: Any) -> None:
     bar.wait_for()
     assert bar.locator("span").inner_text() == "in a cell: benchmark() … 61 s, timing"
     assert bar.locator("progress").evaluate("bar => bar.value") == pytest.approx(0.1)
-    tab.get_by_role("tab", name="Memory").click()
+    to_view(tab, "Memory")
     assert bar.is_visible()
     bar.get_by_role("button", name="stop").click()
     assert tab.evaluate("window.asked") == [{"ask": "interrupt"}]

@@ -13,6 +13,7 @@ from torch.distributed import _functional_collectives as functional
 
 import explorer
 from explorer.tracing.traced import Trace
+from tests.tabs import to_view
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning")
 
@@ -24,7 +25,7 @@ def traced(zoo: Callable[[str], Trace]) -> Trace:
 
 
 def view(tab: Any) -> Any:
-    tab.get_by_role("tab", name="Collectives").click()
+    to_view(tab, "Collectives")
     return tab.get_by_role("tabpanel", name="Collectives")
 
 

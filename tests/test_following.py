@@ -12,6 +12,7 @@ from explorer.analysis.questions.provenance import follow
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import APP, drawn, reveal, row_of, selected, show
+from tests.tabs import to_view
 
 #: What the panes show: the id of the text, and the lines of it that can be seen.
 SEEN = f"""() => {APP}.panes.list.map((pane) => {{
@@ -124,7 +125,7 @@ def test_a_row_of_the_kernels_brings_its_source(opened, rotary):
     row_of(panel, kernel.name).click()
     said = tab.locator(".status").inner_text()
     assert said.startswith("← Rotary.forward:4 `return x + self.down(") and not untold(said, "2 more")
-    tab.get_by_role("tab", name="Code").click()
+    to_view(tab, "Code")
     followed(tab, rotary)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.in_lab import KERNEL, PLACES, READY, Lab, in_kernel, run, run_all, running, window, write_notebook
-from tests.tabs import to_texts
+from tests.tabs import to_texts, to_view
 
 pytestmark = pytest.mark.compile
 
@@ -85,12 +85,12 @@ def test_a_click_lights_the_texts_and_python_hears_of_it(notebook):
     notebook.keyboard.press("Control+s")
     notebook.wait_for_function(f"() => !({is_unsaved})()")
 
-    view.get_by_role("tab", name="Kernels").click()
+    to_view(view, "Kernels")
     view.get_by_role("button", name="step through its MLIR passes").click()
     view.locator(".step.dim").first.wait_for()
     assert view.get_by_role("listbox", name="passes").get_by_role("option").count() > 10
 
-    view.get_by_role("tab", name="Run").click()
+    to_view(view, "Run")
     view.get_by_role("button", name="check").click()
     view.get_by_role("table", name="check").wait_for()
 
@@ -183,7 +183,7 @@ def test_a_saved_notebook_shows_the_trace_without_its_kernel(lab: Lab) -> None:
         tab.locator(".explorer-host .pane").nth(3).wait_for(state="attached", timeout=KERNEL)
         to_texts(tab.locator(".explorer-host").first)
         tab.locator(".explorer-host").first.locator(".line", has_text="torch.sin").first.click()
-        tab.locator(".explorer-host").first.get_by_role("tab", name="Kernels").click()
+        to_view(tab.locator(".explorer-host").first, "Kernels")
         assert in_kernel(tab, "w.link().partition('&')[0]", "#view=kernels") == "#view=kernels"
         fragment = run_again(tab)
         saved_and_shut(tab)
@@ -192,7 +192,7 @@ def test_a_saved_notebook_shows_the_trace_without_its_kernel(lab: Lab) -> None:
         view = tab.locator(".explorer-host").first
         view.locator(".pane").first.wait_for(state="attached")
         assert view.get_by_role("tab", name="Kernels").get_attribute("aria-selected") == "true", "as the link says"
-        view.get_by_role("tab", name="Code").click()
+        to_view(view, "Code")
         assert "torch.sin" in view.locator(".line.chosen").inner_text()
         view.locator(".line.lit", has_text="tl_math.sin").first.wait_for()  # the links are unpacked after the first screen
         tab.locator(".explorer-host").nth(1).wait_for(state="attached")  # each view comes up by itself
@@ -226,7 +226,7 @@ def test_voila_shows_the_view(browser: Any, tmp_path: Path) -> None:
         to_texts(view)
         view.locator(".pane").first.locator(".line", has_text="torch.sin").click()
         view.locator(".pane").nth(1).locator(".line.lit", has_text="tl_math.sin").first.wait_for()
-        view.get_by_role("tab", name="Run").click()
+        to_view(view, "Run")
         view.get_by_role("button", name="check").click()
         view.get_by_role("table", name="check").wait_for()
         assert "Loading widget" not in tab.locator("body").inner_text(), "the bar that showed progress is gone"

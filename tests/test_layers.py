@@ -9,6 +9,7 @@ import pytest
 from explorer.model.values import Artifact, plain
 from explorer.tracing.traced import Trace
 from tests.in_tab import drawn, fitted, load_axe, serious
+from tests.tabs import to_view
 
 GRAPH = "document.querySelector('#explorer').app.tabs.views.get('graph')"
 #: The titles of the groups that are shown, those of open ones with the layer that they show.
@@ -51,7 +52,7 @@ def stack(*acts: str, name: str = "model.h.{}") -> Trace:
 
 
 def graph_of(tab: Any) -> Any:
-    tab.get_by_role("tab", name="Graph").click()
+    to_view(tab, "Graph")
     fitted(tab, "graph")
     return tab.get_by_role("tabpanel", name="Graph")
 

@@ -9,6 +9,7 @@ import pytest
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import load_axe, serious
+from tests.tabs import to_view
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def trained(replayed) -> Trace:
 
 
 def memory(tab: Any) -> Any:
-    tab.get_by_role("tab", name="Memory").click()
+    to_view(tab, "Memory")
     return tab.get_by_role("tabpanel", name="Memory")
 
 

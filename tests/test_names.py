@@ -12,6 +12,7 @@ from explorer.model.values import Artifact
 from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
 from tests.in_tab import show
+from tests.tabs import to_view
 
 #: Dispatches as IREE names them: alike at the beginning and at the end.
 DISPATCHES = [f"main_graph$async_dispatch_{n}_matmul_like_64x64x128_f32" for n in (0, 1, 10, 11)]
@@ -86,7 +87,7 @@ def test_kernels_of_one_number_are_told_apart_in_the_table(opened):
     names = ["triton_per_fused_native_layer_norm_4", "triton_per_fused_native_layer_norm_backward_4"]
     tab = opened(kernels(names))
     tab.set_viewport_size({"width": 700, "height": 600})
-    tab.get_by_role("tab", name="Kernels").click()
+    to_view(tab, "Kernels")
     found = read(tab.locator(".costs td .in-parts"))
     assert [whole for whole, *_ in found] == names
     assert found[0][1] != found[1][1] and not any(lost for *_, lost in found), found

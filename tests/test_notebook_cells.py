@@ -18,6 +18,7 @@ from explorer.view import page
 from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import show
+from tests.tabs import to_view
 
 pytestmark = pytest.mark.compile
 
@@ -135,7 +136,7 @@ def test_a_graph_break_names_its_cell_in_python_too(recorded):
 
 def show_code(tab: Any) -> None:
     """Go back to the texts."""
-    tab.get_by_role("tab", name="Code").click()
+    to_view(tab, "Code")
 
 
 def test_a_file_is_named_without_its_folders(trace, replayed):

@@ -25,7 +25,7 @@ from explorer.view import page
 from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import SOURCES, functions, wait_for_colours
-from tests.tabs import to_texts
+from tests.tabs import to_texts, to_view
 
 FOCUSED = "document.querySelector('#explorer').shadowRoot.activeElement"
 HOSTILE = '</script><img src=x onerror="window.hacked=1"><!--<script>window.hacked=2//\'"&\u202e\u2028\ud800 ${1}`'
@@ -274,14 +274,14 @@ def test_a_link_is_the_view_the_panes_and_the_line(opened, small):
     pane(tab, "third").locator("select").select_option("1")
     line(tab, "left", 2).click()
     texts = [stage_of(tab, side) for side in ("left", "right", "third")]
-    tab.get_by_role("tab", name="Compare").click()
+    to_view(tab, "Compare")
     tab.get_by_role("button", name="copy a link to what is shown").click()
     tab.locator(".status", has_text="Copied").wait_for()
     link = tab.evaluate("navigator.clipboard.readText()")
     assert link == tab.evaluate("location.href")
     other = opened(small, f"#{link.partition('#')[2]}")
     assert other.get_by_role("tab", name="Compare").get_attribute("aria-selected") == "true"
-    other.get_by_role("tab", name="Code").click()
+    to_view(other, "Code")
     assert [stage_of(other, side) for side in ("left", "right", "third")] == texts
     assert "return x.sin() + 1" in other.locator(".line.chosen").inner_text() and lit(other, "third") == [2]
 
@@ -307,7 +307,7 @@ def test_a_link_fills_its_panes_whatever_line_is_selected(opened, small):
 def test_an_empty_table_keeps_its_columns(opened, small):
     """A filter that leaves no row leaves the headings; a trace without a guard has the headings of their table."""
     tab = opened(replace(small, artifacts=(*small.artifacts, text_of("recompile", "r", data=blank(ARTIFACTS["recompile"])))))
-    tab.get_by_role("tab", name="Guards").click()
+    to_view(tab, "Guards")
     guards = tab.get_by_role("table", name="guards")
     assert guards.locator("thead th").all_inner_texts() == ["must hold", "line", "because of"]
     assert guards.locator("tbody tr").count() == 0
@@ -478,6 +478,7 @@ def test_hostile_texts_are_shown_and_do_nothing(opened, hostile):
     assert tab.locator("img:not(.cm-widgetBuffer), img[src], img[onerror]").count() == 0  # CodeMirror has an empty one of its own
     assert tab.locator("script").count() == 2
     assert '</script><img src=x onerror="window.hacked=1">' in line(tab, "left", 1).inner_text()
+    tab.keyboard.press("Escape")  # the list of lines found stands over the text
     line(tab, "right", 1).hover(position={"x": 30, "y": 9})
     assert "<img" in tab.locator(".hover").inner_text()
     assert tab.evaluate("window.hacked") is None

@@ -15,7 +15,7 @@ from explorer.tracing.traced import Trace
 from explorer.view import page, saved_output
 from explorer.view.packing import unpack
 from explorer.view.payload import payload
-from tests.tabs import to_texts
+from tests.tabs import to_texts, to_view
 
 #: Elements and attributes that GitHub keeps of HTML, of its documentation; the text in a script or a style goes with it.
 TAGS = [
@@ -252,7 +252,7 @@ def test_an_output_shows_itself_in_a_frame_that_may_only_run_scripts(shown, trai
     view.locator(".pane").first.locator(".line", has_text=code).first.click()
     view.locator(".item.linked").nth(3).wait_for()  # the links are unpacked after the first screen
     assert view.locator(".line.chosen").count() == 1
-    view.get_by_role("tab", name="Kernels").click()
+    to_view(view, "Kernels")
     assert view.get_by_role("tabpanel", name="Kernels").is_visible()
     view.get_by_role("button", name="full screen").click()
     assert view.evaluate("host => getComputedStyle(host).position") == "fixed", "it fills the frame, where no screen is given"

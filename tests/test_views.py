@@ -26,6 +26,7 @@ from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import APP, CELLS, drawn, fitted, functions, name_nodes, row_of, show, texts_shown
+from tests.tabs import to_view
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
 
@@ -582,7 +583,7 @@ def test_the_selected_line_is_the_selected_node(opened):
     assert "line 4" in tab.locator(".graph-detail").inner_text()
     facts = tab.locator(".graph-detail").inner_text()
     assert "torch.cos" in facts and "float32[4, 8]" in facts and "net.second" in facts
-    tab.get_by_role("tab", name="Code").click()
+    to_view(tab, "Code")
     assert tab.locator(".line.chosen, .line.lit").count()
     assert "at=g:4" in tab.evaluate("location.hash")
 

@@ -37,7 +37,7 @@ from explorer.view.widget import Explorer
 from explorer.view.widget.worker import MAX_WAITING
 from tests.facts import says, untold
 from tests.in_tab import until
-from tests.tabs import to_texts
+from tests.tabs import to_texts, to_view
 
 
 @pytest.fixture(scope="module")
@@ -556,7 +556,7 @@ def test_the_line_that_is_selected_is_shown_again_when_asked(hosted):
     to_texts(tab)
     tab.locator(".pane").first.locator(".line").nth(1).click()
     held = tab.evaluate("window.model.get('selected')")
-    tab.get_by_role("tab", name="Memory").click()
+    to_view(tab, "Memory")
     assert "view=memory" in tab.evaluate("window.model.get('place')")
     tab.evaluate(
         """({ artifact, line }) => {
@@ -586,7 +586,7 @@ def test_a_line_that_python_selects_is_shown_in_the_texts(hosted, trace, when):
         assert tab.get_by_role("tabpanel", name="Overview").is_visible()
         tab.evaluate(tell, selected)
     assert tab.locator(".line.chosen").first.is_visible()
-    tab.get_by_role("tab", name="Memory").click()
+    to_view(tab, "Memory")
     tab.evaluate(tell, {**selected, "line": 3})
     assert tab.get_by_role("tabpanel", name="Memory").is_visible(), "which has the line's buffers"
 
@@ -604,7 +604,7 @@ def test_what_is_under_way_is_shown_in_every_view_and_can_be_stopped(hosted):
     tab.evaluate(TOLD, {"what": "benchmark", "done": 3, "of": 30})
     bar.wait_for()
     assert "benchmark … " in bar.inner_text() and bar.locator("progress").evaluate("bar => bar.value") == pytest.approx(0.1)
-    tab.get_by_role("tab", name="Memory").click()
+    to_view(tab, "Memory")
     bar.get_by_role("button", name="stop").click()
     assert tab.evaluate("window.asked") == [{"ask": "stop"}] and "stopping" in bar.inner_text()
     tab.evaluate(TOLD, {"what": "benchmark", "rows": [], "stopped": True})
@@ -617,7 +617,7 @@ def test_what_is_under_way_is_shown_in_every_view_and_can_be_stopped(hosted):
 def test_a_process_that_has_ended_is_said_to_have(hosted):
     """When the kernel goes away while it works, the view says so, and offers nothing that only the process could do."""
     tab = hosted(LIVE_HOST)
-    tab.get_by_role("tab", name="Run").click()
+    to_view(tab, "Run")
     tab.get_by_role("button", name="check").click()
     tab.evaluate(TOLD, {"what": "check", "done": 0, "of": 0})
     tab.evaluate("window.model.listeners.get('comm_live_update')()")

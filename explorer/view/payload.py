@@ -24,7 +24,7 @@ from explorer.analysis.questions.memory import Memory, memory_of
 from explorer.analysis.questions.modules import module_paths
 from explorer.analysis.questions.priced_collectives import PricedRow, overlap, priced_rows
 from explorer.analysis.questions.rows import CallRow, Cost, KernelRow, LoweringRow
-from explorer.analysis.questions.summary import cache_notice, counts
+from explorer.analysis.questions.summary import cache_notice, compiled_counts
 from explorer.analysis.questions.target import compiled_for
 from explorer.model.records import blank, typed
 from explorer.model.shared import FxPass
@@ -75,7 +75,7 @@ def payload(trace: TraceData) -> wire.Payload:
     whole: wire.Payload = {
         "format": FORMAT,
         "meta": {**jsonable(trace.meta), "target": str(compiled_for(trace))},
-        "counts": counts(trace),
+        "counts": compiled_counts(trace),
         "notice": cache_notice(trace),
         "stages": list(stages(trace)),
         "on_demand": [{"stage": s.name, "title": s.title, "of": s.on_demand_of} for s in STAGES if s.on_demand_of],

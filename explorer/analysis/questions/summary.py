@@ -113,14 +113,17 @@ def first_line(text: str) -> str:
 
 
 def counts(trace: TraceData) -> str:
-    """Count what a trace has, as "2 frames, 1 graph break, 3 kernels"; leave out zeros."""
-    compiled = [f for f in functions(trace) if f["compiled"]]
+    """Count what a trace has, as "2 frames, 3 kernels, 1 graph break"; leave out zeros."""
     numbers = {
-        "frame": len(compiled),
         "graph break": len(graph_breaks(trace)),
         "recompile": len(trace.find("recompile")),
-        "kernel": len(trace.find("kernel")),
         "assumption": len(table(trace, "assumption")),
         "failure": sum(failure.stage != COMPILES for failure in trace.failures),
     }
+    return ", ".join([compiled_counts(trace), *(quantity(n, name) for name, n in numbers.items() if n)])
+
+
+def compiled_counts(trace: TraceData) -> str:
+    """Count what was compiled, as "2 frames, 3 kernels"."""
+    numbers = {"frame": len([f for f in functions(trace) if f["compiled"]]), "kernel": len(trace.find("kernel"))}
     return ", ".join(quantity(n, name) for name, n in numbers.items() if n) or "nothing compiled"

@@ -95,14 +95,14 @@ export class App {
       "div",
       { class: "viewbar" },
       arrangement.toggler,
-      tabs.bar,
-      this.scope.element,
+      tabs.row,
       this.header.search,
       panes.adder,
       permalink.copier,
       fullScreen.button,
     );
-    const below = [progress.element, called.element, status.element];
+    const foot = element("footer", {}, status.element, this.scope.element);
+    const below = [progress.element, called.element, foot];
     const parts = [this.header.element, viewbar, arrangement.element, ...below, this.keys];
     const attributes = { class: "explorer", "data-jp-suppress-context-menu": true };
     const view = element("div", { ...attributes, onkeydown: (event) => this.key(event) }, ...parts);

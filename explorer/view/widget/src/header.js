@@ -7,7 +7,6 @@ import { Results } from "./results.js";
 /** @import { Parts } from "./app.js" */
 /** @import { FailureInfo, Payload, Phase } from "./wire.js" */
 
-const GRAPHS = ["post_grad", "inductor_input", "forward", "dynamo"]; // the first of these is counted
 const WAIT = 120; // milliseconds after the last letter until the search begins
 const LONGEST = 600; // letters of a failure in a tooltip
 
@@ -20,7 +19,6 @@ export class Header {
     /** @type {HTMLElement | null} the chip whose failure is shown */
     this.owner = null;
     this.detail = element("pre", { class: "detail", hidden: true, tabindex: 0, "aria-label": "the failure" });
-    this.matches = element("span", { class: "matches", role: "status" });
     let timer = 0; // of the search that is to begin, 0 where none is
     const look = () => {
       clearTimeout(timer);
@@ -51,14 +49,10 @@ export class Header {
       },
     });
     this.results = new Results({ store, hub, search, navigation });
-    const parts = [this.matches, this.box, this.results.element];
+    const parts = [this.box, this.results.element];
     this.search = element("div", { class: "search", onkeydown: (event) => this.leave(event) }, ...parts);
     this.search.addEventListener("focusout", ({ relatedTarget }) => {
       if (!(relatedTarget instanceof Node && this.search.contains(relatedTarget))) this.results.hide();
-    });
-    hub.on("searched", () => {
-      const where = `${plural(search.total, "line")} in ${plural(search.found.size, "text")}`;
-      this.matches.textContent = search.query ? where : "";
     });
     const { meta, counts, notice } = store.payload;
     const title = element("h1", {}, fact(meta, "name") || "trace");
@@ -66,13 +60,7 @@ export class Header {
       "header",
       {},
       element("div", { class: "title" }, title, facts(meta)),
-      element(
-        "ul",
-        { class: "figures" },
-        element("li", { class: "counts" }, counts),
-        this.graphs(),
-        this.compileTime(),
-      ),
+      element("ul", { class: "figures" }, element("li", { class: "counts" }, counts), this.compileTime()),
       notice ? element("p", { class: "notice" }, `From a cache: ${notice}.`) : null,
       element("div", { class: "chips" }, ...this.chips()),
       this.detail,
@@ -89,22 +77,6 @@ export class Header {
     this.results.hide();
     this.box.focus();
     event.stopPropagation();
-  }
-
-  // The size of what was compiled: the graphs as Inductor lowers them, or as Dynamo made them, and library
-  // calls beside the kernels.
-  graphs() {
-    const { artifacts, calls, comparison } = this.store.payload;
-    const lists = GRAPHS.map((stage) =>
-      artifacts.flatMap((a, at) => (a.stage === stage && "nodes" in a ? [at] : [])),
-    );
-    const graphs = lists.find((list) => list.length);
-    if (comparison || !graphs) return null;
-    const operators = graphs.reduce((sum, at) => sum + (artifacts[at].operators ?? 0), 0);
-    const size = `${plural(graphs.length, "graph")} of ${plural(operators, "operator")}`;
-    const { title } = this.store.stage(graphs[0]);
-    const parts = [size, calls.length ? plural(calls.length, "library call") : ""].filter(Boolean);
-    return element("li", { title: `counted in: ${title}` }, parts.join(", "));
   }
 
   // Of one trace: what several took is beside each other in their figures.

@@ -24,13 +24,16 @@ export class Results {
       hidden: true,
       onkeydown: (event) => this.key(event),
     });
+    this.count = element("p", { class: "matches", role: "status" });
     hub.on("searched", () => this.show());
   }
 
   show() {
-    const stages = this.hits();
-    this.element.hidden = !stages.size;
-    this.element.replaceChildren(...[...stages].flatMap(([title, hits]) => this.stage(title, hits)));
+    const { query, total, found } = this.search;
+    const groups = [...this.hits()].flatMap(([title, hits]) => this.stage(title, hits));
+    this.count.textContent = query ? `${plural(total, "line")} in ${plural(found.size, "text")}` : "";
+    this.element.hidden = !query;
+    this.element.replaceChildren(this.count, ...groups);
     this.element.scrollTop = 0;
   }
 

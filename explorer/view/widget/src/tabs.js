@@ -7,6 +7,7 @@ import { element, focusedBeside } from "./dom.js";
 
 /** @type {{ [key: string]: number }} */
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
+const GAP = 2; // pixels between two tabs, as in style.css
 
 export class Tabs {
   /**
@@ -35,6 +36,7 @@ export class Tabs {
           "aria-selected": String(name === "code"),
           tabindex: name === "code" ? 0 : -1,
           "data-view": name,
+          "data-title": title,
           title: about,
           onclick: () => this.showNamed(name),
         },
@@ -46,6 +48,19 @@ export class Tabs {
       { class: "tabs", role: "tablist", "aria-label": "views", onkeydown: (event) => this.key(event) },
       ...this.list,
     );
+    /** @type {HTMLSelectElement} the views whose tabs do not fit */
+    this.more = element("select", {
+      class: "more-views",
+      "aria-label": "more views",
+      hidden: true,
+      onchange: () => {
+        this.showNamed(this.more.value);
+        this.focus();
+      },
+    });
+    this.row = element("div", { class: "tab-row" }, this.bar, this.more);
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.row);
     this.element = element("div", { class: "stage" }, code);
   }
 
@@ -81,6 +96,7 @@ export class Tabs {
       const on = tab.dataset.view === name;
       tab.setAttribute("aria-selected", String(on));
       tab.tabIndex = on ? 0 : -1;
+      if (on && tab.hidden) this.fit();
     }
     this.code.hidden = name !== "code";
     this.viewed(name);
@@ -89,6 +105,26 @@ export class Tabs {
     if (left) this.focus();
     view?.shown?.();
     return /** @type {Views[Name]} */ (view);
+  }
+
+  // Leave the tabs in the row that fit, with that of the view that is shown; the others stand under "more".
+  fit() {
+    const room = this.row.clientWidth;
+    if (!room) return; // it is not in the document
+    for (const tab of [...this.list, this.more]) tab.hidden = false;
+    const widths = new Map(this.list.map((tab) => [tab, tab.offsetWidth + GAP]));
+    const all = [...widths.values()].reduce((sum, width) => sum + width, 0);
+    let left = all <= room ? all : room - this.more.offsetWidth;
+    const current = this.list.filter((tab) => tab.dataset.view === this.name);
+    for (const tab of new Set([...current, ...this.list])) {
+      left -= widths.get(tab) ?? 0;
+      tab.hidden = left < 0 && !current.includes(tab);
+    }
+    const options = this.list
+      .filter((tab) => tab.hidden)
+      .map((tab) => element("option", { value: tab.dataset.view }, tab.dataset.title));
+    this.more.hidden = !options.length;
+    this.more.replaceChildren(element("option", { value: "", hidden: true }, "more"), ...options);
   }
 
   /**
@@ -122,6 +158,7 @@ export class Tabs {
   }
 
   close() {
+    this.observer.disconnect();
     for (const view of this.views.values()) view.close?.();
   }
 }
