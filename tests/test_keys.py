@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from explorer.view.payload import payload
-from tests.in_tab import drawn, show
+from tests.in_tab import APP, drawn, show
 
 
 def test_a_question_mark_lists_the_keys(opened, rotary):
@@ -61,3 +61,19 @@ def test_the_stages_name_a_kernel_by_what_it_computes(opened, rotary):
     for kernel in kernels:
         number = re.search(r"_\d+$", kernel["name"])
         assert labels[kernel["name"]].startswith(f"{kernel['title']} {number[0] if number else ''}".strip())
+
+
+def test_the_stages_that_few_ask_for_stand_under_more(opened, rotary):
+    """They are in one node, closed at first, after the others of their frame; a text that is shown opens it."""
+    tab = opened(rotary)
+    rare = {stage["title"] for stage in payload(rotary)["stages"] if stage.get("secondary")}
+    assert {"Settings", "Compiler phases", "Dynamo bytecode"} <= rare
+    items = tab.get_by_role("treeitem")
+    assert not rare & set(items.locator(".label").all_inner_texts())
+    more = items.filter(has_text="More").first
+    more.click()
+    assert {"Settings", "Compiler phases"} <= set(items.locator(".label").all_inner_texts())
+    more.click()
+    (place,) = [a.id for a in rotary.find("dynamo_bytecode")]
+    tab.evaluate(f"place => {APP}.navigation.goToPlace(place)", place)
+    items.filter(has_text="Dynamo bytecode").wait_for()

@@ -172,10 +172,11 @@ class Stage:
     are not linked. `backend` is the backend of torch.compile that alone has the stage, "" where every one may. `why_absent` says
     why a sound compile may lack the stage, and what to do to get it. A view opens on the first text of the stage that has the
     highest `opens_at`, 0 for a stage on which it does not open of itself, and compares a text first with one of a stage that it
-    is `made_from`, in the same language. A text of the stage is made when it is asked for, where the process that compiled is
-    there, of a kernel with a text `on_demand_of`, a stage or a language of the kernel's source. `passes` says of a stage whose
-    texts are a pass each which compiler's they are: see `Passes`. `watch(emit)` is the probe of a stage of your own: a context
-    manager that observes the compiler. Explorer's stages need none, since explorer's probes are always on.
+    is `made_from`, in the same language. `secondary` says that few readers ask for the stage, which the view lists under More. A
+    text of the stage is made when it is asked for, where the process that compiled is there, of a kernel with a text
+    `on_demand_of`, a stage or a language of the kernel's source. `passes` says of a stage whose texts are a pass each which
+    compiler's they are: see `Passes`. `watch(emit)` is the probe of a stage of your own: a context manager that observes the
+    compiler. Explorer's stages need none, since explorer's probes are always on.
     """
 
     name: str
@@ -201,6 +202,7 @@ class Stage:
     backend: str = ""
     why_absent: str = ""
     opens_at: int = 0
+    secondary: bool = False
     made_from: tuple[str, ...] = ()
     on_demand_of: str = ""
     passes: Passes | None = None

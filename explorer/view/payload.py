@@ -163,6 +163,8 @@ def stages(trace: TraceData) -> Iterator[wire.StageInfo]:
             "opens_at": stage.opens_at,
             "made_from": list(stage.made_from),
         }
+        if stage.secondary:
+            info["secondary"] = True
         if stage.passes is not None:
             info["passes"] = {"compiler": stage.passes.compiler, "whole": stage.passes.whole}
         yield info

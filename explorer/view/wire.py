@@ -61,6 +61,7 @@ class StageInfo(TypedDict):
     """A stage that the trace has texts of.
 
     A view opens on the stage with the highest "opens_at", and compares a stage first with one in "made_from".
+    A "secondary" stage stands under More.
     """
 
     name: str
@@ -70,6 +71,7 @@ class StageInfo(TypedDict):
     opens_at: int
     made_from: Names
     passes: NotRequired[PassesInfo]
+    secondary: NotRequired[bool]
 
 
 class StageOnDemand(TypedDict):

@@ -123,5 +123,6 @@ STAGE = Stage(
     link=link,
     summary=summary,
     rows=rows,
+    secondary=True,
     about="What AOTAutograd found of the inputs and outputs: what the program changes in place, and what is a view of what.",
 )

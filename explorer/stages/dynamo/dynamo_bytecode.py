@@ -66,6 +66,7 @@ STAGE = Stage(
     kinds=kinds,
     link=link,
     opens_at=1,
+    secondary=True,
     about="What runs instead of your function: it calls the compiled graph and, after a graph break, a resume function. "
     "Instructions of Dynamo's own have no line; `dis` shows them under the last one that there was.",
 )

@@ -29,5 +29,6 @@ STAGE = Stage(
     artifact=Nothing,
     render=render,
     backend="inductor",
+    secondary=True,
     about="The same graph as a program: it makes inputs of the right shapes and compiles the graph.",
 )

@@ -131,5 +131,6 @@ STAGE = Stage(
     summary=summary,
     gather=one_table(data_as(CacheLookup), CacheLookups),
     why_absent="a trace reads no cache; explorer.record() records each lookup in a cache",
+    secondary=True,
     about="What was loaded from a cache instead of compiled, and what was not and why.",
 )

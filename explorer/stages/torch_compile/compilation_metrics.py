@@ -57,5 +57,6 @@ STAGE = Stage(
     gather=one_table(data_as(CompilationMetrics), AllMetrics),
     rows=rows,
     columns=("of",),  # and torch's figures, which differ from version to version
+    secondary=True,
     about="What torch counts of a compile: graphs, operators, guards, cache sizes, restarts with their reasons, seconds.",
 )

@@ -72,5 +72,6 @@ STAGE = Stage(
     rows=rows,
     columns=tuple(key for key in keys_of(CompileCall) if not key.endswith("cell")),
     link=link,
+    secondary=True,
     about="Which call of torch.compile the frame came from, with its backend and options, and which line called the function.",
 )

@@ -99,5 +99,6 @@ STAGE = Stage(
     artifact=Phases,
     render=render,
     gather=gather,
+    secondary=True,
     about="What the compiler spent its time on, by its own clock: Dynamo, AOTAutograd, passes, lowering, code generation.",
 )

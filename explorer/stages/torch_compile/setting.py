@@ -49,5 +49,6 @@ STAGE = Stage(
     render=render,
     summary=counted("setting"),
     gather=one_table(data_as(ChangedSetting), ChangedSettings),
+    secondary=True,
     about="Each setting of Dynamo, Inductor and functorch that was not at its default, and who set it.",
 )

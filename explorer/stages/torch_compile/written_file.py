@@ -70,5 +70,6 @@ STAGE = Stage(
     summary=counted("file"),
     gather=gather,
     why_absent="Inductor wrote no file",
+    secondary=True,
     about="The files that Inductor and triton wrote: generated sources, and what was compiled of them, also in worker processes.",
 )

@@ -110,15 +110,23 @@ function stageNodes(artifacts, known, key) {
   const kernels = grouped(ofKernels, (a) => a.kernel).map(([kernel, list]) =>
     kernelNode(kernel, list, known, key),
   );
-  const stages = grouped(others, (a) => a.stage).map(([stage, list]) => {
+  /** @param {[stage: string, list: Indexed[]]} texts */
+  const stageNode = ([stage, list]) => {
     const { title, about } = known.stages.get(stage) ?? { title: stage, about: "" };
     if (list.length === 1) return leaf(list[0], title, about);
     const leaves = list.map((a) => leaf(a, inner(a.title, title), about));
     return branch(`${key}|${stage}`, title, about, leaves);
-  });
-  if (kernels.length < 2) return [...stages, ...kernels];
+  };
+  const groups = grouped(others, (a) => a.stage);
+  const rare = groups.filter(([stage]) => known.stages.get(stage)?.secondary);
+  const fold = rare.length > 1;
+  const main = groups.filter((group) => !fold || !rare.includes(group)).map(stageNode);
+  const more = fold
+    ? [branch(`${key}|more`, "More", "stages that few readers ask for", rare.map(stageNode))]
+    : [];
   const hint = "the generated kernels, in the order of the output code";
-  return [...stages, branch(`${key}|kernels`, "Kernels", hint, kernels)];
+  const ofAll = kernels.length < 2 ? kernels : [branch(`${key}|kernels`, "Kernels", hint, kernels)];
+  return [...main, ...more, ...ofAll];
 }
 
 /**

@@ -13,6 +13,7 @@ export interface PassesInfo {
  * A stage that the trace has texts of.
  *
  * A view opens on the stage with the highest "opens_at", and compares a stage first with one in "made_from".
+ * A "secondary" stage stands under More.
  */
 export interface StageInfo {
   name: string;
@@ -22,6 +23,7 @@ export interface StageInfo {
   opens_at: number;
   made_from: string[];
   passes?: PassesInfo;
+  secondary?: boolean;
 }
 
 /**
