@@ -80,12 +80,12 @@ export class App {
     this.fullScreen = new FullScreen(/** @type {HTMLElement} */ (root.host));
     this.keys = keysDialog();
     this.element = this.build();
-    // In the document only with its texts: each change of a text there lays the page out.
-    const reveal = this.begin();
+    this.begin();
     root.append(this.element);
     /** @type {() => void} */
     this.unfollow = followTheme(this.element, () => parts.hub.tell("themed", null));
-    reveal();
+    // when the first screen is painted
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => this.panes.ready())));
   }
 
   build() {
@@ -115,6 +115,7 @@ export class App {
   viewed(name) {
     this.panes.adder.hidden = name !== "code" || !this.store.count;
     if (name === "code") {
+      this.panes.ready();
       this.panes.settle();
       this.parts?.following.follow();
     }
@@ -122,15 +123,13 @@ export class App {
     this.hub.tell("viewed", name);
   }
 
-  // Two panes with the texts that say most at first, or one for each of several traces; what is returned
-  // brings the first linked lines of each into view.
+  // Two panes with the texts that say most at first, or one for each of several traces.
   begin() {
-    const { store, tabs, status, beside } = this.parts;
-    const reveal = store.payload.comparison && store.count ? beside.begin() : this.open();
+    const { store, panes, tabs, status, beside } = this.parts;
+    panes.begin = () => (store.payload.comparison && store.count ? beside.begin() : this.open());
     tabs.show(tabs.has("overview") ? "overview" : "code");
     status.tell();
     if (!store.count) this.leaveEmpty();
-    return reveal;
   }
 
   // Nothing was recorded: what there is to do about it.
@@ -146,16 +145,14 @@ export class App {
     const { store, panes } = this.parts;
     panes.add();
     panes.add();
-    if (!store.count) return () => {};
+    if (!store.count) return;
     const [left, right] = panes.list;
     const last = firstText(store);
     const [source, line] = sourceOf(store, last);
     panes.show(left, source);
     panes.show(right, last);
-    return () => {
-      if (line) left.editor.reveal(line);
-      showFirstLinked(store, right);
-    };
+    if (line) left.editor.reveal(line);
+    showFirstLinked(store, right);
   }
 
   /**
@@ -193,7 +190,7 @@ export class App {
     this.parts.live.detach();
     this.parts.progress.end();
     this.parts.called.detach();
-    for (const pane of this.panes.list) pane.close();
+    this.panes.closeAll();
     this.tabs.close();
     this.element.remove();
   }

@@ -22,7 +22,7 @@ export class Arrangement {
   constructor({ rail, panes, tabs }) {
     this.rail = rail.element;
     this.stage = tabs.element;
-    this.shares = panes.shares;
+    this.panes = panes;
     this.width = 0;
     this.height = 0;
     /** @type {boolean | null} */
@@ -100,14 +100,14 @@ export class Arrangement {
 
   /** @returns {Arranged} */
   get arranged() {
-    const { width, height, away } = this;
-    return { width, height, away, shares: this.shares.shares };
+    const { width, height, away, panes } = this;
+    return { width, height, away, shares: panes.shares.shares };
   }
 
   /** @param {Arranged} arranged */
   arrange({ width, height, away, shares }) {
     Object.assign(this, { width, height, away });
-    this.shares.apply(shares);
+    this.panes.share(shares);
     this.show();
   }
 

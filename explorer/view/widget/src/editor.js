@@ -150,6 +150,21 @@ function tokenMark(kind) {
 const foundMark = Decoration.mark({ tagName: "mark" });
 const quiet = Decoration.replace({});
 
+/**
+ * Have an editor ask the browser for its selection only while it has the focus. CodeMirror asks after each
+ * change, and to answer the browser lays the whole page out: with two texts a click took three layouts.
+ *
+ * @param {EditorView} view
+ */
+function readSelectionInFocus(view) {
+  const { observer } = /** @type {{ observer?: { readSelectionRange: () => boolean } }} */ (
+    /** @type {unknown} */ (view)
+  );
+  if (!observer) return; // it is no public part of CodeMirror
+  const read = observer.readSelectionRange.bind(observer);
+  observer.readSelectionRange = () => view.hasFocus && read();
+}
+
 export class Editor {
   /** @param {ShadowRoot | Document} root @param {string} label @param {About} about */
   constructor(root, label, about) {
@@ -173,6 +188,7 @@ export class Editor {
       root: root instanceof ShadowRoot ? root : undefined,
       state: EditorState.create({ doc: "" }),
     });
+    readSelectionInFocus(this.view);
     this.element = this.view.dom;
     this.view.scrollDOM.addEventListener("scroll", () => this.about.moved(), { passive: true });
     this.element.addEventListener("pointerover", (event) => this.pointed(event));

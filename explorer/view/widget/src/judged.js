@@ -22,7 +22,7 @@ const MOST = 3; // notes that a tooltip has
  * @returns {JudgedValue[]}
  */
 export function judgedRows(store, artifact) {
-  if (artifact < 0) return [];
+  if (artifact < 0 || !store.stages.has("bisection")) return [];
   const { frame, graph } = store.artifact(artifact);
   const trace = store.traceOf(artifact);
   return store.payload.artifacts.flatMap((a, index) => {

@@ -86,8 +86,12 @@ export class Pane {
     this.say = afterwards(() => this.tell());
     // Once a frame: asked for its height at once, the browser would lay out all that has changed so far.
     this.drawMap = eachFrame(() => this.paintMap());
-    this.observer = new ResizeObserver(() => this.drawMap());
-    this.observer.observe(this.editor.element);
+    this.mapHeight = 0; // pixels; to ask for it while lines change lays the page out
+    this.observer = new ResizeObserver(([{ contentRect }]) => {
+      this.mapHeight = contentRect.height;
+      this.drawMap();
+    });
+    this.observer.observe(this.map);
   }
 
   /** @param {string} label */
@@ -227,7 +231,7 @@ export class Pane {
   // The map is as tall as the view: a short text's marks stand beside their lines, a long text is scaled to
   // fit.
   paintMap() {
-    const whole = Math.max(this.lines.length, this.map.clientHeight / ROW, 1);
+    const whole = Math.max(this.lines.length, this.mapHeight / ROW, 1);
     /** @param {number[]} lines @param {string} kind */
     const ticks = (lines, kind) => {
       const buckets = new Set(lines.map((line) => Math.floor(((line - 1) / whole) * MAP)));

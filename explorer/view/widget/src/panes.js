@@ -37,7 +37,10 @@ export class Panes {
     this.rail = rail;
     this.edits = edits;
     /** @type {Pane[]} */
-    this.list = [];
+    this.open = [];
+    /** @type {(() => void) | null} opens the first texts, which an overview does not need */
+    this.begin = null;
+    this.isBeginning = false;
     this.element = element("div", { class: "panes" });
     this.shares = new Shares(this.element);
     this.isUntouched = true;
@@ -50,6 +53,33 @@ export class Panes {
     hub.on("coloured", () => this.list.forEach((pane) => pane.editor.recolour()));
     hub.on("searched", () => this.list.forEach((pane) => this.light(pane)));
     hub.on("grown", () => this.list.forEach((pane) => pane.offer(() => rail.options())));
+  }
+
+  /** The panes, with their first texts. */
+  get list() {
+    this.ready();
+    return this.open;
+  }
+
+  // Have the first texts open.
+  ready() {
+    const { begin } = this;
+    this.begin = null;
+    if (!begin) return;
+    this.isBeginning = true;
+    begin();
+    this.isBeginning = false;
+  }
+
+  /** @param {number[]} shares of the panes, which have no shares before they are open */
+  share(shares) {
+    if (shares.some((share) => share !== 1)) this.ready();
+    this.shares.apply(shares);
+  }
+
+  closeAll() {
+    this.begin = null;
+    for (const pane of this.open) pane.close();
   }
 
   // Add a pane with the text after that of the last one, where there is room; the pane.

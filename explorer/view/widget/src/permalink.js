@@ -28,7 +28,7 @@ export class Permalink {
     this.copier = button("link", "copy a link to what is shown", () => this.copy(), { class: "quiet" });
     const moved = () => hub.tell("moved", null);
     hub.on("selected", moved);
-    hub.on("opened", moved);
+    hub.on("opened", () => panes.isBeginning || moved());
     hub.on("viewed", moved);
   }
 

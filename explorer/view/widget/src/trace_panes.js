@@ -30,8 +30,7 @@ export class TracePanes {
     if (store.payload.comparison) hub.on("selected", ({ by }) => this.follow(by));
   }
 
-  // A pane with the program, and one for each trace with the text that says most of it; what is returned
-  // brings the first linked lines of each into view.
+  // A pane with the program, and one for each trace with the text that says most of it.
   begin() {
     const { store, panes } = this;
     const { traces = [] } = store.payload.comparison ?? {};
@@ -40,10 +39,8 @@ export class TracePanes {
     const [source, line] = sourceOf(store, Math.max(0, firsts[0]));
     panes.show(panes.list[0], source);
     firsts.forEach((text, trace) => panes.show(panes.list[trace + 1], text));
-    return () => {
-      if (line) panes.list[0].editor.reveal(line);
-      firsts.forEach((text, trace) => text >= 0 && showFirstLinked(store, panes.list[trace + 1]));
-    };
+    if (line) panes.list[0].editor.reveal(line);
+    firsts.forEach((text, trace) => text >= 0 && showFirstLinked(store, panes.list[trace + 1]));
   }
 
   /**
