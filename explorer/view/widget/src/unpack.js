@@ -15,9 +15,25 @@ const POLYNOMIAL = 0xedb88320; // of gzip's CRC-32, RFC 1952
 export async function unpack(bytes) {
   const [first, ...others] = membersOf(bytes);
   const { payload, parts } = /** @type {Opening} */ (await inflated(first));
+  for (const [, , , steps] of payload.links) walk(steps);
   const held = parts.map((fields, at) => new Part(payload, fields, others[at]));
   whenIdle(() => void openInTurn(held));
   return whole(payload);
+}
+
+/**
+ * Make runs of the steps between them, as which they travel: see `_steps` in packing.py.
+ *
+ * @param {number[]} steps
+ */
+function walk(steps) {
+  let [source, target] = [0, 0];
+  for (let at = 0; at < steps.length; at += 4) {
+    steps[at] += source;
+    steps[at + 2] += target;
+    source = steps[at] + steps[at + 1];
+    target = steps[at + 2] + (steps[at + 3] || steps[at + 1]);
+  }
 }
 
 /**
