@@ -115,6 +115,12 @@ def reveal(tab: Any, pane: int, line: int) -> None:
     tab.evaluate(f"([pane, line]) => {APP}.panes.list[pane].editor.reveal(line)", [pane, line])
 
 
+def called(info: Any) -> str:
+    """What the view calls a kernel or a library call: what it computes, and the kernel's number."""
+    number = re.search(r"_\d+(?!\w)", info["name"])
+    return f"{info['title']} {number[0]}" if number else str(info["title"])
+
+
 def name_nodes(panel: Any, first: str, second: str) -> None:
     """Type the names of two nodes into the fusion view."""
     for which, name in (("first", first), ("second", second)):

@@ -11,7 +11,7 @@ from explorer.analysis.questions.program_lines import program_lines
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
-from tests.in_tab import APP, drawn, selected, show, texts_shown
+from tests.in_tab import APP, called, drawn, selected, show, texts_shown
 
 #: The chips of the strip: what each says, and whether it is the one that is shown.
 CHIPS = "chips => chips.map((chip) => [chip.querySelector('.what').textContent, chip.getAttribute('aria-pressed') === 'true'])"
@@ -61,7 +61,7 @@ def test_the_strip_has_all_that_computes_the_line(opened, rotary):
     tab = opened(rotary)
     line = next(line for line in program_lines([rotary]) if "torch.softmax" in line.first.line.code)
     click(tab, "torch.softmax")
-    titles = {info["title"] for info in payload(rotary)["kernels"] + payload(rotary)["calls"]}
+    titles = {called(info) for info in payload(rotary)["kernels"] + payload(rotary)["calls"]}
     chips = strip(tab)
     assert len(chips) == len(line.kernels[0]) > 2 and {title for title, _ in chips} <= titles
     assert tab.locator(".computing [role=status]").inner_text() == f"1 of {len(chips)}"

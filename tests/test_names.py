@@ -11,7 +11,8 @@ from explorer.model.records import blank
 from explorer.model.values import Artifact
 from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
-from tests.in_tab import show
+from explorer.view.payload import payload
+from tests.in_tab import APP, CELLS, called, show, texts_shown
 from tests.tabs import to_view
 
 #: Dispatches as IREE names them: alike at the beginning and at the end.
@@ -107,3 +108,27 @@ def test_passes_and_phases_are_told_apart(opened, for_h100, view, names):
     assert any(cut for _, _, cut, _ in found) and not any(lost for *_, lost in found), found
     shown = {(whole, whole if not cut else stays) for whole, stays, cut, _ in found}
     assert len({text for _, text in shown}) == len({whole for whole, _ in shown}), found
+
+
+def test_a_kernel_is_called_the_same_in_every_view(opened, rotary):
+    """The pickers, the graphs, the memory and the passes call a kernel by what it computes; its name is in the tooltip."""
+    tab = opened(rotary)
+    kernels = {info["name"]: called(info) for info in payload(rotary)["kernels"]}
+    calls = {called(info) for info in payload(rotary)["calls"]}
+    offered = " ".join(tab.locator(".pane .bar select").first.locator("option").all_text_contents())
+    assert all(f"Kernel {name} · " in offered for name in kernels.values()) and "triton_" not in offered
+    picker = tab.locator(".pane .bar select").nth(1)
+    name = next(a.kernel for a in rotary.artifacts if a.id == texts_shown(tab)[1])
+    assert kernels[name] in picker.locator("option:checked").inner_text() and name in picker.get_attribute("title")
+    boxes = {}
+    for view, panel in (("fusion", show(tab, "Fusion")), ("graph", show(tab, "Graph"))):
+        if view == "graph":
+            panel.get_by_role("combobox", name="group the nodes").select_option("kernel")
+        of = f"{APP}.tabs.views.get('{view}')"
+        boxes[view] = set(tab.evaluate(f"{of}.graph.boxes.filter((box) => box.group).map((box) => {of}.label(box)[0])"))
+    assert boxes["fusion"] <= set(kernels.values()) and len(boxes["fusion"]) > 2
+    assert boxes["graph"] - {"inputs"} <= {*kernels.values(), *calls} and boxes["graph"] & calls
+    memory = show(tab, "Memory").get_by_role("table").first.locator("tbody tr")
+    fillers = {text for text in memory.evaluate_all(CELLS, 3) if text}
+    assert fillers <= {*kernels.values(), *calls} and fillers & calls and fillers & set(kernels.values())
+    assert set(kernels) & set(memory.locator("td:nth-child(4)").evaluate_all("all => all.map((one) => one.title)"))

@@ -139,7 +139,11 @@ export class Computing {
       element(
         "button",
         { type: "button", title: `${title} · ${names}`, onclick: () => this.goOn(group) },
-        element("span", { class: "what" }, group.length > 1 ? `${group.length} × ${title}` : title),
+        element(
+          "span",
+          { class: "what" },
+          group.length > 1 ? `${group.length} × ${title}` : this.store.calledAt(group[0].place),
+        ),
         time && element("small", {}, ` ${time}`),
       )
     );

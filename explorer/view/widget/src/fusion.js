@@ -8,7 +8,7 @@ import { arrange, groupTree } from "./graph.js";
 import { GraphCosts } from "./graphcosts.js";
 import { cells, factsOfNode } from "./hover.js";
 import { WhatIf } from "./whatif.js";
-import { Verdicts, title } from "./why.js";
+import { Verdicts, groupName } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Box, Layout } from "./graph.js" */
@@ -145,10 +145,9 @@ export class Fusion {
   label(box) {
     if (box.kind === "node")
       return [this.nodes.name[box.node], (this.nodes.origins?.[box.node] || []).join(", ")];
-    const group = this.verdicts.groups.find((one) => one.name === box.label);
     const cost = this.costs.text(box.group?.all ?? [], box.label);
     const count = box.kind === "group" ? plural(box.count, "node") : "";
-    return [group ? title(group) : box.label, [count, cost].filter(Boolean).join(" · ")];
+    return [this.costs.title(box.label), [count, cost].filter(Boolean).join(" · ")];
   }
 
   /** @param {Box} box */
@@ -193,7 +192,7 @@ export class Fusion {
     /** @type {Fact[]} */
     const facts = [
       ["group", group.name],
-      ["kernel or call", title(group)],
+      ["kernel or call", groupName(group)],
       ["kind", group.kind],
       ["FX nodes", group.fx_nodes.join(", ")],
       ["reads", bytes(group.read)],
@@ -206,7 +205,7 @@ export class Fusion {
   /** @param {string} name @returns {Fact[]} */
   placed(name) {
     const group = this.verdicts.group.get(name);
-    return group ? [["in", title(group)]] : [];
+    return group ? [["in", groupName(group)]] : [];
   }
 
   /** @param {number} at @param {string} name */

@@ -4,7 +4,7 @@
 import { bytes, element } from "./dom.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
-import { title } from "./why.js";
+import { groupName } from "./why.js";
 
 /** @import { Parts } from "./names.js" */
 /** @import { Store } from "./store.js" */
@@ -52,18 +52,19 @@ const VERDICTS = [
 /**
  * The columns of a table of groups.
  *
+ * @param {(group: GroupRow) => string} title
  * @param {Map<string, Parts>} parts those of the groups' titles
  * @returns {Column<GroupRow>[]}
  */
-const groupColumns = (parts) => [
+const groupColumns = (title, parts) => [
   { key: "name", title: "group", code: true, narrow: true },
   { key: "kind", title: "kind" },
   {
     key: "kernels",
     title: "kernel or call",
-    text: title,
+    text: (row) => `${title(row)} ${groupName(row)}`,
     draw: (row) => [element("span", { class: "in-parts" }, ...inParts(title(row), parts))],
-    code: true,
+    why: groupName,
   },
   {
     key: "nodes",
@@ -110,7 +111,10 @@ const PATTERNS = [
 export function fusionTables(store, graph, on) {
   const { verdicts, groups, made, inlined } = graph;
   const pairs = new Table("verdicts", VERDICTS, byRound(verdicts), on.pair);
-  const nodes = new Table("groups", groupColumns(parted(groups.map(title))), groups, (row) =>
+  const titles = new Map(groups.map((group) => [group, store.calledIn(graph, group)]));
+  /** @param {GroupRow} group */
+  const title = (group) => titles.get(group) ?? "";
+  const nodes = new Table("groups", groupColumns(title, parted([...titles.values()])), groups, (row) =>
     on.node(row.nodes[0]),
   );
   const buffers = new Table("buffers made", BUFFERS, made, (row) => on.node(row.node));

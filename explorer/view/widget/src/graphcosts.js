@@ -3,7 +3,7 @@
 
 import { costRows, marksOf, percent, timeText, timedBy } from "./costs.js";
 import { listed } from "./dom.js";
-import { title } from "./why.js";
+import { groupName } from "./why.js";
 
 /** @import { Mark } from "./costs.js" */
 /** @import { Fact } from "./hover.js" */
@@ -11,9 +11,9 @@ import { title } from "./why.js";
 /** @import { FusionInfo, GroupCost, GroupRow } from "./wire.js" */
 
 /**
- * A launch of a kernel or a library call, with the nodes of the graph that it computes.
+ * A launch of a kernel or a library call, what it is called, and the nodes of the graph that it computes.
  *
- * @typedef {{ group: GroupRow, cost: GroupCost, nodes: number[], marks: Mark[] }} Part
+ * @typedef {{ group: GroupRow, title: string, cost: GroupCost, nodes: number[], marks: Mark[] }} Part
  */
 /**
  * What some nodes cost: seconds of the parts that compute nothing else, and of those that compute other nodes
@@ -50,20 +50,19 @@ export class GraphCosts {
       const marked = group.kernels.flatMap((name) => marks.get(name) ?? []);
       const cost = info.costs[place];
       if (!nodes.length || (!group.kernels.length && !group.call)) return;
-      const part = { group, cost, nodes, marks: marked };
+      const part = { group, title: store.calledIn(info, group), cost, nodes, marks: marked };
       this.parts.set(group.name, part);
       for (const node of nodes) this.byNode.set(node, [...(this.byNode.get(node) ?? []), part]);
     });
   }
 
   /**
-   * What people call a group of the scheduler's: its kernels, or the library call that it is.
+   * What a group of the scheduler's is called.
    *
    * @param {string} name
    */
   title(name) {
-    const part = this.parts.get(name);
-    return part ? title(part.group) : name;
+    return this.parts.get(name)?.title ?? name;
   }
 
   /**
@@ -134,7 +133,7 @@ export class GraphCosts {
 /** @param {Part[]} parts */
 const named = (parts) =>
   listed(
-    parts.map(({ group }) => title(group)),
+    parts.map(({ group }) => groupName(group)),
     MOST,
   );
 

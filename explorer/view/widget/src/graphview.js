@@ -12,7 +12,7 @@ import { past, viewsAndInputs } from "./hidden.js";
 import { LayerPickers, titleOf } from "./layerpicker.js";
 import { SWATCH_OF_KIND, Legend } from "./lowering.js";
 import { fold, isRepeated, repeated, showLayer, structures, wayTo } from "./repeats.js";
-import { Verdicts } from "./why.js";
+import { Verdicts, groupName } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Look } from "./colours.js" */
@@ -447,8 +447,13 @@ export class GraphView {
     const kernels = (this.store.lowered(this.artifact, node)?.kernels ?? []).map((name) =>
       element(
         "button",
-        { type: "button", class: "link", title: "mark its nodes", onclick: () => this.light(name) },
-        name,
+        {
+          type: "button",
+          class: "link",
+          title: `mark the nodes of ${name}`,
+          onclick: () => this.light(name),
+        },
+        this.called(name),
       ),
     );
     const held = this.held === node;
@@ -488,7 +493,13 @@ export class GraphView {
       if (box) this.canvas.marked.add(box);
     });
     this.canvas.redraw();
-    this.status.say(`${plural(count, "node")} ended in ${kernel}`);
+    this.status.say(`${plural(count, "node")} ended in ${this.called(kernel)}`);
+  }
+
+  /** @param {string} name what a node ended in */
+  called(name) {
+    const group = [...this.costs.parts.values()].find((part) => groupName(part.group) === name);
+    return group?.title ?? name;
   }
 
   // Two nodes -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import { Detail } from "./detail.js";
 import { element, plural } from "./dom.js";
 import { judgedKernel } from "./judged.js";
 import { callFacts, costFacts, launchTable, resourceFacts, candidateTable } from "./kernel.js";
+import { called } from "./names.js";
 import { Tune } from "./tune.js";
 
 /** @import { Parts } from "./app.js" */
@@ -97,7 +98,7 @@ export class Kernels {
     );
     this.one.put(
       call,
-      element("h2", {}, call.title || call.name),
+      element("h2", {}, called(call)),
       element(
         "p",
         {},
@@ -126,7 +127,7 @@ export class Kernels {
     const edited = standing ? `edit ${standing.number} runs in its place` : "";
     this.one.put(
       kernel,
-      element("h2", {}, kernel.title || kernel.name),
+      element("h2", {}, called(kernel)),
       kernel.title ? element("p", {}, element("code", {}, kernel.name)) : "",
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
       this.judged(kernel),

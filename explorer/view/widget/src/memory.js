@@ -4,9 +4,11 @@
 import { element } from "./dom.js";
 import { MemoryChart, liveAt, nameOf, sizeOf } from "./memorychart.js";
 import { Table } from "./table.js";
+import { groupName } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Store } from "./store.js" */
+/** @import { Column } from "./table.js" */
 /** @import { MemoryInfo, MomentRow, StorageRow, UnreadRow } from "./wire.js" */
 
 export class Memory {
@@ -40,6 +42,8 @@ export class Memory {
     const goTo = (line) => {
       if (output >= 0) this.navigation.goTo(output, line);
     };
+    const fills = this.fillers(frame, graph, output);
+    /** @type {Column<StorageRow>[]} */
     const columns = [
       {
         key: "names",
@@ -55,11 +59,16 @@ export class Memory {
         text: sizeOf,
         number: true,
       },
-      { key: "made_by", title: "filled by", code: true },
+      {
+        key: "made_by",
+        title: "filled by",
+        text: (row) => `${fills(row)} ${row.made_by}`.trim(),
+        draw: (row) => [fills(row)],
+        why: ({ made_by: name }) => name,
+      },
       {
         key: "lines",
         title: "user lines",
-        /** @param {StorageRow} row */
         text: (row) => row.lines.join(", "),
         about: "the lines of the program that what it holds comes from",
       },
@@ -71,9 +80,33 @@ export class Memory {
     const parts = [element("h3", {}, `${frame} ${graph}`), storages.element];
     /** @param {number} line */
     const goToSource = (line) => goTo(output < 0 ? line : leading(this.store, output, line, rows));
-    if (points.length)
-      parts.splice(1, 0, new MemoryChart(points, rows, uncounted.filter(mine), goToSource).element);
+    const left = uncounted
+      .filter(mine)
+      .map((row) => ({ ...row, call: this.store.calledAt({ ...row, artifact: output, name: row.call }) }));
+    if (points.length) parts.splice(1, 0, new MemoryChart(points, rows, left, goToSource, fills).element);
     return parts;
+  }
+
+  /**
+   * What is called what fills a storage of a graph; "" for one that nothing fills.
+   *
+   * @param {string} frame
+   * @param {string} graph
+   * @param {number} output the index of its output code
+   * @returns {(row: StorageRow) => string}
+   */
+  fillers(frame, graph, output) {
+    const { store } = this;
+    const groups = store.payload.fusion
+      .filter((one) => one.frame === frame && one.graph === graph && store.isOfTrace(one, output))
+      .flatMap((info) => info.groups.map((group) => ({ info, group })));
+    const by = new Map(groups.flatMap((one) => one.group.buffers.map((buffer) => [buffer, one])));
+    return ({ made_by: name, names: [buffer] }) => {
+      const { info, group } = by.get(buffer) ?? {};
+      return info && group && groupName(group).split(", ").includes(name)
+        ? store.calledIn(info, { ...group, kernels: group.kernels.filter((one) => one === name) })
+        : name;
+    };
   }
 }
 

@@ -16,11 +16,13 @@ export class MemoryChart {
    * @param {StorageRow[]} rows of the same graph
    * @param {UncountedRow[]} uncounted its calls of unknown scratch memory
    * @param {(line: number) => void} goTo shows a line of the output code, and where it came from
+   * @param {(row: StorageRow) => string} fills what is called what fills a storage
    */
-  constructor(points, rows, uncounted, goTo) {
+  constructor(points, rows, uncounted, goTo, fills) {
     this.points = points;
     this.rows = rows;
     this.goTo = goTo;
+    this.fills = fills;
     this.alive = liveAt(points, rows);
     const highest = points.reduce((best, p) => (p.allocated > best.allocated ? p : best));
     this.peak = points.indexOf(highest);
@@ -136,9 +138,10 @@ export class MemoryChart {
 
   /** @param {StorageRow} row */
   item(row) {
-    const { kind, made_by: by, lines, born } = row;
-    /** @param {string[]} places */
-    const told = (places) => [kind, by && `filled by ${by}`, places.join(", ")].filter(Boolean).join(" · ");
+    const { kind, made_by: name, lines, born } = row;
+    /** @param {string[]} places @param {string} by */
+    const told = (places, by) =>
+      [kind, by && `filled by ${by}`, places.join(", ")].filter(Boolean).join(" · ");
     return element(
       "li",
       {},
@@ -147,7 +150,11 @@ export class MemoryChart {
         "aria-label": null,
       }),
       element("b", {}, sizeOf(row)),
-      element("span", { class: "soft", title: told(lines) }, told(lines.map(baseName))),
+      element(
+        "span",
+        { class: "soft", title: told(lines, name) },
+        told(lines.map(baseName), this.fills(row)),
+      ),
     );
   }
 }

@@ -9,9 +9,18 @@ import { element } from "./dom.js";
 const ROUNDS = 3; // in which names that are still alike get one more word each
 const FITS = 24; // letters of a name that is not cut, where nobody says how many
 const SHORT = 6; // letters that are not worth a cut
-/** The number of a kernel, which tells it from others that compute the same. */
-export const NUMBER = /_\d+(?!\w)/;
+// The number of a kernel, which tells it from others that compute the same.
+const NUMBER = /_\d+(?!\w)/;
 const WORD = /[A-Za-z0-9]/;
+
+/**
+ * What a kernel or library call is called: what it computes, with the kernel's number; its name where that is
+ * not known.
+ *
+ * @param {{ name: string, title: string }} computed
+ */
+export const called = ({ name, title }) =>
+  title ? [title, NUMBER.exec(name)?.[0]].filter(Boolean).join(" ") : name;
 
 /**
  * The parts of each of several names that stand beside each other. No two of them have the same parts that

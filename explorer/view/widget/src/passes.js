@@ -2,7 +2,7 @@
 // is live the MLIR passes of a kernel. ↑ ↓ step.
 
 import { element, plural, seconds, within } from "./dom.js";
-import { inParts, parted } from "./names.js";
+import { called, inParts, parted } from "./names.js";
 import { quietLines } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 import { splitLines } from "./text.js";
@@ -102,7 +102,7 @@ export class Passes {
     });
     const mlir = kernels
       .filter((k) => k.forms.ttir !== undefined)
-      .map((k) => element("option", { value: `mlir ${k.artifact}` }, `MLIR passes · ${k.name}`));
+      .map((k) => element("option", { value: `mlir ${k.artifact}` }, `MLIR passes · ${called(k)}`));
     this.source.replaceChildren(...fx, ...mlir);
     if (fx.length + mlir.length) this.choose(this.source.value);
     else this.note.textContent = "No pass changed a graph.";

@@ -91,9 +91,10 @@ function columns(store, rows, go) {
       key: "computed",
       title: "computed by",
       wide: true,
-      text: ({ computed }) => computed.map(({ place }) => place.name).join(", "),
+      text: ({ computed }) =>
+        computed.map(({ place }) => `${store.calledAt(place)} ${place.name}`).join(", "),
       draw: ({ computed }) =>
-        computed.map(({ place, about }) =>
+        computed.map(({ place }) =>
           element(
             "button",
             {
@@ -102,7 +103,7 @@ function columns(store, rows, go) {
               title: place.name,
               onclick: () => go(place.artifact, place.line || 1),
             },
-            about?.title || place.name,
+            store.calledAt(place),
           ),
         ),
     },

@@ -2,14 +2,16 @@
 // is made here.
 
 import { Links, artifactOf, lineOf, place } from "./links.js";
-import { partedAfter } from "./names.js";
+import { called, partedAfter } from "./names.js";
 import { PROGRAM, programOf } from "./program.js";
 import { splitLines } from "./text.js";
+import { groupName } from "./why.js";
 
 /** @import { Lit, Route } from "./links.js" */
 /** @import { Program } from "./program.js" */
 /** @import { Parts } from "./names.js" */
-/** @import { Addition, ArtifactInfo, CallInfo, KernelInfo, LineInfo } from "./wire.js" */
+/** @import { Addition, ArtifactInfo, CallInfo, FusionInfo, GroupRow, KernelInfo } from "./wire.js" */
+/** @import { KernelPlace, LineInfo } from "./wire.js" */
 /** @import { Nodes, Payload, StageInfo } from "./wire.js" */
 /** @typedef {{ kind: string, by: string, why: string, kernels: string[] }} Lowered how a node was lowered */
 
@@ -130,8 +132,9 @@ export class Store {
    * @param {number} index
    */
   ownName(index) {
-    const { title, graph } = this.artifact(index);
-    return [title, graph].filter(Boolean).join(" · ");
+    const { title, graph, kernel } = this.artifact(index);
+    const info = this.kernelAt(index);
+    return [info ? title.replace(kernel, () => called(info)) : title, graph].filter(Boolean).join(" · ");
   }
 
   /**
@@ -318,6 +321,43 @@ export class Store {
     return (
       this.kernelAt(index) ?? calls.find((call) => call.artifact === index && call.line === line) ?? null
     );
+  }
+
+  /**
+   * What the kernel, or call, at a place is called.
+   *
+   * @param {KernelPlace} place
+   */
+  calledAt({ artifact, line, name }) {
+    const computed = this.computedAt(artifact, line);
+    return computed ? called(computed) : name;
+  }
+
+  /**
+   * Whether verdicts and a text are of one trace, as far as that is known.
+   *
+   * @param {FusionInfo} info
+   * @param {number} artifact
+   */
+  isOfTrace({ nodes }, artifact) {
+    return nodes < 0 || artifact < 0 || this.traceOf(nodes) === this.traceOf(artifact);
+  }
+
+  /**
+   * What the kernels of a group of the scheduler's, or the library call that it is, are called.
+   *
+   * @param {FusionInfo} info the group's
+   * @param {GroupRow} group
+   */
+  calledIn(info, group) {
+    const { frame, graph } = info;
+    const { kernels, calls } = this.payload;
+    /** @param {KernelInfo | CallInfo} one */
+    const isHere = (one) => one.frame === frame && one.graph === graph && this.isOfTrace(info, one.artifact);
+    const found = group.kernels.map((name) => kernels.find((one) => one.name === name && isHere(one)));
+    if (found.length) return found.map((one, at) => (one ? called(one) : group.kernels[at])).join(", ");
+    const call = calls.find((one) => one.node === group.name && isHere(one));
+    return call ? called(call) : groupName(group);
   }
 
   /**

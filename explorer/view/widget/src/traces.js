@@ -15,6 +15,7 @@ import { Table } from "./table.js";
 export class Traces {
   /** @param {Pick<Parts, "store" | "beside" | "navigation">} parts */
   constructor({ store, beside, navigation }) {
+    this.store = store;
     this.beside = beside;
     this.names = [];
     /** @type {Map<string, NameParts>} those of the names of all kernels */
@@ -25,7 +26,9 @@ export class Traces {
     /** @type {string[]} */
     this.names = comparison.traces.map(({ name }) => name);
     const { figures, kernels } = comparison;
-    this.parts = parted([...kernels, ...lines].flatMap((row) => row.kernels.flat().map(({ name }) => name)));
+    this.parts = parted(
+      [...kernels, ...lines].flatMap((row) => row.kernels.flat().map((place) => store.calledAt(place))),
+    );
     const counted = counts(kernels);
     this.element.append(
       element("h2", {}, this.names.join(" beside ")),
@@ -115,16 +118,21 @@ export class Traces {
       title,
       code: true,
       medium: true,
-      text: (/** @type {Row} */ row) => named(of(row)[trace]),
+      text: (/** @type {Row} */ row) => this.textOf(of(row)[trace]),
       draw: (/** @type {Row} */ row) => of(row)[trace].map((place) => this.place(place, trace)),
     }));
+  }
+
+  /** @param {KernelPlace[]} places what each is called, and its name */
+  textOf(places) {
+    return places.map((place) => `${this.store.calledAt(place)} ${place.name}`).join(", ");
   }
 
   /** @param {KernelPlace} place @param {number} trace @returns {Child} */
   place(place, trace) {
     const onclick = () => this.beside.open(place, trace);
     const attributes = { type: "button", class: "link place", title: place.name, onclick };
-    const name = element("span", { class: "in-parts" }, ...inParts(place.name, this.parts));
+    const name = element("span", { class: "in-parts" }, ...inParts(this.store.calledAt(place), this.parts));
     return element("button", attributes, name);
   }
 
@@ -150,9 +158,6 @@ export class Traces {
     });
   }
 }
-
-/** @param {KernelPlace[]} places */
-const named = (places) => places.map(({ name }) => name).join(", ");
 
 /** @param {MatchInfo[]} kernels how many there are of each match, the commonest first */
 function counts(kernels) {

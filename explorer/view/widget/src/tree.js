@@ -1,7 +1,7 @@
 // The tree of a trace's texts: frames, graphs, stages and kernels, in the compiler's order. No element is
 // made here.
 
-import { NUMBER } from "./names.js";
+import { called } from "./names.js";
 import { PROGRAM } from "./program.js";
 
 /** @import { Live } from "./live.js" */
@@ -28,7 +28,7 @@ const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
  * }} TreeNode
  */
 /** @typedef {ArtifactInfo & { index: number }} Indexed */
-/** @typedef {{ stages: Map<string, StageInfo>, live: Live, titleOf: (a: Indexed) => string }} Known */
+/** @typedef {{ stages: Map<string, StageInfo>, live: Live, store: Store }} Known */
 
 /**
  * The frames. Under a graph stand its stages, and each kernel with the texts of its ladder, those that a live
@@ -39,9 +39,7 @@ const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
  * @returns {TreeNode[]}
  */
 export function tree(store, live) {
-  /** @param {Indexed} a */
-  const titleOf = (a) => store.kernelAt(a.index)?.title ?? "";
-  const known = { stages: store.stages, live, titleOf };
+  const known = { stages: store.stages, live, store };
   // no copy of an artifact: that would unpack its text
   const indexed = store.payload.artifacts.map(
     (artifact, index) => /** @type {Indexed} */ (Object.create(artifact, { index: { value: index } })),
@@ -138,7 +136,7 @@ function stageNodes(artifacts, known, key) {
  * @param {string} key
  * @returns {TreeNode}
  */
-function kernelNode(kernel, list, { stages, live, titleOf }, key) {
+function kernelNode(kernel, list, { stages, live, store }, key) {
   /** @param {Indexed} a */
   const about = (a) => stages.get(a.stage)?.about ?? "";
   /** @param {Indexed} a */
@@ -147,8 +145,8 @@ function kernelNode(kernel, list, { stages, live, titleOf }, key) {
   const source = list.find((a) => a.stage === "kernel");
   const missing = source ? live.makes(list) : [];
   const toMake = missing.map((form) => makeable(form.stage, form.title, source ? source.index : -1));
-  const computes = list.map(titleOf).find(Boolean);
-  const label = computes ? `${computes} ${NUMBER.exec(kernel)?.[0] ?? ""}`.trim() : kernel;
+  const [info] = list.flatMap(({ index }) => store.kernelAt(index) ?? []);
+  const label = info ? called(info) : kernel;
   if (list.length === 1 && !toMake.length) return leaf(list[0], label, about(list[0]));
   const leaves = list.map((a) => leaf(a, title(a), about(a)));
   return branch(`${key}|kernel|${kernel}`, label, kernel, [...leaves, ...toMake]);

@@ -441,9 +441,9 @@ function place({ pair: [a, b], rounds }) {
 }
 
 /**
- * What people call a group: its kernels, or the library call it is.
+ * The names that a group has in the output code: its kernels', or that of the library call it is.
  *
  * @param {GroupRow} group
  * @returns {string}
  */
-export const title = (group) => group.kernels.join(", ") || group.call || group.name;
+export const groupName = (group) => group.kernels.join(", ") || group.call || group.name;
