@@ -63,7 +63,7 @@ def open_box(tab: Any, title: str) -> None:
         const {{ canvas, graph }} = {GRAPH};
         const box = graph.boxes.find(box => box.group && {GRAPH}.label(box)[0] === title);
         const {{ left, top }} = canvas.canvas.getBoundingClientRect();
-        canvas.centre(box);
+        canvas.reveal([box]);
         return [left + canvas.x + (box.x + 10) * canvas.scale, top + canvas.y + (box.y + 8) * canvas.scale];
     }}"""
     tab.mouse.click(*tab.evaluate(script, title))

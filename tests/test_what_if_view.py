@@ -156,3 +156,19 @@ def test_a_saved_trace_says_what_to_type(opened, rotary: Trace) -> None:
     name_nodes(panel, "op0", "op1")
     panel.get_by_role("button", name="keep apart").click()
     assert panel.locator(".what-if code").inner_text() == 't.what_if(keep_apart=("op0", "op1"))'
+
+
+def test_the_changed_trace_stands_over_a_view_that_fills_the_screen(hosted: tuple[Any, Explorer], trace: Trace) -> None:
+    """The answer leaves full screen as it is: the changed trace stands over the old one, what came of the change first."""
+    tab, _ = hosted
+    full = "document.querySelector('.explorer-host').app.fullScreen"
+    tab.evaluate(f"{full}.fill()")
+    tab.evaluate("([name, value]) => tell(name, value)", ["beside", base64.b64encode(packed(trace)).decode()])
+    answer = {"what": "what_if", "rows": [{"change": "x", "result": "its result is the same"}]}
+    tab.evaluate("([name, value]) => tell(name, value)", ["progress", answer])
+    changed = tab.locator(".explorer-changed:popover-open")
+    changed.get_by_role("button", name="back to the trace").wait_for()
+    assert tab.evaluate(f"{full}.isOn") and changed.bounding_box() == {"x": 0, "y": 0, "width": 1300, "height": 800}
+    assert changed.locator("[role=status]").first.inner_text() == "its result is the same"
+    changed.get_by_role("button", name="back to the trace").click()
+    assert changed.count() == 0 and tab.evaluate(f"{full}.isOn")

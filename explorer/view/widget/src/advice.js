@@ -76,11 +76,7 @@ function lines(navigation, { lines: all }) {
     const at =
       source < 0
         ? place
-        : element(
-            "button",
-            { type: "button", class: "link", onclick: () => navigation.goTo(source, line) },
-            place,
-          );
+        : element("button", { class: "link", onclick: () => navigation.goTo(source, line) }, place);
     return element("li", {}, at, " ", element("code", {}, code));
   });
   const rest = items.slice(MOST);
@@ -106,7 +102,7 @@ function texts(store, navigation, { places }) {
         {},
         element(
           "button",
-          { type: "button", class: "link", onclick: () => navigation.goTo(index, line) },
+          { class: "link", onclick: () => navigation.goTo(index, line) },
           `${store.artifact(index).title}, line ${line}`,
         ),
       ),

@@ -88,7 +88,7 @@ export class Autotuning {
     this.opened = [];
     this.form = this.awaited = "";
     const onclick = () => this.navigation.goTo(artifact, 1);
-    const whole = element("button", { type: "button", class: "link code", onclick }, call(this.rows[0]));
+    const whole = element("button", { class: "link code", onclick }, call(this.rows[0]));
     const untimed = this.rows.every(({ ms }) => ms === null) ? ", none of them timed" : "";
     const common = commonSettings(this.rows).map(([name, value]) => `${name}=${value}`);
     this.head.replaceChildren(
@@ -113,7 +113,7 @@ export class Autotuning {
       draw: (row) => {
         const label = `put ${row.choice} beside the opened choice`;
         const onclick = () => this.putBeside(row);
-        const attributes = { type: "button", class: "quiet", title: label, "aria-label": label, onclick };
+        const attributes = { class: "quiet", title: label, "aria-label": label, onclick };
         return [element("button", attributes, "⇄")];
       },
     };
@@ -186,7 +186,7 @@ export class Autotuning {
     const buttons = forms.map((form) => {
       const onclick = () => this.compare(form);
       const pressed = String(form === this.form);
-      return element("button", { type: "button", "aria-pressed": pressed, onclick }, formName(form));
+      return element("button", { "aria-pressed": pressed, onclick }, formName(form));
     });
     this.forms.replaceChildren(...buttons, ...(buttons.length ? [this.diff.bar] : []));
     this.forms.hidden = !buttons.length;

@@ -84,7 +84,7 @@ function place(store, navigation, a, index) {
   return element(
     "p",
     {},
-    element("button", { type: "button", class: "link", onclick: go }, `at ${at}`),
+    element("button", { class: "link", onclick: go }, `at ${at}`),
     code ? [" ", element("code", {}, code)] : null,
   );
 }
@@ -149,7 +149,7 @@ function stepOf(navigation, { a, index }, last) {
   return element(
     "li",
     {},
-    element("button", { type: "button", class: "link", onclick }, a.frame),
+    element("button", { class: "link", onclick }, a.frame),
     `${a.frame === last ? " is not compiled" : ""}, since a guard of ${earlier} failed: `,
     element("code", { title: guard }, bare(guard)),
   );
@@ -204,7 +204,7 @@ function version(navigation, { a, index }) {
       element("code", { class: "as-written" }, guard),
     ),
   );
-  const heading = element("button", { type: "button", class: "link", onclick }, a.frame);
+  const heading = element("button", { class: "link", onclick }, a.frame);
   return element("li", {}, heading, " was compiled because", element("ul", {}, ...failed));
 }
 

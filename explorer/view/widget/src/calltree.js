@@ -226,11 +226,7 @@ export function callTreeList(store, navigation) {
   const link = (text, index, about) =>
     index < 0
       ? text
-      : element(
-          "button",
-          { type: "button", class: "link", title: about, onclick: () => navigation.goTo(index) },
-          text,
-        );
+      : element("button", { class: "link", title: about, onclick: () => navigation.goTo(index) }, text);
   /** @param {Site} site @returns {HTMLElement} */
   const siteItem = ({ place, code, index, compiles }) =>
     element(

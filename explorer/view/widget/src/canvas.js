@@ -28,6 +28,7 @@ import { WheelGate } from "./wheelgate.js";
 const WAYS = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 
 const MOST = 3; // the largest scale
+const MOTION = 150; // milliseconds
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
@@ -48,6 +49,7 @@ export class Canvas {
     /** @type {{ x: number, y: number, moved: boolean } | null} where the pointer is while it drags */
     this.drag = null;
     this.fitted = false;
+    this.gliding = 0; // the next frame of a motion
     this.painter = new Painter(this, on);
     /** @type {HTMLCanvasElement | null} the boxes of the whole graph, for the minimap */
     this.picture = null;
@@ -136,15 +138,32 @@ export class Canvas {
   }
 
   /**
-   * Bring a box to the middle, at a scale at which it can be read.
+   * Bring boxes into sight together, where they can be read if they are near; not if they are there already.
    *
-   * @param {Box} box
+   * @param {Box[]} boxes
    */
-  centre(box) {
-    this.scale = Math.max(this.scale, 0.8);
-    this.x = this.element.clientWidth / 2 - (box.x + box.w / 2) * this.scale;
-    this.y = this.element.clientHeight / 2 - (box.y + Math.min(box.h, 200) / 2) * this.scale;
-    this.redraw();
+  reveal(boxes) {
+    const { clientWidth: w, clientHeight: h } = this.element;
+    if (!boxes.length || !w) return;
+    const view = this.view();
+    const [left, top] = [Math.min(...boxes.map((b) => b.x)), Math.min(...boxes.map((b) => b.y))];
+    const right = Math.max(...boxes.map((b) => b.x + b.w));
+    const bottom = Math.max(...boxes.map((b) => b.y + Math.min(b.h, 200)));
+    const fits = Math.min((w - 40) / (right - left), (h - 40) / (bottom - top));
+    const isSeen = left >= view.left && right <= view.right && top >= view.top && bottom <= view.bottom;
+    if (isSeen && this.scale >= Math.min(fits, TEXT)) return;
+    const scale = Math.min(fits, Math.max(this.scale, 0.8));
+    const to = [scale, (w - (left + right) * scale) / 2, (h - (top + bottom) * scale) / 2];
+    const from = [this.scale, this.x, this.y];
+    const start = matchMedia("(prefers-reduced-motion: reduce)").matches ? -Infinity : performance.now();
+    const step = () => {
+      const part = Math.min(1, (performance.now() - start) / MOTION);
+      [this.scale, this.x, this.y] = to.map((end, at) => from[at] + (end - from[at]) * part);
+      this.draw();
+      if (part < 1) this.gliding = requestAnimationFrame(step);
+    };
+    cancelAnimationFrame(this.gliding);
+    step();
   }
 
   // Drawing -------------------------------------------------------------------------------------------------
@@ -428,15 +447,14 @@ export class Canvas {
   /** @param {Box} box */
   come(box) {
     this.chosen = box;
-    const view = this.view();
-    if (box.x < view.left || box.x + box.w > view.right || box.y < view.top || box.y + box.h > view.bottom)
-      this.centre(box);
+    this.reveal([box]);
     this.on.say(box);
     if (box.kind === "node") (this.on.visit || this.on.pick)(box);
     this.redraw();
   }
 
   close() {
+    cancelAnimationFrame(this.gliding);
     this.observer.disconnect();
   }
 }

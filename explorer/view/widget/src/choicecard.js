@@ -29,11 +29,7 @@ export function choiceCard({ store, live }, choice, other, { open, make, close }
   return element(
     "article",
     { class: "card choice-card", "aria-label": choice.choice },
-    element(
-      "button",
-      { type: "button", class: "quiet", title: label, "aria-label": label, onclick: close },
-      "×",
-    ),
+    element("button", { class: "quiet", title: label, "aria-label": label, onclick: close }, "×"),
     element("h3", { class: "code" }, choice.choice),
     element("p", {}, [standing(choice), timeText(choice)].filter(Boolean).join(", ")),
     choice.why ? element("p", { class: "soft" }, choice.why) : "",
@@ -92,9 +88,4 @@ function notRecorded({ choice, forms, no_source: reason }, texts, live) {
 
 /** @param {string} title @param {string} note @param {() => void} onclick @param {string} [kind] */
 const rung = (title, note, onclick, kind = "") =>
-  element(
-    "button",
-    { type: "button", class: kind, onclick },
-    element("b", {}, title),
-    element("small", {}, note),
-  );
+  element("button", { class: kind, onclick }, element("b", {}, title), element("small", {}, note));

@@ -138,7 +138,7 @@ export class Computing {
     return /** @type {HTMLButtonElement} */ (
       element(
         "button",
-        { type: "button", title: `${title} · ${names}`, onclick: () => this.goOn(group) },
+        { title: `${title} · ${names}`, onclick: () => this.goOn(group) },
         element(
           "span",
           { class: "what" },

@@ -96,7 +96,7 @@ export class CostTable {
     /** @param {string} text @param {string} about @param {() => void} show */
     const choice = (text, about, show) => {
       /** @type {HTMLButtonElement} */
-      const made = element("button", { type: "button", title: about, "aria-pressed": "false" }, text);
+      const made = element("button", { title: about, "aria-pressed": "false" }, text);
       made.addEventListener("click", () => {
         for (const other of buttons) other.setAttribute("aria-pressed", String(other === made));
         show();
@@ -239,7 +239,7 @@ export class CostTable {
     const words = [element("span", { class: "place" }, place), " ", element("code", {}, code)];
     if (source < 0) return element("span", {}, ...words);
     const onclick = () => this.go(source, at);
-    return element("button", { type: "button", class: "link user", title: code, onclick }, ...words);
+    return element("button", { class: "link user", title: code, onclick }, ...words);
   }
 
   /**

@@ -25,6 +25,7 @@
  */
 export function element(tag, attributes = {}, ...children) {
   const created = document.createElement(tag);
+  if (tag === "button") created.setAttribute("type", "button");
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "class") created.className = String(value ?? "");
     else if (name.startsWith("on"))
@@ -67,7 +68,7 @@ export const within = (event, selector) =>
  * @param {Attributes} [more]
  */
 export const button = (sign, label, onclick, more = {}) =>
-  element("button", { type: "button", title: label, "aria-label": label, onclick, ...more }, sign);
+  element("button", { title: label, "aria-label": label, onclick, ...more }, sign);
 
 /**
  * A button that is on or off, as its "aria-pressed" says.
@@ -79,7 +80,7 @@ export const button = (sign, label, onclick, more = {}) =>
  * @param {Attributes} [more]
  */
 export function toggle(text, about, on, changed, more = {}) {
-  const attributes = { type: "button", title: about, "aria-pressed": String(on), ...more };
+  const attributes = { title: about, "aria-pressed": String(on), ...more };
   const made = element("button", attributes, text);
   made.addEventListener("click", () => {
     const pressed = made.getAttribute("aria-pressed") !== "true";

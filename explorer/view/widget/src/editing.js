@@ -385,7 +385,6 @@ function control(text, about, onclick) {
   const made = element(
     "button",
     {
-      type: "button",
       title: about,
       onclick: () => made.getAttribute("aria-disabled") !== "true" && onclick(),
     },

@@ -2,7 +2,7 @@
 
 import { button, element } from "./dom.js";
 
-const FILLING = "position:fixed;inset:0;width:auto;height:auto;max-height:none;margin:0;z-index:10000";
+export const FILLING = "position:fixed;inset:0;width:auto;height:auto;max-height:none;margin:0;z-index:10000";
 
 export class FullScreen {
   /** @param {HTMLElement} host what the view is shown in */

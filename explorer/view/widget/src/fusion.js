@@ -1,12 +1,13 @@
 // The fusion view: what became one kernel as regions of the scheduler's graph, and why or why not for any two
 // nodes.
 
-import { bytes, element, plural } from "./dom.js";
+import { baseName, bytes, element, listed, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { fusionTables } from "./fusiontables.js";
 import { arrange, groupTree } from "./graph.js";
 import { GraphCosts } from "./graphcosts.js";
 import { cells, factsOfNode } from "./hover.js";
+import { artifactOf, lineOf } from "./links.js";
 import { WhatIf } from "./whatif.js";
 import { Verdicts, groupName } from "./why.js";
 
@@ -15,7 +16,7 @@ import { Verdicts, groupName } from "./why.js";
 /** @import { Fact } from "./hover.js" */
 /** @import { VerdictInfo } from "./wire.js" */
 
-const ASK = "Click two nodes, or type their names, to read why they are one kernel or not.";
+const ASK = "Click two nodes, or type their names or lines, to read why they are one kernel or not.";
 /** @type {Layout} */
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
 
@@ -27,6 +28,9 @@ export class Fusion {
     this.tabs = tabs;
     this.picked = ["", ""];
     this.next = 0; // the side that the next click fills
+    this.meant = ""; // which node of a line is asked about
+    /** @type {Map<string, { nodes: string[], code: string }> | null} of each line, by its place */
+    this.places = null;
     this.graphs = store.payload.fusion;
     // not the first branch of a torch.cond
     const top = Math.max(
@@ -54,8 +58,9 @@ export class Fusion {
     this.boxes = ["first", "second"].map((which, at) =>
       element("input", {
         list: "fusion-names",
-        placeholder: `${which} node`,
+        placeholder: `${which} node or line`,
         "aria-label": `${which} node`,
+        onfocus: () => this.offer(),
         onchange: () => this.pickName(at, this.boxes[at].value.trim()),
       }),
     );
@@ -80,7 +85,7 @@ export class Fusion {
       this.source,
       this.boxes[0],
       this.boxes[1],
-      element("button", { type: "button", onclick: () => this.choose("", "") }, "clear"),
+      element("button", { onclick: () => this.choose("", "") }, "clear"),
       this.known,
       this.count,
     );
@@ -90,7 +95,7 @@ export class Fusion {
       element("div", { class: "graph-body" }, this.canvas.element),
       this.tables,
     );
-    this.element = element("div", { class: "panel fusion" }, bar, this.said, this.whatIf.element, body);
+    this.element = element("div", { class: "panel fusion" }, this.said, bar, this.whatIf.element, body);
     hub.on("themed", () => this.canvas.themed());
     this.source.selectedIndex = top;
     this.begin();
@@ -107,7 +112,7 @@ export class Fusion {
 
   // Lay out the graph that is shown now, and ask about none of its nodes yet.
   begin() {
-    this.known.replaceChildren(...this.verdicts.everyName.map((name) => element("option", { value: name })));
+    this.places = null;
     const paths = this.nodes.name.map((name) => {
       const group = this.verdicts.group.get(name);
       return group && group.nodes.length > 1 ? [group.name] : [];
@@ -208,10 +213,63 @@ export class Fusion {
     return group ? [["in", groupName(group)]] : [];
   }
 
-  /** @param {number} at @param {string} name */
-  pickName(at, name) {
+  // Offer the user's lines and every name, when somebody comes to type one.
+  offer() {
+    if (this.places) return;
+    this.places = this.lines();
+    const options = [...this.places].map(([value, { code }]) => element("option", { value }, code));
+    const names = this.verdicts.everyName.map((value) => element("option", { value }));
+    this.known.replaceChildren(...options, ...names);
+  }
+
+  // The scheduler nodes from each line of the user, by the line's place such as "vit.py:40".
+  lines() {
+    const { store, nodes } = this;
+    /** @type {Map<string, { nodes: string[], code: string }>} */
+    const places = new Map();
+    nodes.name.forEach((name, node) => {
+      for (const key of store.links.below(this.info.nodes, nodes.line[node])) {
+        const [source, at] = [artifactOf(key), lineOf(key)];
+        if (!store.isSource(source)) continue;
+        const { file, first_line: start } = store.artifact(source).data;
+        const place = `${baseName(String(file))}:${Number(start) + at - 1}`;
+        const line = places.get(place) ?? { nodes: [], code: store.lines(source)[at - 1].trim() };
+        if (!line.nodes.includes(name)) line.nodes.push(name);
+        places.set(place, line);
+      }
+    });
+    return places;
+  }
+
+  /**
+   * The node that a name stands for: of a line, by its place or text, the nearest to the other node in the
+   * scheduler's order, else the first.
+   *
+   * @param {string} name
+   * @param {string} other
+   */
+  nodeOf(name, other) {
+    const places = (this.places ??= this.lines());
+    const [place = "", line] =
+      [...places].find(([one, { code }]) => one === name || (code === name && name)) ?? [];
+    if (!line) return name;
+    const order = this.nodes.name;
+    const from = order.indexOf(other);
+    /** @param {string} one */
+    const far = (one) => (one === other ? Infinity : Math.abs(order.indexOf(one) - from));
+    const found = from < 0 ? line.nodes[0] : line.nodes.reduce((a, b) => (far(b) < far(a) ? b : a));
+    const which = from < 0 ? "the first" : "the nearest";
+    const of = line.nodes.length > 1 ? `, ${which} of ${listed(line.nodes, 4)}` : "";
+    this.meant = ` (${place} is ${found}${of}.)`;
+    return found;
+  }
+
+  /** @param {number} at @param {string} typed */
+  pickName(at, typed) {
     const [first, second] = this.picked;
     this.next = at ? 0 : 1;
+    this.meant = "";
+    const name = this.verdicts.find(typed) ? typed : this.nodeOf(typed, at ? first : second);
     if (at) this.choose(first, name);
     else this.choose(name, first && second ? "" : second);
   }
@@ -223,17 +281,18 @@ export class Fusion {
     if (!first) this.next = 0;
     this.boxes.forEach((box, at) => (box.value = this.picked[at]));
     if (first && second) {
-      const { fused, sentence } = this.verdicts.why(first, second);
+      const { fused, sentence, open } = this.verdicts.why(first, second);
       if (fused === null) return this.askBack(first, second, sentence);
       const { frame, graph } = this.info;
-      this.whatIf.choose({ first, second, frame, graph }, fused);
+      this.whatIf.choose({ first, second, frame, graph }, fused, open);
       this.said.className = `why ${fused ? "good" : "bad"}`;
-      this.said.textContent = `${fused ? "✓ fused" : "✕ not fused"}: ${sentence}`;
+      this.said.textContent = `${fused ? "✓ fused" : "✕ not fused"}: ${sentence}${this.meant}`;
     } else {
       this.said.className = "why soft";
-      this.said.textContent = first ? `${first}: now a second node.` : ASK;
+      this.said.textContent = first ? `${first}: now a second node.${this.meant}` : ASK;
     }
     this.mark();
+    if (first && second) this.canvas.reveal([...this.canvas.marked]);
   }
 
   /**
@@ -247,7 +306,7 @@ export class Fusion {
     const at = this.verdicts.find(first) ? 1 : 0;
     const places = this.verdicts.operators.get([first, second][at]) ?? [];
     const buttons = places.map(({ node, code }) =>
-      element("button", { type: "button", title: code, onclick: () => this.replace(at, node) }, node),
+      element("button", { title: code, onclick: () => this.replace(at, node) }, node),
     );
     this.said.className = "why question";
     const said = buttons.length ? sentence.slice(0, sentence.indexOf(": ")) : sentence;
@@ -304,7 +363,7 @@ export class Fusion {
     const node = this.nodes.name.indexOf(name);
     if (node < 0) return;
     const box = this.graph.visible.get(node);
-    if (box) this.canvas.centre(box);
+    if (box) this.canvas.reveal([box]);
     this.pickName(this.next, name);
   }
 

@@ -1,7 +1,7 @@
 // The tables below the fusion view: verdicts of pairs, groups, buffers in memory, FX nodes without a buffer,
 // and the patterns that matched.
 
-import { bytes, element } from "./dom.js";
+import { bytes, element, listed } from "./dom.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 import { groupName } from "./why.js";
@@ -22,16 +22,28 @@ import { groupName } from "./why.js";
  * }} Answers
  */
 
+const MOST = 2; // FX nodes that a node is told by
+
 /** @param {number | null} value */
 const amount = (value) => (value === null ? "" : bytes(value));
 
 /** @type {{ [verdict: string]: string }} what could have been fused was not refused */
 const SIGNS = { fused: "✓", refused: "✕" };
 
-/** @type {Column<VerdictInfo>[]} */
-const VERDICTS = [
-  { key: "first", title: "first", code: true, narrow: true },
-  { key: "second", title: "second", code: true, narrow: true },
+/**
+ * The columns of the table of pairs.
+ *
+ * @param {(number: number) => string} computes what a node computes, by its number
+ * @returns {Column<VerdictInfo>[]}
+ */
+const pairColumns = (computes) => [
+  ...["first", "second"].map((key, at) => ({
+    key,
+    title: key,
+    code: true,
+    narrow: true,
+    under: (/** @type {VerdictInfo} */ { pair }) => [element("small", {}, computes(pair[at]))],
+  })),
   {
     key: "verdict",
     title: "verdict",
@@ -110,7 +122,14 @@ const PATTERNS = [
  */
 export function fusionTables(store, graph, on) {
   const { verdicts, groups, made, inlined } = graph;
-  const pairs = new Table("verdicts", VERDICTS, byRound(verdicts), on.pair);
+  const { name, origins = [] } = store.nodes(graph.nodes);
+  const known = new Map(name.map((one, node) => [one, origins[node] ?? []]));
+  /** @param {number} number */
+  const computes = (number) => {
+    const single = graph.members[number - graph.names.length] ?? [number];
+    return listed([...new Set(single.flatMap((one) => known.get(graph.names[one]) ?? []))], MOST);
+  };
+  const pairs = new Table("verdicts", pairColumns(computes), byRound(verdicts), on.pair);
   const titles = new Map(groups.map((group) => [group, store.calledIn(graph, group)]));
   /** @param {GroupRow} group */
   const title = (group) => titles.get(group) ?? "";

@@ -440,7 +440,7 @@ export class GraphView {
     const code = line
       ? element(
           "button",
-          { type: "button", class: "link", onclick: () => this.navigation.goTo(this.artifact, line) },
+          { class: "link", onclick: () => this.navigation.goTo(this.artifact, line) },
           `line ${line} of its text`,
         )
       : null;
@@ -448,7 +448,6 @@ export class GraphView {
       element(
         "button",
         {
-          type: "button",
           class: "link",
           title: `mark the nodes of ${name}`,
           onclick: () => this.light(name),
@@ -461,7 +460,6 @@ export class GraphView {
       ? element(
           "button",
           {
-            type: "button",
             "aria-pressed": String(held),
             title: "each node chosen after it is compared with this one (space)",
             onclick: () => this.hold(),
@@ -662,7 +660,7 @@ export class GraphView {
     if (changed) this.lay(false);
     const box = this.graph.visible.get(node);
     if (!box) return;
-    this.canvas.centre(box);
+    this.canvas.reveal([box]);
     this.canvas.choose(box);
   }
 

@@ -110,7 +110,7 @@ export class Header {
    */
   lead(text) {
     const onclick = () => void this.tabs.show("dynamo");
-    return element("button", { type: "button", class: "chip partial", onclick }, text);
+    return element("button", { class: "chip partial", onclick }, text);
   }
 
   assumptions() {
@@ -122,7 +122,7 @@ export class Header {
       this.navigation.open(this.store.first("assumption"));
     };
     const title = "what was assumed where Inductor would have timed";
-    const attributes = { type: "button", class: "chip partial", title, onclick };
+    const attributes = { class: "chip partial", title, onclick };
     return element("button", attributes, `≈ ${plural(count, "assumption")}`);
   }
 
@@ -139,7 +139,6 @@ export class Header {
     const chip = element(
       "button",
       {
-        type: "button",
         class: `chip ${failure.fatal ? "fatal" : "partial"}`,
         "aria-expanded": "false",
         title: failure.message.slice(0, LONGEST),

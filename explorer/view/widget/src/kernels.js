@@ -93,7 +93,7 @@ export class Kernels {
     const { artifact, line } = call;
     const place = element(
       "button",
-      { type: "button", class: "link", onclick: () => this.navigation.goTo(artifact, line) },
+      { class: "link", onclick: () => this.navigation.goTo(artifact, line) },
       `line ${line} of the output code`,
     );
     this.one.put(
@@ -189,7 +189,7 @@ export class Kernels {
   /** @param {KernelInfo} kernel */
   passes(kernel) {
     const onclick = () => this.tabs.show("passes").kernel(kernel.artifact);
-    return element("p", {}, element("button", { type: "button", onclick }, "step through its MLIR passes"));
+    return element("p", {}, element("button", { onclick }, "step through its MLIR passes"));
   }
 
   /**
@@ -211,4 +211,4 @@ export class Kernels {
 
 /** @param {string} title @param {string} note @param {{ class?: string, onclick: () => void }} more */
 const rung = (title, note, more) =>
-  element("button", { type: "button", ...more }, element("b", {}, title), element("small", {}, note));
+  element("button", { ...more }, element("b", {}, title), element("small", {}, note));

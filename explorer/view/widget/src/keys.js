@@ -46,7 +46,7 @@ export function keysDialog() {
     const rows = keys.flatMap(([key, does]) => [element("dt", {}, key), element("dd", {}, does)]);
     return element("section", {}, element("h3", {}, place), element("dl", {}, ...rows));
   });
-  const close = element("button", { type: "button", onclick: () => dialog.close() }, "close");
+  const close = element("button", { onclick: () => dialog.close() }, "close");
   /** @type {HTMLDialogElement} */
   const dialog = element(
     "dialog",

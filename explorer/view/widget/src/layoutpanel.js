@@ -101,11 +101,7 @@ export class LayoutPanel {
     const others = this.values.length > 1 ? this.values : [];
     this.names.replaceChildren(
       ...others.map((value, n) =>
-        element(
-          "button",
-          { type: "button", "aria-pressed": String(n === at), onclick: () => this.choose(n) },
-          value.name,
-        ),
+        element("button", { "aria-pressed": String(n === at), onclick: () => this.choose(n) }, value.name),
       ),
     );
     const pictures = [pictureOf(layout), ...accesses.map(banksOf)];

@@ -47,7 +47,7 @@ function group(store, artifact, lines, go) {
     const code = (store.lines(artifact)[line - 1] ?? "").trim();
     const onclick = () => go(artifact, line);
     const number = element("span", { class: "number" }, line);
-    return element("button", { type: "button", class: "link", onclick }, number, element("code", {}, code));
+    return element("button", { class: "link", onclick }, number, element("code", {}, code));
   });
   const left = lines.size - rows.length;
   const more = left > 0 ? element("span", { class: "soft" }, `and ${plural(left, "more line")}`) : null;

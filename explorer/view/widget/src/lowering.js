@@ -28,7 +28,6 @@ export class Legend {
     this.toggle = element(
       "button",
       {
-        type: "button",
         "aria-pressed": "false",
         title: "colour each node by what Inductor lowered it to, not by its line",
         onclick: () => this.press(),

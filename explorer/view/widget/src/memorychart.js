@@ -52,7 +52,7 @@ export class MemoryChart {
     const sentence = `${bound} ${most} allocated beside the inputs (${live} with them), at `;
     const there = element(
       "button",
-      { type: "button", class: "link", onclick: () => goTo(highest.line) },
+      { class: "link", onclick: () => goTo(highest.line) },
       `line ${highest.line} of the output code`,
     );
     const last = points[points.length - 1].line;

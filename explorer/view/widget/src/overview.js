@@ -112,7 +112,7 @@ export class Overview {
   box(number, words, onclick) {
     return element(
       "button",
-      { type: "button", class: "step", disabled: !onclick, onclick },
+      { class: "step", disabled: !onclick, onclick },
       element("b", {}, number),
       " ",
       element("span", {}, words),
@@ -185,7 +185,7 @@ export class Overview {
     const more = left
       ? element(
           "button",
-          { type: "button", class: "link more", onclick: () => void this.tabs.show("kernels") },
+          { class: "link more", onclick: () => void this.tabs.show("kernels") },
           `${left} more: Kernels`,
         )
       : null;
@@ -231,7 +231,7 @@ export class Overview {
   toLine(name, title, artifact, line, ...words) {
     if (artifact < 0) return element("span", { class: name, title }, ...words);
     const onclick = () => this.navigation.goTo(artifact, line);
-    return element("button", { type: "button", class: `link ${name}`, title, onclick }, ...words);
+    return element("button", { class: `link ${name}`, title, onclick }, ...words);
   }
 
   // What is worth a look ------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ export class Overview {
   look(text, note, onclick, tone = "") {
     const words = [element("span", { class: "text" }, text), element("span", { class: "soft" }, note)];
     const card = onclick
-      ? element("button", { type: "button", class: `look ${tone}`, onclick }, ...words)
+      ? element("button", { class: `look ${tone}`, onclick }, ...words)
       : element("p", { class: `look ${tone}` }, ...words);
     return element("li", {}, card);
   }
@@ -319,11 +319,7 @@ export class Overview {
         "h3",
         {},
         trace ? `${trace}: ` : "",
-        element(
-          "button",
-          { type: "button", class: "link", onclick: () => void this.tabs.show("memory") },
-          "memory",
-        ),
+        element("button", { class: "link", onclick: () => void this.tabs.show("memory") }, "memory"),
         ` at the peak of a graph: ${peak === null ? "at least " : ""}`,
         element("b", {}, bytes(whole)),
       ),

@@ -101,7 +101,6 @@ export class Pane {
     const copy = element(
       "button",
       {
-        type: "button",
         title: "copy the whole text",
         "aria-label": `copy ${label}`,
         onclick: () => this.copy(copy),
@@ -111,7 +110,6 @@ export class Pane {
     const goTo = element(
       "button",
       {
-        type: "button",
         title: "go to a line (Alt+G)",
         "aria-label": `go to line, ${label}`,
         onclick: () => this.editor.goToLine(),

@@ -98,7 +98,6 @@ function columns(store, rows, go) {
           element(
             "button",
             {
-              type: "button",
               class: "link place",
               title: place.name,
               onclick: () => go(place.artifact, place.line || 1),

@@ -70,7 +70,7 @@ export class Results {
   stage(title, hits) {
     const rows = hits.slice(0, FEW).map((hit) => this.row(hit));
     const left = hits.length - rows.length;
-    const more = element("button", { type: "button", class: "link more" }, `${plural(left, "more line")}`);
+    const more = element("button", { class: "link more" }, `${plural(left, "more line")}`);
     more.addEventListener("click", () => {
       const others = hits.slice(FEW).map((hit) => this.row(hit));
       more.before(...others);
@@ -91,7 +91,7 @@ export class Results {
     };
     return element(
       "button",
-      { type: "button", class: "hit", title: `${this.store.name(index)}, line ${line}`, onclick },
+      { class: "hit", title: `${this.store.name(index)}, line ${line}`, onclick },
       element(
         "code",
         {},

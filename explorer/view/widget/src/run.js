@@ -68,17 +68,9 @@ class Controls {
   constructor(live, hub) {
     this.live = live;
     this.buttons = ABOUT.map(([what, about]) =>
-      element(
-        "button",
-        { type: "button", class: "primary", title: about, onclick: () => this.ask(what) },
-        spoken(what),
-      ),
+      element("button", { class: "primary", title: about, onclick: () => this.ask(what) }, spoken(what)),
     );
-    this.stop = element(
-      "button",
-      { type: "button", disabled: true, onclick: () => live.ask({ ask: "stop" }) },
-      "stop",
-    );
+    this.stop = element("button", { disabled: true, onclick: () => live.ask({ ask: "stop" }) }, "stop");
     this.bar = element("progress", { max: 1, value: 0, hidden: true, "aria-label": "progress" });
     this.note = element(
       "p",

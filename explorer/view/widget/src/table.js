@@ -87,11 +87,7 @@ export class Table {
     this.foot = element("tfoot", {});
     const parts = [element("thead", {}, this.head), this.body, ...(more.foot ? [this.foot] : [])];
     this.table = element("table", { "aria-label": label }, ...parts);
-    this.more = element(
-      "button",
-      { type: "button", onclick: () => ((this.most += 1000), this.draw()) },
-      "show more",
-    );
+    this.more = element("button", { onclick: () => ((this.most += 1000), this.draw()) }, "show more");
     const bar = element("div", { class: "table-bar" }, rows.length > 7 ? this.filter : null, this.count);
     this.element = element(
       "div",
@@ -120,7 +116,7 @@ export class Table {
     const made = element(
       "th",
       { scope: "col", class: column.number ? "right" : "" },
-      element("button", { type: "button", onclick: sort, title: column.about || "sort" }, column.title),
+      element("button", { onclick: sort, title: column.about || "sort" }, column.title),
     );
     return made;
   }
@@ -182,7 +178,6 @@ export class Table {
           ? element(
               "button",
               {
-                type: "button",
                 class: "link",
                 "aria-label": column.draw ? text : null,
                 onclick: () => this.pick?.(row),

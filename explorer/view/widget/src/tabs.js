@@ -30,7 +30,6 @@ export class Tabs {
       element(
         "button",
         {
-          type: "button",
           role: "tab",
           id: `tab-${name}`,
           "aria-selected": String(name === "code"),

@@ -131,7 +131,7 @@ export class Traces {
   /** @param {KernelPlace} place @param {number} trace @returns {Child} */
   place(place, trace) {
     const onclick = () => this.beside.open(place, trace);
-    const attributes = { type: "button", class: "link place", title: place.name, onclick };
+    const attributes = { class: "link place", title: place.name, onclick };
     const name = element("span", { class: "in-parts" }, ...inParts(this.store.calledAt(place), this.parts));
     return element("button", attributes, name);
   }

@@ -19,12 +19,8 @@ export class Tune {
     /** @type {Map<string, Answer>} */
     this.answers = new Map();
     this.artifact = "";
-    this.button = element(
-      "button",
-      { type: "button", title: ABOUT, onclick: () => this.ask() },
-      "tune its config",
-    );
-    this.stop = element("button", { type: "button", onclick: () => live.ask({ ask: "stop" }) }, "stop");
+    this.button = element("button", { title: ABOUT, onclick: () => this.ask() }, "tune its config");
+    this.stop = element("button", { onclick: () => live.ask({ ask: "stop" }) }, "stop");
     this.note = element("span", { class: "soft", role: "status" });
     this.result = element("div", {});
     const bar = element("p", { class: "run-bar" }, this.button, this.stop, this.note);

@@ -22,7 +22,7 @@ export class UnderWay {
     const onclick = () => {
       if (!this.isAsked) stop();
     };
-    this.button = element("button", { type: "button", class: "quiet", onclick }, "stop");
+    this.button = element("button", { class: "quiet", onclick }, "stop");
     this.element = element(
       "div",
       { class: "under-way", hidden: true, role: "group", "aria-label": name },

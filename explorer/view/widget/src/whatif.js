@@ -10,6 +10,8 @@ import { element } from "./dom.js";
 /** @typedef {{ first: string, second: string, frame: string, graph: string }} Pair */
 /** @typedef {{ text: string, kind: "pattern" | "pass", name: string }} Part something that can be left out */
 
+const FUSE = "compile again with these two nodes fused";
+const BARRED = "“fuse anyway” cannot help: it overrides what is decided for speed, not this.";
 const SAVED = "This is a saved trace. To try it, trace the program again in a notebook: ";
 
 export class WhatIf {
@@ -21,15 +23,14 @@ export class WhatIf {
     this.pair = null;
     /** @type {boolean | null} whether they are fused */
     this.fused = null;
+    this.open = false; // whether they could be
     this.note = element("span", { class: "soft", role: "status" });
     this.stop = button("stop", "stop the compile", () => live.ask({ ask: "stop" }));
     this.stop.hidden = true;
     this.apart = button("keep apart", "compile again with these two nodes kept apart", () =>
       this.fuse("keep_apart"),
     );
-    this.together = button("fuse anyway", "compile again with these two nodes fused", () =>
-      this.fuse("fuse"),
-    );
+    this.together = button("fuse anyway", FUSE, () => this.fuse("fuse"));
     this.parts = partsOf(store);
     this.part = element(
       "select",
@@ -62,17 +63,21 @@ export class WhatIf {
    *
    * @param {Pair | null} pair
    * @param {boolean | null} [fused]
+   * @param {boolean} [open]
    */
-  choose(pair, fused = null) {
+  choose(pair, fused = null, open = false) {
     this.pair = pair;
     this.fused = fused;
+    this.open = open;
     this.enable(!this.asked);
+    this.together.title = fused !== false || open ? FUSE : BARRED;
+    if (!this.asked) this.note.textContent = this.together.title === BARRED ? BARRED : "";
   }
 
   /** @param {boolean} on whether a question may be asked */
   enable(on) {
     this.apart.disabled = !on || !this.pair || this.fused !== true;
-    this.together.disabled = !on || !this.pair || this.fused !== false;
+    this.together.disabled = !on || !this.pair || this.fused !== false || !this.open;
     this.leave.disabled = !on;
   }
 
@@ -121,7 +126,7 @@ export class WhatIf {
 }
 
 /** @param {string} text @param {string} about @param {() => void} onclick */
-const button = (text, about, onclick) => element("button", { type: "button", title: about, onclick }, text);
+const button = (text, about, onclick) => element("button", { title: about, onclick }, text);
 
 /** @param {string} name */
 const quoted = (name) => JSON.stringify(name);

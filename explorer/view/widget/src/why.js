@@ -11,6 +11,10 @@
 
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
+// Rules for speed alone, which `fuse=` overrides: see capture/observe/requests.py. All others are needed for
+// the result, or no kernel does both.
+const HEURISTIC =
+  /^(no shared|exceeds max|Fusion will|fusion_prev|score_fusion|Nodes are too|speedup|register|vetoed)/;
 const MOST_LISTED = 4; // buffers
 const MOST_NAMED = 6; // a group of more nodes is named by its first and last
 
@@ -113,11 +117,12 @@ export class Verdicts {
 
   /**
    * {fused, sentence} for two names that the scheduler, its buffers, FX nodes, operators or kernels have.
-   * "fused" is null where the question has no answer, and the sentence says why not.
+   * "fused" is null where the question has no answer, and the sentence says why not. "open" is whether the
+   * scheduler could fuse them all the same.
    *
    * @param {string} first
    * @param {string} second
-   * @returns {{ fused: boolean | null, sentence: string }}
+   * @returns {{ fused: boolean | null, sentence: string, open?: boolean }}
    */
   why(first, second) {
     const [one, other] = [this.find(first), this.find(second)];
@@ -159,9 +164,9 @@ export class Verdicts {
       const same = `${one.name} and ${other.name} are one scheduler node, ${node}`;
       return { fused: true, sentence: `${same}: lowering inlined both into one loop.` };
     }
-    const { fused, sentence } = this.ofTwo(this.without(one, both), this.without(other, both));
+    const answer = this.ofTwo(this.without(one, both), this.without(other, both));
     const inlined = [one.name, other.name].filter((name) => name !== node).join(" and ");
-    return { fused, sentence: `${node} has code of ${inlined}. ${sentence}` };
+    return { ...answer, sentence: `${node} has code of ${inlined}. ${answer.sentence}` };
   }
 
   /**
@@ -200,9 +205,14 @@ export class Verdicts {
     const verdicts = this.between(one.nodes, other.nodes);
     if (shared.length) return { fused: true, sentence: this.fused(one, other, shared, verdicts) };
     const refused = verdicts.filter((v) => v.verdict === "refused");
+    if (!refused.length) return { fused: false, ...this.never(one, other) };
+    const real = refused.filter((v) => v.rule !== WRONG_WAY);
+    const [last] = (real.length ? real : refused).slice(-1);
+    const possible = verdicts.find((v) => v.verdict === "possible");
     return {
       fused: false,
-      sentence: refused.length ? this.refused(refused, verdicts) : this.never(one, other),
+      sentence: this.refused(last, possible),
+      open: Boolean(possible) || HEURISTIC.test(last.rule),
     };
   }
 
@@ -263,11 +273,8 @@ export class Verdicts {
       .join("");
   }
 
-  /** @param {VerdictInfo[]} refused @param {VerdictInfo[]} verdicts */
-  refused(refused, verdicts) {
-    const real = refused.filter((v) => v.rule !== WRONG_WAY);
-    const [last] = (real.length ? real : refused).slice(-1);
-    const possible = verdicts.find((v) => v.verdict === "possible");
+  /** @param {VerdictInfo} last @param {VerdictInfo | undefined} possible */
+  refused(last, possible) {
     const came =
       possible && String(possible.pair) !== String(last.pair)
         ? `${possible.reason} But a fusion that scored higher came first and made ` +
@@ -301,7 +308,8 @@ export class Verdicts {
   }
 
   /**
-   * Why the scheduler did not ask about two nodes.
+   * Why the scheduler did not ask about two nodes. It can be made to where both run on one device and neither
+   * needs the other through something else.
    *
    * @param {Side} one
    * @param {Side} other
@@ -310,20 +318,23 @@ export class Verdicts {
     const sides = [one, other];
     for (const { name, nodes } of sides) {
       const apart = nodes.map((n) => this.apart[n]).find(Boolean);
-      if (apart) return name + apart;
+      if (apart) return { sentence: name + apart };
     }
     const [a, b] = sides.map(({ nodes }) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
     const never = `${one.name} and ${other.name} were never considered`;
-    if (!both.length) return `${never}: they have no buffer in common.${this.betweenSides(one, other)}`;
     const devices = new Set(one.nodes.map((n) => this.devices[n]));
-    if (!other.nodes.some((n) => devices.has(this.devices[n])))
-      return `${never}: they run on different devices.`;
+    const near = other.nodes.some((n) => devices.has(this.devices[n]));
+    if (!both.length) {
+      const between = this.betweenSides(one, other);
+      return { sentence: `${never}: they have no buffer in common.${between}`, open: near && !between };
+    }
+    if (!near) return { sentence: `${never}: they run on different devices.` };
     const shared = both.slice(0, MOST_LISTED).join(", ");
-    return (
+    const sentence =
       `${never}: both touch ${shared}, but the scheduler pairs each node only with the next ` +
-      `${this.attempts} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts).`
-    );
+      `${this.attempts} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts).`;
+    return { sentence, open: true };
   }
 
   /**
