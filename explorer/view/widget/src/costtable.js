@@ -19,6 +19,7 @@ import { inParts, parted } from "./names.js";
 import { lineTable } from "./programlines.js";
 import { Table } from "./table.js";
 
+/** @import { Child } from "./dom.js" */
 /** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Column, Foot } from "./table.js" */
@@ -413,10 +414,15 @@ const timeCell = (cost, timed) =>
  *
  * @param {CostRow[]} rows
  * @param {Totals} sum
+ * @returns {Child | Child[]}
  */
 function sentence(rows, { seconds, launchSeconds }) {
   const timed = timedBy(rows.map(({ cost }) => cost));
-  if (seconds === null) return "No time is known: shares are of the bytes moved. ";
+  if (seconds === null)
+    return [
+      "No time is known: shares are of the bytes moved. Time the kernels in Run, or estimate for a GPU: ",
+      element("code", {}, 'explorer.trace(f, x, target="h100")'),
+    ];
   const missing = rows.filter(({ cost }) => cost.seconds === null).length;
   const floor = launchSeconds ? `, of which the launches alone take ${percent(launchSeconds / seconds)}` : "";
   const left = missing ? `; the time of ${missing} of ${rows.length} is not known` : "";

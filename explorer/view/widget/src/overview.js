@@ -64,7 +64,8 @@ export class Overview {
   nothing({ unread, flow }) {
     const isLaunched = flow.some(({ is_launch }) => is_launch);
     const why = isLaunched
-      ? "What the launches of a call read and write was not recorded, so their time is not known."
+      ? "What the launches of a call read and write was not recorded, so their time is not known. " +
+        "Trace the program again: explorer.trace(f, x)."
       : "The graphs have only views: nothing is launched.";
     return element("p", { class: "card nothing" }, unread || why);
   }

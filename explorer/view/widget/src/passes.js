@@ -140,7 +140,8 @@ export class Passes {
     const passes = this.mlir.get(id);
     if (passes) return this.show(mlirSteps(passes), "Passes that changed nothing are dimmed.");
     const asking = "Asking triton, in a process of its own …";
-    const saved = "MLIR passes are made by the process that compiled; this is a saved trace.";
+    const saved =
+      "This is a saved trace. To see the MLIR passes, trace the program again: explorer.trace(f, x).";
     this.show([], this.live.attached ? asking : saved);
     this.live.ask({ ask: "passes", artifact: id });
   }
