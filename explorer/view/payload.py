@@ -35,6 +35,7 @@ from explorer.stages import STAGES, stage_of
 from explorer.stages.dynamo.guards import Guards
 from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.inductor.autotune import Autotune
+from explorer.stages.inductor.reasons import FOR_SPEED
 from explorer.stages.onnxrt.graph import lines_of
 from explorer.stages.program_names import joined_name
 from explorer.stages.triton.origins import KernelForm
@@ -456,7 +457,15 @@ def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.Fu
         "made": _rows(graph.buffers()),
         "inlined": _rows(graph.inlined()),
         "verdicts": [
-            jsonable({**graph.row(each), "pair": (each.first, each.second), "after": tuple(v.earlier(each))}) for each in v.each()
+            jsonable(
+                {
+                    **graph.row(each),
+                    "pair": (each.first, each.second),
+                    "after": tuple(v.earlier(each)),
+                    **({"for_speed": True} if each.rule.said in FOR_SPEED else {}),
+                }
+            )
+            for each in v.each()
         ],
         "names": list(v.names),
         "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data.groups))],

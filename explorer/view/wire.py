@@ -265,12 +265,16 @@ class CallInfo(TypedDict):
 
 
 class VerdictInfo(PairVerdict):
-    """A verdict on two nodes, a row of `Fusion.table`, with their numbers and those of the fused groups they were in."""
+    """A verdict on two nodes, a row of `Fusion.table`, with their numbers and those of the fused groups they were in.
+
+    "for_speed" says that the scheduler refused for speed alone, which `fuse=` overrides.
+    """
 
     score: Facts
     rounds: list[int]
     pair: tuple[int, int]
     after: list[int]
+    for_speed: NotRequired[bool]
 
 
 class OperatorPlaceInfo(TypedDict):

@@ -48,6 +48,22 @@ class MadeBuffer(Record):
     heavy: Names | None = None
 
 
+#: The reasons that concern speed alone, which `fuse=` overrides: those of Inductor's choices, which by Inductor's rule are not needed
+#: for correctness, those of its timing, and a request to keep two nodes apart.
+FOR_SPEED = (
+    "no shared data",
+    "no shared data due to indexing mismatch",
+    "exceeds max fusion",
+    "Fusion will increase peak memory",
+    "fusion_prevent_too_many_reads_and_writes",
+    "score_fusion_memory_threshold",
+    "Nodes are too far away. Fusing them may increase peak memory.",
+    "speedup_by_fusion",
+    "register spilling of the first kernel",
+    "register spilling of the second kernel",
+    "register spilling of the fused kernel",
+    "vetoed",
+)
 #: What the scheduler says → what it means.
 SENTENCE_BY_REASON: Mapping[str, str] = MappingProxyType(
     {

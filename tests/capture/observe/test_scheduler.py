@@ -15,6 +15,7 @@ from torch import nn
 import explorer
 from explorer import Trace
 from explorer.capture.observe.scheduler_log import Log
+from explorer.stages.inductor.reasons import FOR_SPEED, SENTENCE_BY_REASON
 from tests.facts import untold
 
 R = torch.randn
@@ -198,13 +199,28 @@ def test_no_reason_of_the_scheduler_is_without_a_plain_sentence() -> None:
     from torch._inductor import choices, scheduler
     from torch._inductor.codegen import simd
 
-    from explorer.stages.inductor.reasons import SENTENCE_BY_REASON
-
     said: set[str] = set()
     for module in (scheduler, choices, simd):
         source = inspect.getsource(module)
         said |= {m[1] for m in re.finditer(r'(?:why|WhyNoFuse\(\w+, \w+\))\(\s*"([^"]+)"', source)}
     assert len(said) > 40 and said - set(SENTENCE_BY_REASON) == set()
+
+
+def test_the_reasons_that_a_request_overrides_are_those_of_the_installed_choices() -> None:
+    """What `InductorChoices` refuses a fusion with, a heuristic in torch's words, is for speed; its scheduler's reasons are not."""
+    import inspect
+
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.scheduler import Scheduler
+
+    def reasons(function: object) -> set[str]:
+        return set(re.findall(r'(?:why|WhyNoFuse\(\w+, \w+\))\(\s*"([^"]+)"', inspect.getsource(function)))  # type: ignore[arg-type]
+
+    hooks = (InductorChoices.can_fuse, InductorChoices.can_fuse_vertical, InductorChoices.can_fuse_horizontal)
+    heuristics = set().union(*map(reasons, hooks))
+    assert len(heuristics) > 5 and heuristics <= set(FOR_SPEED) <= set(SENTENCE_BY_REASON)
+    needed = reasons(Scheduler.can_fuse) | reasons(Scheduler.can_fuse_vertical)
+    assert len(needed) > 1 and not needed & set(FOR_SPEED)
 
 
 # Groups and kernels ----------------------------------------------------------------------------------------------------

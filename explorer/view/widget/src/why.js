@@ -11,10 +11,6 @@
 
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
-// Rules for speed alone, which `fuse=` overrides: see capture/observe/requests.py. All others are needed for
-// the result, or no kernel does both.
-const HEURISTIC =
-  /^(no shared|exceeds max|Fusion will|fusion_prev|score_fusion|Nodes are too|speedup|register|vetoed)/;
 const MOST_LISTED = 4; // buffers
 const MOST_NAMED = 6; // a group of more nodes is named by its first and last
 
@@ -212,7 +208,7 @@ export class Verdicts {
     return {
       fused: false,
       sentence: this.refused(last, possible),
-      open: Boolean(possible) || HEURISTIC.test(last.rule),
+      open: Boolean(possible || last.for_speed),
     };
   }
 

@@ -361,6 +361,8 @@ export interface InlinedRow {
 /**
  * A verdict on two nodes, a row of `Fusion.table`, with their numbers and those of the fused groups they were
  * in.
+ *
+ * "for_speed" says that the scheduler refused for speed alone, which `fuse=` overrides.
  */
 export interface VerdictInfo {
   frame: string;
@@ -376,6 +378,7 @@ export interface VerdictInfo {
   rounds: number[];
   pair: [number, number];
   after: number[];
+  for_speed?: boolean;
 }
 
 /**
