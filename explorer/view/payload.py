@@ -33,6 +33,7 @@ from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text
 from explorer.reference.layouts.layout import Access, Layout, layouts_of
 from explorer.stages import STAGES, stage_of
 from explorer.stages.dynamo.guards import Guards
+from explorer.stages.dynamo.symbol import Symbols
 from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.inductor.autotune import Autotune
 from explorer.stages.inductor.reasons import FOR_SPEED
@@ -203,7 +204,8 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
     if a.stage == "ttgir" and (layouts := _layouts(a.text)):
         info["layouts"] = layouts
     if isinstance(a.data, Guards):
-        info["rows"] = jsonable(guard_facts(a.data.rows))
+        symbols = [row for s in trace.find("symbol", a.frame) if isinstance(s.data, Symbols) for row in s.data.rows]
+        info["rows"] = jsonable(guard_facts(a.data.rows, symbols))
     elif "rows" in a.data:  # of any stage, a user's own included
         info["rows"] = jsonable(a.data["rows"])
     if isinstance(a.data, FxPass):

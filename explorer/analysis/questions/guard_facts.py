@@ -6,12 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
-from operator import mul
 from types import MappingProxyType
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
+from explorer.analysis.questions.next_call import TENSOR, TYPE, Asked, asked, device, is_contiguous
 from explorer.stages.dynamo.guards import AMBIENT, Guard, values_in
+from explorer.stages.dynamo.symbol import Symbol
 from explorer.stages.fx_graph import short
 from explorer.stages.program_names import COMPILED_MODULE, program_name
 
@@ -23,13 +23,6 @@ MARKINGS = ("DIMENSION_DYNAMIC_MARKING_GUARD", "DYNAMIC_INDICES", "NO_HASATTR")
 _MARKED = re.compile(r"\b_dynamo_\w*indices\b")
 #: Guards on what a value is worth, not on which object or type it is.
 _OF_VALUES = ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "NONE_MATCH", "LENGTH_CHECK", "FLOAT_IS_NAN", "COMPLEX_IS_NAN")
-#: Dynamo's check of a tensor; the first dispatch key is the device, `None` in its sizes stands for any.
-_TENSOR = re.compile(
-    r"check_tensor\((?P<value>.*), (?P<type>\w+), DispatchKeySet\((?P<key>\w+)[^)]*\), torch\.(?P<dtype>\w+), "
-    r"device=(?P<index>None|\d+), requires_grad=(?P<grad>True|False), size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]"
-)
-#: What an object is: "<class 'torch.Tensor'>", in torch 2.11 also "<built-in function linear>".
-_TYPE = re.compile(r", type=<(?:class '(?P<type>[^']+)'|(?P<words>[a-z-]+(?: (?:function|method))?))")
 _STATE = re.compile(r"___check_global_state\(\) against (?P<state>\{.*\})$")
 _FLAGS: Mapping[str, str] = MappingProxyType(
     {"grad_mode": "grad mode", "allow_tf32": "TF32", "deterministic_algorithms": "deterministic algorithms"}
@@ -40,7 +33,7 @@ class GuardFact(TypedDict):
     """A fact that must hold at the next call, and its guard's line in the text of the guards.
 
     "group" is one of `GROUPS`, "place" and "code" are the line that made the guard necessary, "" if that is not known, and
-    "folded" counts the guards on the tensor's markings that stand behind it.
+    "folded" counts the guards on the tensor's markings that stand behind it. "asks" is what can be compared with another call.
     """
 
     group: str
@@ -49,19 +42,25 @@ class GuardFact(TypedDict):
     code: str
     line: int
     folded: int
+    asks: NotRequired[Asked]
 
 
-def guard_facts(rows: Sequence[Guard]) -> list[GuardFact]:
-    """Return one fact per guard, by group, those of one value together; markings are folded into their tensor's fact."""
+def guard_facts(rows: Sequence[Guard], symbols: Sequence[Symbol] = ()) -> list[GuardFact]:
+    """Return one fact per guard, by group, those of one value together; markings are folded into their tensor's fact.
+
+    `symbols` are those of the frame: they know the sizes of the call that was compiled.
+    """
     tensors = {row.source for row in rows if row.kind == "TENSOR_MATCH"}
     folded = Counter(row.source for row in rows if _is_marking(row) and row.source in tensors)
-    facts = list(_facts(rows, tensors, folded))
+    facts = list(_facts(rows, tensors, folded, asked(rows, symbols)))
     first = {source: at for at, (source, _) in reversed(list(enumerate(facts)))}
     facts.sort(key=lambda pair: (GROUPS.index(pair[1]["group"]), first[pair[0]]))
     return [fact for _, fact in facts]
 
 
-def _facts(rows: Sequence[Guard], tensors: set[str], folded: Mapping[str, int]) -> Iterator[tuple[str, GuardFact]]:
+def _facts(
+    rows: Sequence[Guard], tensors: set[str], folded: Mapping[str, int], asks: Sequence[Asked]
+) -> Iterator[tuple[str, GuardFact]]:
     """Yield the value that each fact is about, and the fact."""
     for line, row in enumerate(rows, 1):
         if _is_marking(row) and row.source in tensors:
@@ -74,6 +73,8 @@ def _facts(rows: Sequence[Guard], tensors: set[str], folded: Mapping[str, int]) 
             "line": line,
             "folded": folded.get(row.source, 0) if row.kind == "TENSOR_MATCH" else 0,
         }
+        if asks[line - 1]:
+            fact["asks"] = asks[line - 1]
         yield row.source, fact
 
 
@@ -91,19 +92,19 @@ def _group(row: Guard) -> str:
         return "argument"
     if row.kind == "TENSOR_MATCH":
         return "tensor"
-    return "value" if row.kind in _OF_VALUES else "object"
+    return "value" if row.kind in _OF_VALUES and "dict.keys(" not in row.expression else "object"
 
 
 def _fact(row: Guard) -> str:
     """Say what must hold in the program's names; the condition as Dynamo has it where nothing better is known."""
     name = program_name(row.source)
-    if tensor := _TENSOR.search(row.expression):
+    if tensor := TENSOR.search(row.expression):
         return f"{name}: {_tensor(tensor)}"
     if row.kind == "NO_TENSOR_ALIASING":
         return f"{', '.join(map(program_name, values_in(row.expression)))}: no two are the same tensor"
     if row.kind == "GLOBAL_STATE" and (state := _STATE.search(row.expression)):
         return _state(state["state"])
-    if row.kind in ("TYPE_MATCH", "ID_MATCH") and (kind := _TYPE.search(row.expression)):
+    if row.kind in ("TYPE_MATCH", "ID_MATCH") and (kind := TYPE.search(row.expression)):
         said = (kind["type"] or kind["words"]).rpartition(".")[2]
         return f"{name}: of type {said}" if row.kind == "TYPE_MATCH" else f"{name}: the same object ({said})"
     if row.kind == "TORCH_FUNCTION_MODE_STACK":
@@ -120,17 +121,10 @@ def _tensor(tensor: re.Match[str]) -> str:
     """Say what a tensor must be: dtype, sizes, device, and what is not as in most tensors."""
     sizes, strides = ([part.strip() for part in tensor[name].split(",") if part.strip()] for name in ("size", "stride"))
     shape = ", ".join("any" if size == "None" else size for size in sizes)
-    index = "" if tensor["index"] == "None" else f":{tensor['index']}"
-    said = f"{tensor['dtype']} [{shape}] on {tensor['key'].lower()}{index}"
-    if "None" not in (*sizes, *strides) and not _is_contiguous([*map(int, sizes)], [*map(int, strides)]):
+    said = f"{tensor['dtype']} [{shape}] on {device(tensor)}"
+    if "None" not in (*sizes, *strides) and not is_contiguous([*map(int, sizes)], [*map(int, strides)]):
         said += f", strides [{', '.join(strides)}]"
     return said + (", requires grad" if tensor["grad"] == "True" else "")
-
-
-def _is_contiguous(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether strides are those of a contiguous tensor; the stride of a dimension of size 1 says nothing."""
-    packed = [*accumulate(reversed(sizes), mul, initial=1)][-2::-1] if sizes else []
-    return 0 in sizes or all(size == 1 or stride == of for size, stride, of in zip(sizes, strides, packed, strict=True))
 
 
 def _state(text: str) -> str:

@@ -176,7 +176,7 @@ function failureOf({ payload: { failures } }, limit, name) {
  * @param {Store} store
  * @param {string} frame
  */
-function nameOf(store, frame) {
+export function nameOf(store, frame) {
   const source = compiledSource(store.payload.artifacts, frame);
   return source ? source.title : `frame ${frame}`;
 }

@@ -3,6 +3,7 @@
 import { breakCards, recompileCards, textsOf } from "./breaks.js";
 import { callTreeList } from "./calltree.js";
 import { element, plural, toggle } from "./dom.js";
+import { nextCalls } from "./nextcall.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
@@ -39,6 +40,7 @@ export class Dynamo {
       ...recompileCards(store, navigation),
       ...(created.length ? this.sizes(created) : []),
       element("h2", {}, "Guards: what must still hold at the next call"),
+      ...nextCalls({ store, navigation }),
       this.guards(guards),
     );
   }

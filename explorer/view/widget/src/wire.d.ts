@@ -1105,10 +1105,40 @@ export interface Phase {
 }
 
 /**
+ * What the compiled call passed: a tensor, or a "value" as Python writes it. None stands for a size that is
+ * not known.
+ */
+export interface Argument {
+  name: string;
+  value?: string;
+  type?: string;
+  dtype?: string;
+  device?: string;
+  grad?: boolean;
+  sizes?: (number | null)[];
+  strides?: (number | null)[];
+  contiguous?: boolean;
+}
+
+/**
+ * What a guard asks of the arguments: what some of their properties, such as "x:dtype" and "x:size:0",
+ * "equal", or a "test".
+ *
+ * A test is a condition in postfix form, of numbers, operators and properties. "passed" is the argument that
+ * the guard is on.
+ */
+export interface Asked {
+  equal?: { [key: string]: string | number | boolean };
+  test?: (number | string)[];
+  passed?: Argument;
+}
+
+/**
  * A fact that must hold at the next call, and its guard's line in the text of the guards.
  *
  * "group" is one of `GROUPS`, "place" and "code" are the line that made the guard necessary, "" if that is
- * not known, and "folded" counts the guards on the tensor's markings that stand behind it.
+ * not known, and "folded" counts the guards on the tensor's markings that stand behind it. "asks" is what can
+ * be compared with another call.
  */
 export interface GuardFact {
   group: string;
@@ -1117,6 +1147,7 @@ export interface GuardFact {
   code: string;
   line: number;
   folded: number;
+  asks?: Asked;
 }
 
 /** A guard that failed, and the compile that it belongs to. */

@@ -1,0 +1,183 @@
+// The next call, as a form that holds what was compiled: a change says at once which guards on the arguments
+// would fail. It is judged here, without a process. What cannot be judged is counted, never taken to hold.
+
+import { nameOf, textsOf } from "./breaks.js";
+import { element, plural } from "./dom.js";
+import { functionNumber, grouped } from "./tree.js";
+
+/** @import { Parts } from "./app.js" */
+/** @import { Text } from "./breaks.js" */
+/** @import { Argument, Asked, GuardFact } from "./wire.js" */
+/** @typedef {{ [property: string]: unknown }} Passed a call's properties, such as "x:dtype", if known */
+
+/** @type {{ [value: string]: string }} the types of Python's words */
+const WORDS = { True: "bool", False: "bool", None: "NoneType" };
+const OTHER = "not None";
+const FLAGS = ["True", "False"];
+const DTYPES = "float32 float64 float16 bfloat16 int64 int32 int8 uint8 bool None".split(" ");
+const DEVICES = ["cpu", "cuda:0", "cuda:1", "meta"];
+const SURE = 'explorer.vary(fn, *args, variations=[explorer.Vary("x", size={0: 9})])';
+/** @type {{ [operator: string]: (a: number, b: number) => number }} */
+const OPERATORS = {
+  "+": (a, b) => a + b,
+  "-": (a, b) => a - b,
+  "*": (a, b) => a * b,
+  "//": (a, b) => Math.floor(a / b),
+  "%": (a, b) => a - b * Math.floor(a / b),
+  "==": (a, b) => Number(a === b),
+  "<=": (a, b) => Number(a <= b),
+};
+
+/**
+ * A form for each function with guarded arguments. Nobody calls what Dynamo makes of the rest after a break.
+ *
+ * @param {Pick<Parts, "store" | "navigation">} parts
+ */
+export function nextCalls({ store, navigation }) {
+  return grouped(textsOf(store, "guards"), ({ a }) => functionNumber(a.frame))
+    .map(([number, texts]) => ({ name: nameOf(store, number), texts }))
+    .filter(({ name }) => !name.includes("torch_dynamo_resume_in_"))
+    .map(({ name, texts }, at) => form(name, !at, texts, navigation));
+}
+
+/**
+ * @param {string} name
+ * @param {boolean} isOpen
+ * @param {Text[]} texts
+ * @param {Parts["navigation"]} navigation
+ */
+function form(name, isOpen, texts, navigation) {
+  const compiles = texts.reverse().map(({ a, index }) => {
+    const facts = /** @type {GuardFact[]} */ (/** @type {unknown[]} */ (a.rows ?? []));
+    const asked = facts.filter(({ asks }) => asks);
+    const others = facts.reduce((sum, { folded }) => sum + 1 + folded, 0) - asked.length;
+    return { frame: texts[1] ? ` (compile ${a.frame})` : "", index, asked, others };
+  });
+  const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));
+  // what the last compile was called with
+  const fields = grouped(all, (argument) => argument.name).map(([, [last]]) => fieldOf(last));
+  const verdict = element("div", { role: "status" });
+  const say = () => {
+    const passed = Object.assign({}, ...fields.map(({ pass }) => pass()));
+    const judged = compiles.map(({ frame, index, asked, others }) => {
+      /** @param {boolean | null} answer */
+      const those = (answer) =>
+        asked
+          .filter(({ asks = {} }) => judge(asks, passed) === answer)
+          .flatMap(({ asks, fact, line }) => {
+            const onclick = () => navigation.goTo(index, line);
+            const words = asks?.passed?.dtype ? fact.replace(": ", " must be ") : fact;
+            return [": ", element("button", { type: "button", class: "link", onclick }, words)];
+          });
+      return { frame, others, fails: those(false), open: those(null) };
+    });
+    const fits = judged.filter(({ fails }) => !fails[0]);
+    const fit = fits.find(({ open }) => !open[0]) ?? fits[0];
+    const answer = fit ? (fit.open[0] ? "cannot tell" : "no guard on the arguments fails") : "recompiles";
+    verdict.replaceChildren(
+      ...(fit ? [fit] : judged).map(({ frame, fails, open }) =>
+        element("p", {}, element("b", {}, answer), frame, fails[0] ? fails : open),
+      ),
+      ...(fit
+        ? [`${plural(fit.others, "other guard")} not judged. To be sure: `, element("code", {}, SURE)]
+        : []),
+    );
+  };
+  say();
+  return fields[0]
+    ? element(
+        "details",
+        { class: "next-call", open: isOpen, oninput: say },
+        element("summary", {}, `Would another call of ${name} recompile?`),
+        ...fields.map(({ row }) => row),
+        verdict,
+      )
+    : null;
+}
+
+/**
+ * The controls of an argument, and what they pass.
+ *
+ * @param {Argument} argument
+ */
+function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [], strides = [], contiguous }) {
+  const note = element("span", { class: "soft" });
+  const parts = (
+    dtype
+      ? [
+          { what: "dtype", held: dtype, all: DTYPES },
+          { what: "size", held: sizes.map((size) => size ?? "?").join(", ") },
+          { what: "device", held: device, all: DEVICES },
+          { what: "requires_grad", held: grad ? "True" : "False", all: FLAGS },
+        ]
+      : [{ what: "value", held: value, all: value === "None" ? [OTHER] : WORDS[value] && FLAGS }]
+  ).map(({ what, held, all }) => {
+    const options = all && [...new Set([held, ...all])].map((one) => element("option", {}, one));
+    const label = { "aria-label": `${what} of ${name}`, value: held };
+    const control = options ? element("select", label, ...options) : element("input", label);
+    return { held, control, shown: element("label", {}, `${what} `, control) };
+  });
+  const pass = () => {
+    const [first, size, on, gradient] = parts.map(({ control }) => control.value.trim());
+    if (!dtype || first === "None") return literal(name, first);
+    const now = sizesOf(size);
+    const isHeld = size === parts[1].held;
+    note.textContent = isHeld || contiguous ? "" : "taken to be contiguous; the compiled one was not";
+    /** @type {Passed} */
+    const passed = {
+      type,
+      dtype: first,
+      device: on,
+      grad: gradient === "True",
+      none: false,
+      rank: now?.length,
+    };
+    now?.forEach((each, dim) => {
+      passed[`size:${dim}`] = each;
+      const packed = now.slice(dim + 1).reduce((stride, inner) => stride * Math.max(inner, 1), 1);
+      passed[`stride:${dim}`] = isHeld ? (strides[dim] ?? NaN) : packed;
+    });
+    return Object.fromEntries(Object.entries(passed).map(([key, one]) => [`${name}:${key}`, one]));
+  };
+  const shown = parts.map((part) => part.shown);
+  return { row: element("div", { class: "guard-groups" }, element("code", {}, name), ...shown, note), pass };
+}
+
+/** @param {string} text sizes such as "8, 3"; "?" is NaN @returns {number[] | null} */
+const sizesOf = (text) => (/^[\d\s,?()[\]]*$/.test(text) ? (text.match(/\d+|\?/g) ?? []).map(Number) : null);
+
+/**
+ * What a value has that is written as in Python; only that it is not None if it cannot be read.
+ *
+ * @param {string} name
+ * @param {string} text
+ * @returns {Passed}
+ */
+function literal(name, text) {
+  const isNumber = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text);
+  const quoted = /^(['"])([^\\]*)\1$/.exec(text);
+  const type = isNumber ? (/[.e]/i.test(text) ? "float" : "int") : quoted ? "str" : WORDS[text];
+  const value = isNumber ? Number(text) : (quoted?.[2] ?? text);
+  return { [`${name}:none`]: text === "None", ...(type && { [`${name}:type`]: type, [name]: value }) };
+}
+
+/**
+ * Whether a call has what a guard asks for; null where that cannot be told.
+ *
+ * @param {Asked} asks
+ * @param {Passed} passed
+ */
+function judge({ equal = {}, test = [1] }, passed) {
+  const isKnown = (/** @type {unknown} */ value) => value !== undefined && !Number.isNaN(value);
+  const wanted = Object.entries(equal);
+  if (wanted.some(([key, value]) => isKnown(passed[key]) && passed[key] !== value)) return false;
+  /** @type {number[]} */
+  const stack = [];
+  for (const step of test) {
+    const [a, b] = OPERATORS[step] ? stack.splice(-2) : [];
+    const value = b === undefined ? (passed[step] ?? step) : OPERATORS[step](a, b);
+    if (typeof value !== "number" || !isKnown(value)) return null;
+    stack.push(value);
+  }
+  return wanted.every(([key]) => isKnown(passed[key])) ? Boolean(stack[0]) : null;
+}
