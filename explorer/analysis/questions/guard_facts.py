@@ -33,7 +33,8 @@ class GuardFact(TypedDict):
     """A fact that must hold at the next call, and its guard's line in the text of the guards.
 
     "group" is one of `GROUPS`, "place" and "code" are the line that made the guard necessary, "" if that is not known, and
-    "folded" counts the guards on the tensor's markings that stand behind it. "asks" is what can be compared with another call.
+    "folded" counts the guards on the tensor's markings that stand behind it. "asks" is what can be compared with another call,
+    and "inside" is torch's own line where that line is the user's call of one of torch's modules.
     """
 
     group: str
@@ -42,6 +43,7 @@ class GuardFact(TypedDict):
     code: str
     line: int
     folded: int
+    inside: NotRequired[str]
     asks: NotRequired[Asked]
 
 
@@ -65,14 +67,17 @@ def _facts(
     for line, row in enumerate(rows, 1):
         if _is_marking(row) and row.source in tensors:
             continue
+        file, number, code = row.user or (row.file, row.line, row.code)
         fact: GuardFact = {
             "group": _group(row),
             "fact": _fact(row),
-            "place": f"{short(row.file)}:{row.line}" if row.file and row.code else "",
-            "code": row.code,
+            "place": f"{short(file)}:{number}" if file and code else "",
+            "code": code,
             "line": line,
             "folded": folded.get(row.source, 0) if row.kind == "TENSOR_MATCH" else 0,
         }
+        if row.user:
+            fact["inside"] = f"{short(row.file)}:{row.line} {row.code}"
         if asks[line - 1]:
             fact["asks"] = asks[line - 1]
         yield row.source, fact

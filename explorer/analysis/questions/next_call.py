@@ -13,7 +13,7 @@ from typing import NotRequired, TypedDict
 from explorer.model.syntax import UNREADABLE, parsed_expression
 from explorer.stages.dynamo.guards import Guard
 from explorer.stages.dynamo.symbol import Symbol
-from explorer.stages.program_names import program_name
+from explorer.stages.program_names import COMPILED_MODULE, program_name
 
 #: Dynamo's check of a tensor; the first dispatch key is the device, `None` in its sizes stands for any.
 TENSOR = re.compile(
@@ -72,7 +72,10 @@ def asked(rows: Sequence[Guard], symbols: Sequence[Symbol] = ()) -> list[Asked]:
     """Say of each guard what it asks of the arguments; {} where that cannot be compared. `symbols` know the sizes of the call."""
     tests = [_test(row) for row in rows]
     called = _called(tests, symbols)
-    return [{"test": test} if test else _asked(row, called) for row, test in zip(rows, tests, strict=True)]
+    asks: list[Asked] = [{"test": test} if test else _asked(row, called) for row, test in zip(rows, tests, strict=True)]
+    fields = {each["passed"]["name"] for each in asks if "passed" in each}
+    # the type of an object, such as a dict, is nothing that a field of the form could change
+    return [each if {key.split(":")[0] for key in each.get("equal", ())} <= fields else {} for each in asks]
 
 
 def _test(row: Guard) -> Postfix:
@@ -122,7 +125,9 @@ def _property(node: ast.AST) -> str:
 
 def _is_passed(source: str) -> bool:
     """Whether a value is one that the caller passes, or is a part of one such as an entry of a list."""
-    return source.startswith("L[") and "(" not in source and not _OF_MODULE.search(source)
+    return (
+        source.startswith("L[") and not source.startswith(COMPILED_MODULE) and "(" not in source and not _OF_MODULE.search(source)
+    )
 
 
 def _called(tests: Sequence[Postfix], symbols: Sequence[Symbol]) -> dict[str, str]:
@@ -162,9 +167,9 @@ def _literal(name: str, text: str) -> dict[str, str | float | bool]:
     value = ast.literal_eval(parsed_expression(text))
     if value is None:
         return {f"{name}:none": True}
-    if "\\" in text if isinstance(value, str) else not isinstance(value, int | float) or abs(value) >= 2**53:
+    if re.search(r"[\\'\"]", value) if isinstance(value, str) else not isinstance(value, int | float) or abs(value) >= 2**53:
         raise ValueError(text)
-    return {f"{name}:type": type(value).__name__, name: text if isinstance(value, bool) else value}
+    return {f"{name}:type": type(value).__name__, name: repr(value) if isinstance(value, bool | str) else value}
 
 
 def _tensor(name: str, tensor: re.Match[str], called: Mapping[str, str]) -> Asked:

@@ -19,8 +19,10 @@ from explorer.stages.dynamo.guards import GuardPlace, GuardTree
 #: What hands a guard on, whoever makes it: functions of torch's by their names, and the file of the set of guards.
 HANDED_ON = ("install_guard", "install_guards")
 SET_OF_GUARDS = "torch/_guards.py"
-#: A guard's kind, its source, and where torch made it.
-_Place = tuple[str, str, str]
+#: A line of the user's: file, line and code.
+_Line = tuple[str, int, str]
+#: A guard's kind, its source, where torch made it, and the user's line if torch names one of its own.
+_Place = tuple[str, str, str, _Line | None]
 
 
 @contextmanager
@@ -73,14 +75,23 @@ def _maker(frame: FrameType | None) -> str:
 def _places(made: Any, added_at: Mapping[Any, str]) -> Iterator[_Place]:
     """List kind, source and place in torch for each guard with a known place."""
     for guard in made:
-        place = _of_stack(guard) or added_at.get(guard, "")
-        if place:
-            yield guard.create_fn_name(), str(guard.name), place
+        place, user = _of_stack(guard) or added_at.get(guard, ""), _user_line(guard)
+        if place or user:
+            yield guard.create_fn_name(), str(guard.name), place, user
 
 
-def _guard_place(kind: str, source: str, place: str) -> GuardPlace:
+def _guard_place(kind: str, source: str, place: str, user: _Line | None) -> GuardPlace:
     """The record of a guard's place; of hundreds none is made before the recording is read."""
-    return GuardPlace(kind=kind, source=source, place=place)
+    return GuardPlace(kind=kind, source=source, place=place, user=user)
+
+
+def _user_line(guard: Any) -> _Line | None:
+    """Return the innermost line outside of torch that led to a guard in torch's own modules, such as the call of a layer."""
+    stack = getattr(guard, "user_stack", None)
+    if not stack or not in_package(stack[-1].filename):
+        return None
+    frame = next((frame for frame in reversed(stack) if not in_package(frame.filename)), None)
+    return (frame.filename, frame.lineno, frame.line or "") if frame is not None else None
 
 
 def _of_stack(guard: Any) -> str:

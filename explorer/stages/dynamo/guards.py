@@ -18,12 +18,14 @@ from explorer.stages.gathering import counted
 class GuardPlace(Record):
     """The place in torch that made a guard: "guards.py:12 in f", by the kind that Dynamo asked for and its source.
 
-    Older files have only the places of guards without a line of the user's.
+    `user` is the user's line (file, line, code) that called torch's own module, where the guard names a line of that module.
+    Older files lack it, and the oldest have only the places of guards without a line of the user's.
     """
 
     kind: str
     source: str
     place: str
+    user: tuple[str, int, str] | None = None
 
 
 @record
@@ -32,6 +34,7 @@ class Guard(Record):
 
     `code`, `file`, `line` and `function` are the user's line, `framework` torch's own place, `note` what torch remarks.
     `origin` says in words where it is from, `derived_from` names by kind and source the guards that it follows from.
+    Where `file` is one of torch's own modules, `user` is the line (file, line, code) of the program that called it, if known.
     """
 
     kind: str
@@ -45,6 +48,7 @@ class Guard(Record):
     note: str | None = None
     origin: str | None = None
     derived_from: tuple[tuple[str, str], ...] | None = None
+    user: tuple[str, int, str] | None = None
 
 
 @record
@@ -142,14 +146,16 @@ def with_origins(rows: Iterable[Guard], made_at: Iterable[GuardPlace] = ()) -> l
 
     `made_at` has the place in torch, by kind and source, of guards whose text states none.
     """
-    places = {(row.kind, row.source): row.place for row in made_at}
+    made_at = list(made_at)
+    places = {(row.kind, row.source): row.place for row in made_at if row.place}
+    users = {(row.kind, row.source): row.user for row in made_at if row.user}
     last_first = {(row.kind, row.expression or row.source): row for row in reversed(list(rows))}
     distinct = list(reversed(last_first.values()))
     relational = {row.kind for row in distinct if len(values_in(row.expression)) > 1}
     # a guard on several values hangs under each of them in the tree, and has its text under the first only
     guards = [row for row in distinct if row.expression or row.kind not in relational]
     with_code = _by_source(row for row in guards if row.code)
-    return [_with_origin(row, places, with_code) for row in guards]
+    return [changed(_with_origin(row, places, with_code), user=_user_of(row, users)) for row in guards]
 
 
 def _by_source(guards: Iterable[Guard]) -> Mapping[str, Guard]:
@@ -177,6 +183,12 @@ def _with_origin(row: Guard, places: Mapping[tuple[str, str], str], with_code: M
     else:
         origin = "torch does not say"
     return changed(row, origin=origin, derived_from=(), framework=framework)
+
+
+def _user_of(row: Guard, users: Mapping[tuple[str, str], tuple[str, int, str]]) -> tuple[str, int, str] | None:
+    """Return the user's line that led to a guard in torch's own module; None if that is not known."""
+    asked = (row.kind, *ASKED_AS.get(row.kind, ()))
+    return next((users[kind, row.source] for kind in asked if (kind, row.source) in users), None) if row.code else None
 
 
 def _place_of(row: Guard, places: Mapping[tuple[str, str], str]) -> str:
@@ -235,7 +247,8 @@ def render(event: Event, id: str) -> Artifact:
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link each guard to the user's line that made it necessary."""
     for number, row in enumerate(typed(Guards, artifact.data).rows, 1):
-        place = source_line(trace, row.file, row.line, frame=artifact.frame) if row.line else None
+        file, line, _ = row.user or (row.file, row.line, "")
+        place = source_line(trace, file, line, frame=artifact.frame) if line else None
         if place:
             how = "derived guard" if row.derived_from else "guard comment"
             yield Link(artifact.id, (number,), place[0], (place[1],), how)

@@ -216,3 +216,14 @@ def test_a_derived_guard_links_to_the_line_of_what_it_is_derived_from(with_sourc
     links = {link.source_lines: link for link in STAGE.link(made, with_source("def f(x, z):\n    y\n    n\n    z", "a/b.py", 3))}
     assert (links[(6,)].target_lines, links[(6,)].how) == ((4,), "derived guard")
     assert links[(5,)].how == "guard comment"
+
+
+def test_a_guard_in_a_module_of_torch_has_the_line_that_calls_it() -> None:
+    """The user's line is kept beside torch's own, and a guard on the user's own line has no other."""
+    tree = "+- GuardManager: source=L['x'], accessed_by=FrameLocalsGuardAccessor\n| +- TENSOR_MATCH: check(L['x'])  "
+    tree += "# return F.conv2d(  # torch/nn/modules/conv.py:560 in _conv_forward"
+    user = ("vit.py", 55, "x = self.patch(images)")
+    made_at = [GuardPlace(kind="TENSOR_MATCH", source="L['x']", place="", user=user)]
+    (row,) = with_origins(guard_rows(tree), made_at)
+    assert (row.user, row.line, row.code) == (user, 560, "return F.conv2d(")
+    assert with_origins(guard_rows(tree))[0].user is None

@@ -2,7 +2,7 @@
 
 import { breakCards, recompileCards, textsOf } from "./breaks.js";
 import { callTreeList } from "./calltree.js";
-import { element, plural, toggle } from "./dom.js";
+import { element, toggle } from "./dom.js";
 import { nextCalls } from "./nextcall.js";
 import { Table } from "./table.js";
 
@@ -65,7 +65,12 @@ export class Dynamo {
     const columns = [
       { key: "fact", title: "must hold", code: true, wide: true },
       { key: "place", title: "line", kept: true },
-      { key: "code", title: "because of", code: true },
+      {
+        key: "code",
+        title: "because of",
+        code: true,
+        why: ({ code, inside }) => (inside ? `${code}\nin torch: ${inside}` : null),
+      },
       ...(isOneFrame ? [] : [{ key: "frame", title: "frame" }]),
     ];
     const table = new Table("guards", columns, rows, ({ index, line }) => this.navigation.goTo(index, line));
@@ -83,10 +88,7 @@ export class Dynamo {
       return count ? toggle(`${title} ${count}`, about, shown.has(group), show) : null;
     });
     table.draw();
-    const folded = rows.reduce((sum, row) => sum + row.folded, 0);
-    const about = `${plural(folded, "guard")} on how dimensions are marked stand with their tensors`;
-    const note = folded ? element("p", { class: "soft" }, about) : null;
-    return element("div", {}, element("div", { class: "guard-groups" }, ...chips), table.element, note);
+    return element("div", {}, element("div", { class: "guard-groups" }, ...chips), table.element);
   }
 }
 

@@ -14,9 +14,9 @@ import { functionNumber, grouped } from "./tree.js";
 const WORDS = { True: "bool", False: "bool", None: "NoneType" };
 const OTHER = "not None";
 const FLAGS = ["True", "False"];
-const DTYPES = "float32 float64 float16 bfloat16 int64 int32 int8 uint8 bool None".split(" ");
-const DEVICES = ["cpu", "cuda:0", "cuda:1", "meta"];
-const SURE = 'explorer.vary(fn, *args, variations=[explorer.Vary("x", size={0: 9})])';
+const DTYPES = "float32 float64 float16 bfloat16 int64 int32 bool None".split(" ");
+const DEVICES = ["cpu", "cuda:0", "meta"];
+const SURE = "explorer.vary(fn, *args)";
 /** @type {{ [operator: string]: (a: number, b: number) => number }} */
 const OPERATORS = {
   "+": (a, b) => a + b,
@@ -87,7 +87,7 @@ function form(name, isOpen, texts, navigation) {
   return fields[0]
     ? element(
         "details",
-        { class: "next-call", open: isOpen, oninput: say },
+        { open: isOpen, oninput: say },
         element("summary", {}, `Would another call of ${name} recompile?`),
         ...fields.map(({ row }) => row),
         verdict,
@@ -122,7 +122,7 @@ function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [],
     if (!dtype || first === "None") return literal(name, first);
     const now = sizesOf(size);
     const isHeld = size === parts[1].held;
-    note.textContent = isHeld || contiguous ? "" : "taken to be contiguous; the compiled one was not";
+    note.textContent = isHeld || contiguous ? "" : "taken as contiguous; the compiled one was not";
     /** @type {Passed} */
     const passed = {
       type,
@@ -155,9 +155,14 @@ const sizesOf = (text) => (/^[\d\s,?()[\]]*$/.test(text) ? (text.match(/\d+|\?/g
  */
 function literal(name, text) {
   const isNumber = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text);
-  const quoted = /^(['"])([^\\]*)\1$/.exec(text);
-  const type = isNumber ? (/[.e]/i.test(text) ? "float" : "int") : quoted ? "str" : WORDS[text];
-  const value = isNumber ? Number(text) : (quoted?.[2] ?? text);
+  const type = isNumber
+    ? /[.e]/i.test(text)
+      ? "float"
+      : "int"
+    : /^(['"])[^\\'"]*\1$/.test(text)
+      ? "str"
+      : WORDS[text];
+  const value = isNumber ? Number(text) : text.replaceAll('"', "'");
   return { [`${name}:none`]: text === "None", ...(type && { [`${name}:type`]: type, [name]: value }) };
 }
 

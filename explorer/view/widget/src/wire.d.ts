@@ -1138,7 +1138,8 @@ export interface Asked {
  *
  * "group" is one of `GROUPS`, "place" and "code" are the line that made the guard necessary, "" if that is
  * not known, and "folded" counts the guards on the tensor's markings that stand behind it. "asks" is what can
- * be compared with another call.
+ * be compared with another call, and "inside" is torch's own line where that line is the user's call of one
+ * of torch's modules.
  */
 export interface GuardFact {
   group: string;
@@ -1147,6 +1148,7 @@ export interface GuardFact {
   code: string;
   line: number;
   folded: number;
+  inside?: string;
   asks?: Asked;
 }
 
