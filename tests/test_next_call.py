@@ -16,7 +16,7 @@ FAILS, HOLDS = "recompiles", "no guard on the arguments fails"
 
 
 def section(tab: Any) -> Any:
-    return show(tab, "Guards").locator("details", has_text="Would another call").first
+    return show(tab, "Guards").locator("details", has_text="recompile?").first
 
 
 def describe(form: Any, changes: Change) -> str:

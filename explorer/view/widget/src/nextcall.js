@@ -2,7 +2,7 @@
 // would fail. It is judged here, without a process. What cannot be judged is counted, never taken to hold.
 
 import { nameOf, textsOf } from "./breaks.js";
-import { element, plural } from "./dom.js";
+import { button, element, plural } from "./dom.js";
 import { functionNumber, grouped } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
@@ -12,11 +12,9 @@ import { functionNumber, grouped } from "./tree.js";
 
 /** @type {{ [value: string]: string }} the types of Python's words */
 const WORDS = { True: "bool", False: "bool", None: "NoneType" };
-const OTHER = "not None";
 const FLAGS = ["True", "False"];
 const DTYPES = "float32 float64 float16 bfloat16 int64 int32 bool None".split(" ");
 const DEVICES = ["cpu", "cuda:0", "meta"];
-const SURE = "explorer.vary(fn, *args)";
 /** @type {{ [operator: string]: (a: number, b: number) => number }} */
 const OPERATORS = {
   "+": (a, b) => a + b,
@@ -36,7 +34,7 @@ const OPERATORS = {
 export function nextCalls({ store, navigation }) {
   return grouped(textsOf(store, "guards"), ({ a }) => functionNumber(a.frame))
     .map(([number, texts]) => ({ name: nameOf(store, number), texts }))
-    .filter(({ name }) => !name.includes("torch_dynamo_resume_in_"))
+    .filter(({ name }) => !name.includes("_resume_in_"))
     .map(({ name, texts }, at) => form(name, !at, texts, navigation));
 }
 
@@ -65,9 +63,8 @@ function form(name, isOpen, texts, navigation) {
         asked
           .filter(({ asks = {} }) => judge(asks, passed) === answer)
           .flatMap(({ asks, fact, line }) => {
-            const onclick = () => navigation.goTo(index, line);
             const words = asks?.passed?.dtype ? fact.replace(": ", " must be ") : fact;
-            return [": ", element("button", { type: "button", class: "link", onclick }, words)];
+            return [": ", button(words, words, () => navigation.goTo(index, line), { class: "link" })];
           });
       return { frame, others, fails: those(false), open: those(null) };
     });
@@ -78,9 +75,7 @@ function form(name, isOpen, texts, navigation) {
       ...(fit ? [fit] : judged).map(({ frame, fails, open }) =>
         element("p", {}, element("b", {}, answer), frame, fails[0] ? fails : open),
       ),
-      ...(fit
-        ? [`${plural(fit.others, "other guard")} not judged. To be sure: `, element("code", {}, SURE)]
-        : []),
+      fit ? `${plural(fit.others, "other guard")} not judged. To be sure: explorer.vary(fn, *args)` : "",
     );
   };
   say();
@@ -88,7 +83,7 @@ function form(name, isOpen, texts, navigation) {
     ? element(
         "details",
         { open: isOpen, oninput: say },
-        element("summary", {}, `Would another call of ${name} recompile?`),
+        element("summary", {}, `Would ${name} recompile?`),
         ...fields.map(({ row }) => row),
         verdict,
       )
@@ -101,7 +96,7 @@ function form(name, isOpen, texts, navigation) {
  * @param {Argument} argument
  */
 function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [], strides = [], contiguous }) {
-  const note = element("span", { class: "soft" });
+  const note = element("i");
   const parts = (
     dtype
       ? [
@@ -110,7 +105,7 @@ function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [],
           { what: "device", held: device, all: DEVICES },
           { what: "requires_grad", held: grad ? "True" : "False", all: FLAGS },
         ]
-      : [{ what: "value", held: value, all: value === "None" ? [OTHER] : WORDS[value] && FLAGS }]
+      : [{ what: "value", held: value, all: value === "None" ? ["not None"] : WORDS[value] && FLAGS }]
   ).map(({ what, held, all }) => {
     const options = all && [...new Set([held, ...all])].map((one) => element("option", {}, one));
     const label = { "aria-label": `${what} of ${name}`, value: held };
@@ -122,7 +117,7 @@ function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [],
     if (!dtype || first === "None") return literal(name, first);
     const now = sizesOf(size);
     const isHeld = size === parts[1].held;
-    note.textContent = isHeld || contiguous ? "" : "taken as contiguous; the compiled one was not";
+    note.textContent = isHeld || contiguous ? "" : "taken as contiguous; the compiled was not";
     /** @type {Passed} */
     const passed = {
       type,
@@ -144,7 +139,7 @@ function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [],
 }
 
 /** @param {string} text sizes such as "8, 3"; "?" is NaN @returns {number[] | null} */
-const sizesOf = (text) => (/^[\d\s,?()[\]]*$/.test(text) ? (text.match(/\d+|\?/g) ?? []).map(Number) : null);
+const sizesOf = (text) => (/^[\d\s,?]*$/.test(text) ? (text.match(/\d+|\?/g) ?? []).map(Number) : null);
 
 /**
  * What a value has that is written as in Python; only that it is not None if it cannot be read.
@@ -154,7 +149,7 @@ const sizesOf = (text) => (/^[\d\s,?()[\]]*$/.test(text) ? (text.match(/\d+|\?/g
  * @returns {Passed}
  */
 function literal(name, text) {
-  const isNumber = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text);
+  const isNumber = /^[-+]?\.?\d[\d.]*(e[-+]?\d+)?$/i.test(text);
   const type = isNumber
     ? /[.e]/i.test(text)
       ? "float"
@@ -173,7 +168,7 @@ function literal(name, text) {
  * @param {Passed} passed
  */
 function judge({ equal = {}, test = [1] }, passed) {
-  const isKnown = (/** @type {unknown} */ value) => value !== undefined && !Number.isNaN(value);
+  const isKnown = (/** @type {unknown} */ value) => ![undefined, NaN].includes(/** @type {any} */ (value));
   const wanted = Object.entries(equal);
   if (wanted.some(([key, value]) => isKnown(passed[key]) && passed[key] !== value)) return false;
   /** @type {number[]} */
