@@ -207,7 +207,7 @@ def test_no_reason_of_the_scheduler_is_without_a_plain_sentence() -> None:
 
 
 def test_the_reasons_that_a_request_overrides_are_those_of_the_installed_choices() -> None:
-    """What `InductorChoices` refuses a fusion with, a heuristic in torch's words, is for speed; its scheduler's reasons are not."""
+    """What `InductorChoices` refuses with, a heuristic in torch's words, is for speed; the scheduler's own reasons are not."""
     import inspect
 
     from torch._inductor.choices import InductorChoices

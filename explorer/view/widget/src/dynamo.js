@@ -15,11 +15,11 @@ import { Table } from "./table.js";
 /** @type {{ [group: string]: [title: string, about: string] }} the groups of facts, see guard_facts.py */
 const GROUPS = {
   argument: ["arguments", "what the caller passes"],
-  size: ["sizes", "what holds for dynamic sizes"],
-  value: ["values", "numbers, flags and lengths"],
+  size: ["sizes", "what holds for sizes that may change"],
+  value: ["values", "numbers, flags and lengths that the function reads"],
   tensor: ["parameters", "parameters and buffers of modules"],
-  object: ["objects", "types, functions and modules"],
-  program: ["program", "the program's state"],
+  object: ["objects", "types, functions and modules that must be the same"],
+  program: ["program", "the state of the whole program"],
 };
 const OPEN = ["argument", "size", "value"]; // groups that are shown at first
 

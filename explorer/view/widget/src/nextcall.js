@@ -13,7 +13,7 @@ import { functionNumber, grouped } from "./tree.js";
 /** @type {{ [value: string]: string }} the types of Python's words */
 const WORDS = { True: "bool", False: "bool", None: "NoneType" };
 const FLAGS = ["True", "False"];
-const DTYPES = "float32 float64 float16 bfloat16 int64 int32 bool None".split(" ");
+const DTYPES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool None".split(" ");
 const DEVICES = ["cpu", "cuda:0", "meta"];
 /** @type {{ [operator: string]: (a: number, b: number) => number }} */
 const OPERATORS = {
