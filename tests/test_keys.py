@@ -77,3 +77,21 @@ def test_the_stages_that_few_ask_for_stand_under_more(opened, rotary):
     (place,) = [a.id for a in rotary.find("dynamo_bytecode")]
     tab.evaluate(f"place => {APP}.navigation.goToPlace(place)", place)
     items.filter(has_text="Dynamo bytecode").wait_for()
+
+
+def test_the_arrows_walk_the_stages_as_they_stand_in_the_rail(opened, rotary):
+    """From the source of a kernel they lead through its own texts, not to the source of the next kernel."""
+    tab = opened(rotary)
+    show(tab, "code")
+    kernels = rotary.find("kernel")
+    assert len(kernels) > 1
+    tab.evaluate(f"id => {APP}.panes.show({APP}.panes.list[1], {APP}.store.byId.get(id))", kernels[0].id)
+    tab.get_by_role("region", name="right text").get_by_role("textbox").focus()
+    seen = []
+    for _ in range(4):
+        tab.keyboard.press("ArrowRight")
+        seen.append(tab.evaluate(f"{APP}.store.artifact({APP}.panes.list[1].artifact)"))
+    assert [text["stage"] for text in seen] == ["ttir", "ttgir", "llir", "ptx"]
+    assert {text["kernel"] for text in seen} == {
+        tab.evaluate(f"id => {APP}.store.artifact({APP}.store.byId.get(id)).kernel", kernels[0].id)
+    }

@@ -128,13 +128,14 @@ def test_a_link_keeps_it_and_other_views_open_beside_it(opened, rotary):
 
 
 def test_the_texts_before_and_after_it_are_the_first(opened, rotary):
-    """→ leads from all of the source to the first text of the trace, and ← stays; a pane beside it shows that text."""
+    """→ leads from all of the source to the first text of the trace, and ← stays; a new pane shows what comes after the last."""
     tab = opened(rotary)
     shown = f"() => {APP}.panes.list.map((pane) => pane.artifact)"
     open_program(tab)
     whole = tab.evaluate(shown)[0]
     tab.get_by_role("button", name="add a text pane").click()
-    assert tab.evaluate(shown)[2] == tab.evaluate(shown)[1] + 1
+    kernel, after = (rotary.artifacts[at] for at in tab.evaluate(shown)[1:])
+    assert (kernel.stage, after.stage) == ("kernel", "ttir") and after.kernel == kernel.kernel
     pane = tab.locator(".pane").first
     pane.get_by_text("open_by = torch.sigmoid(gate)").click()
     tab.keyboard.press("ArrowLeft")

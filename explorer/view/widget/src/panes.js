@@ -4,15 +4,11 @@ import { button, eachFrame, element } from "./dom.js";
 import { facts } from "./hover.js";
 import { linkedList } from "./linked.js";
 import { Pane } from "./pane.js";
-import { PROGRAM } from "./program.js";
 import { Shares } from "./shares.js";
 
 /** @import { Parts } from "./app.js" */
 
 export const NAMES = ["left", "right", "third", "fourth"];
-
-/** @param {number} index @param {number} by where all of the program stands before the first text */
-const beside = (index, by) => (index === PROGRAM ? -1 : index) + by;
 
 export class Panes {
   /**
@@ -102,7 +98,7 @@ export class Panes {
     this.element.append(pane.element);
     this.counted();
     if (before && before.artifact >= 0)
-      this.show(pane, Math.min(this.store.count - 1, beside(before.artifact, 1)));
+      this.show(pane, this.rail.beside(before.artifact, 1) ?? before.artifact);
     return pane;
   }
 
@@ -160,14 +156,14 @@ export class Panes {
   }
 
   /**
-   * Show the text before or after that of a pane.
+   * Show the text that stands before or after that of a pane among the stages.
    *
    * @param {Pane} pane
    * @param {number} by
    */
   step(pane, by) {
-    const next = beside(pane.artifact, by);
-    if (next < 0 || next >= this.store.count) return;
+    const next = this.rail.beside(pane.artifact, by);
+    if (next === undefined) return;
     this.show(pane, next);
     this.hub.tell("revealed", next);
   }

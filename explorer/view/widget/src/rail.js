@@ -122,6 +122,18 @@ export class Rail {
   }
 
   /**
+   * The text that stands before or after another, whatever is folded; none at the ends.
+   *
+   * @param {number} artifact
+   * @param {number} by
+   * @returns {number | undefined}
+   */
+  beside(artifact, by) {
+    const order = this.roots.flatMap(texts).map((node) => node.artifact);
+    return order[order.indexOf(artifact) + by];
+  }
+
+  /**
    * Bring up to date what stands beside each text: lines that are linked and found, the pane that it is in.
    *
    * @param {number[]} shown
