@@ -176,6 +176,25 @@ def test_passes_that_changed_nothing_are_dimmed(opened):
     assert steps.locator('[aria-selected="true"]').inner_text().startswith("first")
 
 
+def test_equal_patterns_in_a_row_are_folded(opened):
+    """They stand behind the first with their number, and unfold where one of them is shown."""
+    whole = passes_trace()
+    again = tuple(replace(whole.artifacts[0], id=f"m{n}") for n in range(3))
+    tab = opened(replace(whole, artifacts=(*again, *whole.artifacts)))
+    steps = show(tab, "Passes").get_by_role("listbox", name="passes")
+
+    def said() -> list[str]:
+        return [" ".join(s.split()) for s in steps.get_by_role("option").all_inner_texts()]
+
+    folded = said()
+    assert len(folded) == 3 and folded[-1] == "pointless × 4"
+    steps.focus()
+    tab.keyboard.press("End")
+    assert len(said()) == 6 and steps.locator('[aria-selected="true"]').is_visible()
+    tab.keyboard.press("Home")
+    assert said() == folded
+
+
 def test_passes_are_walked_by_keys(opened):
     """↓ and ↑ walk the passes in the order in which they ran, patterns under theirs, each with what it changed."""
     tab = opened(passes_trace())

@@ -56,6 +56,8 @@ export class Passes {
     this.steps = [];
     /** @type {HTMLElement[]} the rows of the steps */
     this.rows = [];
+    /** @type {number[]} of each step the first of equal ones, which stand folded behind that */
+    this.firsts = [];
     /** @type {Map<string, MlirPasses>} by the id of the kernel */
     this.mlir = new Map();
     /** @type {Map<string, { stage: string, frame: string, graph: string }>} the graphs that passes changed */
@@ -162,7 +164,13 @@ export class Passes {
     this.steps = steps;
     this.note.textContent = note;
     const names = parted(steps.map(({ name }) => name));
-    this.rows = steps.map((step, at) => row(step, at, names));
+    this.firsts = [];
+    steps.forEach(({ name, inner }, at) => {
+      const before = steps[at - 1];
+      this.firsts.push(inner && before?.inner && before.name === name ? this.firsts[at - 1] : at);
+    });
+    const count = (/** @type {number} */ at) => this.firsts.lastIndexOf(at) - at + 1;
+    this.rows = steps.map((step, at) => row(step, at, names, count(at)));
     let group = "";
     const rows = steps.flatMap((step, at) => {
       if (step.inner || !step.group || step.group === group) return [this.rows[at]];
@@ -181,7 +189,10 @@ export class Passes {
     this.at = Math.min(this.steps.length - 1, Math.max(0, at));
     const step = this.steps[this.at];
     const here = this.rows[this.at];
-    for (const one of this.rows) one.setAttribute("aria-selected", String(one === here));
+    this.rows.forEach((one, n) => {
+      one.setAttribute("aria-selected", String(one === here));
+      one.hidden = this.firsts[n] !== n && this.firsts[n] !== this.firsts[this.at];
+    });
     here.scrollIntoView({ block: "nearest" });
     this.list.setAttribute("aria-activedescendant", here.id);
     const place = `  ${this.at + 1} of ${plural(this.steps.length, "step")}`;
@@ -234,8 +245,9 @@ export class Passes {
  * @param {Step} step
  * @param {number} at
  * @param {Map<string, NameParts>} names those of all steps, in parts
+ * @param {number} count of equal steps that it is the first of
  */
-function row(step, at, names) {
+function row(step, at, names, count) {
   const time = step.seconds === undefined ? "" : seconds(step.seconds);
   return element(
     "div",
@@ -248,7 +260,7 @@ function row(step, at, names) {
       title: step.name,
     },
     element("span", { class: "name in-parts" }, ...inParts(step.name, names, FITS)),
-    element("span", { class: "note" }, step.inner ? "" : step.note),
+    element("span", { class: "note" }, step.inner ? (count > 1 ? `× ${count}` : "") : step.note),
     element("span", { class: "time" }, time),
   );
 }
