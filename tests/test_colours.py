@@ -8,6 +8,7 @@ related is `analysis/questions/provenance.py`'s answer, not the page's.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ from explorer.model.records import blank
 from explorer.model.shared import Kernel, Source
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
-from tests.in_tab import APP, drawn
+from tests.in_tab import APP, SOURCES, drawn
 
 Lab = tuple[float, float, float]
 Rgb = tuple[int, int, int]
@@ -315,3 +316,22 @@ def test_only_lines_in_play_have_a_colour(opened):
     assert swatch.isdigit()
     right = tab.get_by_role("region", name="right text").locator('.line[data-line="50"]')
     assert right.get_attribute("data-source") == swatch
+
+
+def test_new_lines_are_told_from_deleted_ones(tabs, blank_tab):
+    """The colours of both, and of the words in them, differ in light and dark for each kind of sight; red and green did not."""
+    css = (SOURCES / "style.css").read_text(encoding="utf-8")
+    colours = {name: re.findall(rf"--{name}: (#\w+)", css) for name in ("gone", "made", "gone-word", "made-word")}
+    assert all(len(found) == 2 for found in colours.values()), "one of light, one of dark"
+    pairs = [*zip(colours["gone"], colours["made"], strict=True), *zip(colours["gone-word"], colours["made-word"], strict=True)]
+    tab = tabs(alone=True)
+    cells = "".join(f'<i style="background:{one}"></i><i style="background:{other}"></i>' for one, other in pairs)
+    tab.set_content(f"<style>body{{margin:0;display:flex}}i{{width:20px;height:20px}}</style>{cells}")
+    session = tab.context.new_cdp_session(tab)
+    for vision in VISIONS:
+        session.send("Emulation.setEmulatedVisionDeficiency", {"type": vision})
+        drawn(tab)
+        picture = base64.b64encode(tab.screenshot()).decode()
+        points = [[20 * n + 10, 10] for n in range(2 * len(pairs))]
+        seen = [lab(tuple(pixel)) for (pixel,) in blank_tab.evaluate(PIXELS, [picture, points, 1, 1])]
+        assert min(difference(one, other) for one, other in zip(seen[::2], seen[1::2], strict=True)) > MIN_DIFFERENCE, vision
