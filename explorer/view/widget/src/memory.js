@@ -88,7 +88,7 @@ export class Memory {
   }
 
   /**
-   * What is called what fills a storage of a graph; "" for one that nothing fills.
+   * Says what the kernel or call is called that fills a storage of a graph; "" for one that nothing fills.
    *
    * @param {string} frame
    * @param {string} graph

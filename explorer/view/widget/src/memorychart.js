@@ -16,7 +16,7 @@ export class MemoryChart {
    * @param {StorageRow[]} rows of the same graph
    * @param {UncountedRow[]} uncounted its calls of unknown scratch memory
    * @param {(line: number) => void} goTo shows a line of the output code, and where it came from
-   * @param {(row: StorageRow) => string} fills what is called what fills a storage
+   * @param {(row: StorageRow) => string} fills says what the kernel or call is called that fills a storage
    */
   constructor(points, rows, uncounted, goTo, fills) {
     this.points = points;
