@@ -36,7 +36,7 @@ import { Verdicts, groupName } from "./why.js";
 // The graphs of which the scheduler's verdicts know the nodes by name.
 const SCHEDULED = ["post_grad", "ir_pre_fusion", "ir_post_fusion"];
 
-const MOST = 100; // boxes that are shown at first, about
+const MOST = 30; // boxes that are shown at first, about
 /** @type {Layout} */
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
 
@@ -93,7 +93,7 @@ export class GraphView {
       this.group(),
     );
     this.folds = toggle("repeats", "show equal layers, three or more, as one box", true, () => this.group());
-    this.count = element("span", { class: "soft", role: "status" });
+    this.count = element("span", { class: "soft graph-count", role: "status" });
     this.facts = element("div", { hidden: true });
     this.layers = new LayerPickers((group, shown) => this.turn(group, shown));
     this.detail = element("div", { class: "graph-detail" }, this.facts, this.layers.element);
@@ -118,9 +118,9 @@ export class GraphView {
       button("+", "zoom in", () => this.canvas.zoom(1.25)),
       button("fit", "fit the whole graph into view", () => this.canvas.fitAll()),
     ];
-    const switches = [this.hides, this.folds];
+    const switches = [this.hides, this.folds, this.legend.toggle];
     const left = [this.source, this.by, ...switches, ...tools];
-    const bar = element("div", { class: "panel-bar" }, ...left, this.box, this.count);
+    const bar = element("div", { class: "panel-bar" }, ...left, this.box);
     this.element = element(
       "div",
       { class: "panel graph" },
@@ -128,7 +128,7 @@ export class GraphView {
       this.legend.element,
       this.judgedLegend,
       this.why,
-      element("div", { class: "graph-body" }, this.canvas.element, this.detail),
+      element("div", { class: "graph-body" }, this.canvas.element, this.count, this.detail),
     );
     hub.on("selected", () => this.selected());
     hub.on("themed", () => this.canvas.themed());

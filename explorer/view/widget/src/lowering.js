@@ -24,27 +24,28 @@ export class Legend {
   constructor(changed) {
     this.on = false;
     this.changed = changed;
-    this.kinds = element("span", { class: "kinds" });
     this.toggle = element(
       "button",
       {
         "aria-pressed": "false",
+        hidden: true,
         title: "colour each node by what Inductor lowered it to, not by its line",
         onclick: () => this.press(),
       },
       "colour by lowering",
     );
-    this.element = element("div", { class: "panel-bar lowered", hidden: true }, this.toggle, this.kinds);
+    this.element = element("div", { class: "panel-bar kinds", hidden: true });
   }
 
   press() {
     this.on = !this.on;
     this.toggle.setAttribute("aria-pressed", String(this.on));
+    this.element.hidden = !this.on;
     this.changed();
   }
 
   /**
-   * Name the kinds that there are, the most frequent first; hidden where nothing is known of the graph.
+   * Name the kinds that there are, the most frequent first, while they are what the colours mean.
    *
    * @param {string[]} kinds that of each node
    */
@@ -52,14 +53,16 @@ export class Legend {
     /** @type {Map<string, number>} */
     const counts = new Map();
     for (const kind of kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-    this.element.hidden = !kinds.length;
-    const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_SAID);
-    this.kinds.replaceChildren(...most.map(([kind, count]) => chip(kind, count)));
+    this.toggle.hidden = !kinds.length;
+    this.element.hidden = !this.on || !kinds.length;
+    const coloured = [...counts].filter(([kind]) => kind in SWATCH_OF_KIND);
+    const most = coloured.sort((a, b) => b[1] - a[1]).slice(0, MOST_SAID);
+    this.element.replaceChildren(...most.map(([kind, count]) => chip(kind, count)));
   }
 }
 
 /** @param {string} kind @param {number} count */
 function chip(kind, count) {
-  const mark = element("i", { class: classOf(SWATCH_OF_KIND[kind] ?? null), "aria-hidden": "true" });
+  const mark = element("i", { class: classOf(SWATCH_OF_KIND[kind]), "aria-hidden": "true" });
   return element("span", { class: "kind" }, mark, `${kind} ${count}`);
 }
