@@ -77,6 +77,21 @@ def test_the_strip_has_all_that_computes_the_line(opened, rotary):
     assert strip(tab) == chips, "after the last comes the first"
 
 
+def test_what_runs_in_the_forward_comes_before_the_backward(opened, replayed):
+    """A line of a training step opens its forward, though the backward takes longer, and the backward's chips say so."""
+    trace = replayed("mlp_train-torch2.11-cuda")
+    tab = opened(trace)
+    show(tab, "code")
+    slow = "kernels => kernels.forEach(({ cost, graph }) => (cost.seconds = graph === 'backward' ? 1 : 1e-6))"
+    tab.evaluate(f"() => ({slow})({APP}.store.payload.kernels)")
+    source = next(a for a in trace.artifacts if a.stage == "source")
+    click(tab, source.lines[2].strip())
+    chips = [chip for chip, _ in strip(tab)]
+    assert len(chips) >= 3 and next(a.graph for a in trace.artifacts if a.id == texts_shown(tab)[1]) == "forward"
+    late = [chip.endswith(", backward") for chip in chips]
+    assert late == sorted(late) and late[0] is False and late[-1] is True
+
+
 def test_the_layers_of_a_model_have_one_chip(opened, replayed):
     """Calls that compute the same, one for each layer, are counted in one chip; a click on it goes from one to the next."""
     trace = replayed("views/layers-torch2.13-h100")

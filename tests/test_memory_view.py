@@ -133,3 +133,16 @@ def test_axe_finds_nothing_serious_in_the_chart(opened, trained: Trace, scheme: 
     memory(tab)
     load_axe(tab)
     assert serious(tab) == []
+
+
+def test_what_is_kept_for_the_backward_is_summed(opened, trained: Trace) -> None:
+    """The forward says how many bytes it keeps and in how many tensors, inputs included; the backward keeps none."""
+    kept = [row for row in trained.memory.table if row["saved"]]
+    total, inputs = sum(row["bytes"] for row in kept), sum(row["kind"] == "input" for row in kept)
+    assert total > 0 < inputs < len(kept)
+    said = memory(opened(trained)).get_by_text("kept for backward: ")
+    assert said.count() == 1
+    assert f"in {len(kept)} tensors, {inputs} input" in said.inner_text()
+    (number, unit) = said.locator("b").inner_text().split(" ")
+    size = float(number) * 1024 ** ("B", "KiB", "MiB").index(unit)
+    assert size == pytest.approx(total, rel=0.01)

@@ -21,8 +21,8 @@ WRAPPER = "wrapper"
 MEANING = {
     IN_PLACE: "it is right, and replaces the original, which the kernel's edits.reset() restores",
     COMPILED: "it compiles for a GPU you don't have; only Triton source can be run here, by the interpreter",
-    NOT_COMPARED: "it runs, but no value could be compared, so the original stays; check=False puts the edit in place anyway",
-    WRONG: "its results differ from eager's by more than rounding, so the original stays",
+    NOT_COMPARED: "it runs, but no value could be compared, so it does not take the kernel's place; check=False puts it there",
+    WRONG: "its results differ from eager's by more than rounding, so it does not take the kernel's place",
 }
 
 

@@ -59,7 +59,7 @@ def edit(trace: Trace, kernel: str, source: str, form: str = "source", timeout: 
         raise unknown_name("form", form, FORMS)
     given: dict[str, Any] = {form: source}
     edit = kernel_named(trace, kernel).edit(**given, timeout=timeout)
-    kept = "it is in place until reset(trace)" if edit.in_place else "the original stays"
+    kept = "it is in place until reset(trace)" if edit.in_place else "what ran before stays"
     rows = [row for row in edit.check if row["equal"] is not True]
     return Answer(f"{edit!r}\n{kept}", rows, ("check(trace)", "reset(trace)"), columns=CHECKED)
 

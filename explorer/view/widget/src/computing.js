@@ -76,8 +76,9 @@ export class Computing {
   }
 
   /**
-   * The kernels and calls that compute a line of the user, those first that it makes up most of; of a line
-   * that calls other functions of the program alone, what these are computed by.
+   * The kernels and calls that compute a line of the user: first those that it makes up most of, those of the
+   * forward before the backward, each by time; of a line that only calls functions of the program, what these
+   * are computed by.
    *
    * @param {number} artifact
    * @param {number} line
@@ -99,8 +100,17 @@ export class Computing {
     ];
     /** @param {Computes[]} group */
     const isMain = (group) => Number(group.some((one) => one.isMain));
-    groups.sort((a, b) => isMain(b) - isMain(a) || (secondsOf(b) ?? 0) - (secondsOf(a) ?? 0));
+    /** @param {Computes[]} group */
+    const isLate = (group) => Number(this.isBackward(group));
+    groups.sort(
+      (a, b) => isMain(b) - isMain(a) || isLate(a) - isLate(b) || (secondsOf(b) ?? 0) - (secondsOf(a) ?? 0),
+    );
     return groups.flat();
+  }
+
+  /** @param {Computes[]} group whether all of it runs in the backward */
+  isBackward(group) {
+    return group.every(({ place }) => this.store.artifact(place.artifact).graph === "backward");
   }
 
   /** @returns {KernelPlace[]} the kernels with a linked line */
@@ -143,6 +153,7 @@ export class Computing {
           "span",
           { class: "what" },
           group.length > 1 ? `${group.length} × ${title}` : this.store.calledAt(group[0].place),
+          this.isBackward(group) ? ", backward" : "",
         ),
         time && element("small", {}, ` ${time}`),
       )

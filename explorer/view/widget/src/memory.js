@@ -1,7 +1,7 @@
 // The memory of each compiled graph: how much is allocated at each line of the output code, and what each
 // piece of it is.
 
-import { element } from "./dom.js";
+import { bytes, element, plural } from "./dom.js";
 import { MemoryChart, liveAt, nameOf, sizeOf } from "./memorychart.js";
 import { Table } from "./table.js";
 import { groupName } from "./why.js";
@@ -77,13 +77,13 @@ export class Memory {
       { key: "freed", title: "freed", number: true },
     ];
     const storages = new Table(`memory of ${frame} ${graph}`, columns, rows, (row) => goTo(row.born || 1));
-    const parts = [element("h3", {}, `${frame} ${graph}`), storages.element];
+    const parts = [element("h3", {}, `${frame} ${graph}`), ...keptFor(rows), storages.element];
     /** @param {number} line */
     const goToSource = (line) => goTo(output < 0 ? line : leading(this.store, output, line, rows));
     const left = uncounted
       .filter(mine)
       .map((row) => ({ ...row, call: this.store.calledAt({ ...row, artifact: output, name: row.call }) }));
-    if (points.length) parts.splice(1, 0, new MemoryChart(points, rows, left, goToSource, fills).element);
+    if (points.length) parts.splice(-1, 0, new MemoryChart(points, rows, left, goToSource, fills).element);
     return parts;
   }
 
@@ -146,4 +146,20 @@ function leading(store, output, line, rows) {
   const freed = rows.filter((row) => row.freed === line);
   const places = [line, ...freed.map(({ born }) => born), ...freed.map((row) => row.last_use)];
   return places.find((at) => at && leads(at)) ?? line;
+}
+
+/**
+ * How much a graph keeps for its backward, its inputs included; nothing for a graph that keeps none.
+ *
+ * @param {StorageRow[]} rows
+ */
+function keptFor(rows) {
+  const kept = rows.filter(({ saved }) => saved);
+  if (!kept.length) return [];
+  const sum = kept.reduce((total, row) => total + (row.bytes ?? 0), 0);
+  const inputs = kept.filter(({ kind }) => kind === "input").length;
+  const least = kept.some((row) => row.bytes === null) ? "at least " : "";
+  const among = inputs ? `, ${plural(inputs, "input")} among them` : "";
+  const total = element("b", {}, `${least}${bytes(sum)}`);
+  return [element("p", {}, "kept for backward: ", total, ` in ${plural(kept.length, "tensor")}${among}`)];
 }
