@@ -211,4 +211,4 @@ export class Kernels {
 
 /** @param {string} title @param {string} note @param {{ class?: string, onclick: () => void }} more */
 const rung = (title, note, more) =>
-  element("button", { ...more }, element("b", {}, title), element("small", {}, note));
+  element("button", more, element("b", {}, title), element("small", {}, note));

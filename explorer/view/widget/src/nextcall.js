@@ -45,11 +45,11 @@ export function nextCalls({ store, navigation }) {
  * @param {Parts["navigation"]} navigation
  */
 function form(name, isOpen, texts, navigation) {
-  const compiles = texts.reverse().map(({ a, index }) => {
+  const compiles = texts.toReversed().map(({ a, index }) => {
     const facts = /** @type {GuardFact[]} */ (/** @type {unknown[]} */ (a.rows ?? []));
     const asked = facts.filter(({ asks }) => asks);
     const others = facts.reduce((sum, { folded }) => sum + 1 + folded, 0) - asked.length;
-    return { frame: texts[1] ? ` (compile ${a.frame})` : "", index, asked, others };
+    return { frame: texts.length > 1 ? ` (compile ${a.frame})` : "", index, asked, others };
   });
   const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));
   // what the last compile was called with

@@ -63,8 +63,11 @@ export class Panes {
     this.begin = null;
     if (!begin) return;
     this.isBeginning = true;
-    begin();
-    this.isBeginning = false;
+    try {
+      begin();
+    } finally {
+      this.isBeginning = false; // else the address would follow nothing any more
+    }
   }
 
   /** @param {number[]} shares of the panes, which have no shares before they are open */
