@@ -34,10 +34,15 @@ def left(tab: Any) -> tuple[list[str], list[tuple[str, int]]]:
 
 
 def user_lines(trace: Trace, artifact: str, line: int) -> set[tuple[str, int]]:
-    """The text and number of each user line that a line is linked to, as Python answers."""
+    """The text of each user line that a line is linked to and its number in its file, as Python answers."""
     rows = [row for row in follow(trace, artifact, line) if row["stage"] == "source"]
-    texts = {a.id: a.lines for a in trace.artifacts}
-    return {(texts[row["artifact"]][line - 1], line) for row in rows for line in row["lines"]}
+    sources = {a.id: a for a in trace.find("source")}
+    return {numbered(sources[row["artifact"]], line) for row in rows for line in row["lines"]}
+
+
+def numbered(source: Artifact, line: int) -> tuple[str, int]:
+    """The text of a line of a source, and its number in its file."""
+    return source.lines[line - 1], source.data["first_line"] + line - 1
 
 
 def test_all_functions_stand_in_one_text_in_the_order_of_their_calls(opened, rotary):
@@ -72,8 +77,10 @@ def test_links_lead_into_it_and_out_of_it(opened, rotary):
     tab.locator(".pane").first.get_by_text("open_by = torch.sigmoid(gate)").click()
     gated = next(a for a in rotary.find("source") if a.data["qualname"] == "gated")
     assert selected(tab) == (gated.id, 3)
-    assert "← " not in tab.locator(".status").inner_text() and not untold(tab.locator(".status").inner_text(), "3", "gated")
-    assert left(tab)[1][-1] == ("    open_by = torch.sigmoid(gate)", 3)
+    shown = left(tab)[1][-1]
+    assert shown == numbered(gated, 3) and shown[0] == "    open_by = torch.sigmoid(gate)"
+    said = tab.locator(".status").inner_text()
+    assert "← " not in said and not untold(said, f"Line {shown[1]} of gated")
 
 
 @pytest.fixture(scope="module")

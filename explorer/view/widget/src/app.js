@@ -225,7 +225,11 @@ function assembled(root, payload, viewed) {
   const rail = new Rail({ store, hub, selection, search, live, edits }, { open, make });
   /** @param {number} index @param {number} line */
   const go = (index, line) => navigation.goTo(index, line);
-  const panes = new Panes({ store, hub, selection, hovering, search, colours, rail, edits }, root, go);
+  const panes = new Panes(
+    { store, hub, selection, hovering, search, colours, rail, edits, live, make },
+    root,
+    go,
+  );
   const code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, panes.element);
   const tabs = new Tabs(payload.views, code, {
     make: (name) => (name === "code" ? undefined : MAKERS[name](parts)),

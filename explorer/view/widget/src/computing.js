@@ -22,6 +22,7 @@ const KERNEL = "kernel"; // the stage of what Inductor generates
  *   isMain: boolean,
  * }} Computes
  */
+/** @typedef {{ group: Computes[], element: HTMLElement, what: HTMLElement }} Chip */
 /** @typedef {{ text: number, place: KernelPlace, stage: string }} Opened a text, and what it is of */
 
 export class Computing {
@@ -35,9 +36,10 @@ export class Computing {
     /** @type {Map<Pane, Opened>} what was opened in each pane, and the stage of the kernel to open next */
     this.opened = new Map();
     this.at = -1; // the one that is shown
-    /** @type {Map<string, HTMLButtonElement>} a chip for all that compute the same, as layers do */
-    this.chips = new Map();
+    /** @type {Chip[]} one for all that compute the same, as layers do */
+    this.chips = [];
     this.count = element("span", { class: "soft", role: "status" });
+    this.line = element("span", { class: "soft" });
     this.row = element("div", { class: "row" });
     this.steps = [
       button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
@@ -46,7 +48,7 @@ export class Computing {
     this.element = element(
       "div",
       { class: "computing", role: "group", "aria-label": "what computes the selected line" },
-      element("span", { class: "soft" }, "computed by"),
+      this.line,
       ...this.steps,
       this.count,
       this.row,
@@ -67,6 +69,7 @@ export class Computing {
     const { chosen } = this.selection;
     const [user] = this.selection.users();
     this.all = user ? this.of(user.artifact, user.line) : [];
+    this.line.textContent = user ? `${this.store.placeOf(user.artifact, user.line)} computed by` : "";
     this.draw();
     const isOpened = this.all.length > 0 && chosen !== null && this.store.isSource(chosen.artifact);
     const panes = isOpened ? this.panesFor(by) : [];
@@ -76,9 +79,9 @@ export class Computing {
   }
 
   /**
-   * The kernels and calls that compute a line of the user: first those that it makes up most of, those of the
-   * forward before the backward, each by time; of a line that only calls functions of the program, what these
-   * are computed by.
+   * The kernels and calls that compute a line of the user: those of the forward before the backward's, then
+   * those that it makes up most of, each by time; of a line that only calls functions of the program, what
+   * these are computed by.
    *
    * @param {number} artifact
    * @param {number} line
@@ -102,9 +105,9 @@ export class Computing {
     const isMain = (group) => Number(group.some((one) => one.isMain));
     /** @param {Computes[]} group */
     const isLate = (group) => Number(this.isBackward(group));
-    groups.sort(
-      (a, b) => isMain(b) - isMain(a) || isLate(a) - isLate(b) || (secondsOf(b) ?? 0) - (secondsOf(a) ?? 0),
-    );
+    /** @param {Computes[]} group */
+    const time = (group) => secondsOf(group) ?? 0;
+    groups.sort((a, b) => isLate(a) - isLate(b) || isMain(b) - isMain(a) || time(b) - time(a));
     return groups.flat();
   }
 
@@ -135,29 +138,20 @@ export class Computing {
 
   draw() {
     const groups = [...grouped(this.all)];
-    this.chips = new Map(groups.map(([title, group]) => [title, this.chip(title, group)]));
-    this.row.replaceChildren(...this.chips.values());
+    this.chips = groups.map(([title, group]) => this.chip(title, group));
+    this.row.replaceChildren(...this.chips.map(({ element: chip }) => chip));
     for (const part of [...this.steps, this.count]) part.hidden = this.all.length < 2;
   }
 
-  /** @param {string} title @param {Computes[]} group */
+  /** @param {string} title @param {Computes[]} group @returns {Chip} */
   chip(title, group) {
     const names = [...new Set(group.map(({ place }) => place.name))].join(", ");
     const seconds = secondsOf(group);
     const time = seconds === null ? "" : timeText(seconds, timedBy(costsOf(group)));
-    return /** @type {HTMLButtonElement} */ (
-      element(
-        "button",
-        { title: `${title} · ${names}`, onclick: () => this.goOn(group) },
-        element(
-          "span",
-          { class: "what" },
-          group.length > 1 ? `${group.length} × ${title}` : this.store.calledAt(group[0].place),
-          this.isBackward(group) ? ", backward" : "",
-        ),
-        time && element("small", {}, ` ${time}`),
-      )
-    );
+    const what = element("span", { class: "what" });
+    const attributes = { title: `${title} · ${names}`, onclick: () => this.goOn(group) };
+    const chip = element("button", attributes, what, time && element("small", {}, ` ${time}`));
+    return { group, element: chip, what };
   }
 
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
@@ -170,16 +164,26 @@ export class Computing {
     if (!over) return this.element.remove();
     if (this.element.parentNode !== over.above) over.above.replaceChildren(this.element);
     this.at = pane ? this.all.findIndex((one) => this.shows(pane, one)) : -1;
-    const shown = this.all[this.at]?.title;
-    for (const [title, chip] of this.chips) chip.setAttribute("aria-pressed", String(title === shown));
-    this.count.textContent = `${this.at < 0 ? "–" : this.at + 1} of ${this.all.length}`;
+    for (const chip of this.chips) this.markChip(chip);
+    this.count.textContent = this.at < 0 ? `${this.all.length}` : `${this.at + 1} of ${this.all.length}`;
+  }
+
+  /** @param {Chip} chip */
+  markChip({ group, element: chip, what }) {
+    const at = this.at < 0 ? -1 : group.indexOf(this.all[this.at]);
+    const [first] = group;
+    const title = group.length > 1 ? `× ${first.title}` : this.store.calledAt(first.place);
+    const count = group.length > 1 ? `${at < 0 ? "" : `${at + 1} of `}${group.length} ` : "";
+    what.textContent = `${count}${title}${this.isBackward(group) ? ", backward" : ""}`;
+    chip.setAttribute("aria-pressed", String(at >= 0));
+    // scrollIntoView would scroll a notebook as well
+    if (at >= 0) this.row.scrollLeft = chip.offsetLeft - this.row.offsetLeft;
   }
 
   /** @param {number} by */
   step(by) {
     const at = this.at < 0 && by < 0 ? 0 : this.at;
     this.go(this.all[(at + by + this.all.length) % this.all.length]);
-    this.chips.get(this.all[this.at]?.title)?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   /**

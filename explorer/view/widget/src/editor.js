@@ -29,6 +29,7 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
+  showDialog,
 } from "@codemirror/view";
 import { classOf } from "./colours.js";
 import { element, plural, within } from "./dom.js";
@@ -55,12 +56,13 @@ import { lineTooltips } from "./tooltip.js";
  */
 /**
  * What an editor asks of the pane that it stands in, and tells it: "look" says how a line's user line is
- * shown, "hover" gives what is known of a line and of a word in it, "pointed" is told of the line under the
- * pointer, 0 for none, "moved" when other lines are in sight; while "isUntouched" nobody has come to the view
- * yet, and what it stands in stays where it is.
+ * shown, "number" the number beside it, "hover" gives what is known of a line and of a word in it, "pointed"
+ * is told of the line under the pointer, 0 for none, "moved" when other lines are in sight; while
+ * "isUntouched" nobody has come to the view yet, and what it stands in stays where it is.
  *
  * @typedef {{
  *   look: (line: number) => Look,
+ *   number: (line: number) => string,
  *   language: () => string,
  *   chosen: (line: number) => void,
  *   hover: (line: number, word: string) => HTMLElement | null,
@@ -262,7 +264,7 @@ export class Editor {
     return [
       marks,
       hovered,
-      lineNumbers({ formatNumber: (line) => this.program?.number(line) ?? String(line) }),
+      lineNumbers({ formatNumber: (line) => this.about.number(line) }),
       gutter({
         class: "signs",
         lineMarker: (view, block) => this.sign(view, block),
@@ -297,7 +299,12 @@ export class Editor {
         (line, word) => this.about.hover(line, word),
         () => this.about.language(),
       ),
-      keymap.of([...this.keys(), ...searchKeymap, ...foldKeymap, ...defaultKeymap]),
+      keymap.of([
+        ...this.keys(),
+        ...searchKeymap.filter(({ run }) => run !== gotoLine),
+        ...foldKeymap,
+        ...defaultKeymap,
+      ]),
       this.decorator(
         (view, line) => this.colours(line),
         (update) => update.transactions.some((t) => t.effects.some((e) => e.is(setQuiet))),
@@ -324,7 +331,7 @@ export class Editor {
       { key: "ArrowLeft", run: step(-1) },
       { key: "ArrowRight", run: step(1) },
       { key: "Enter", run: () => (this.about.chosen(this.line()), true) },
-      { key: "Alt-g", run: gotoLine },
+      { key: "Alt-g", run: () => (this.goToLine(), true) },
       { key: "Tab", run: () => false },
     ];
   }
@@ -619,8 +626,21 @@ export class Editor {
     if (effects.length || caret) this.change({ effects, ...(caret ? { selection: { anchor: at } } : {}) });
   }
 
-  goToLine() {
-    gotoLine(this.view);
+  // Ask for a line by the number beside it: CodeMirror's own question counts from the first line shown.
+  async goToLine() {
+    const { view } = this;
+    const { close, result } = showDialog(view, {
+      label: "line",
+      input: { name: "line", value: this.about.number(this.line()), inputmode: "numeric" },
+      focus: true,
+      submitLabel: "go",
+    });
+    const form = await result;
+    const asked = form && String(new FormData(form).get("line")).trim();
+    view.dispatch({ effects: close });
+    const at = this.lines.findIndex((_, line) => this.about.number(line + 1) === asked);
+    if (at >= 0) this.reveal(at + 1, true);
+    view.focus();
   }
 
   // Other user lines have colours.

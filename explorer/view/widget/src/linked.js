@@ -46,7 +46,7 @@ function group(store, artifact, lines, go) {
   const rows = nearest(lines).map((line) => {
     const code = (store.lines(artifact)[line - 1] ?? "").trim();
     const onclick = () => go(artifact, line);
-    const number = element("span", { class: "number" }, line);
+    const number = element("span", { class: "number" }, store.numberOf(artifact, line));
     return element("button", { class: "link", onclick }, number, element("code", {}, code));
   });
   const left = lines.size - rows.length;

@@ -4,6 +4,7 @@ import { sightOf } from "./colours.js";
 import { afterwards, button, eachFrame, element, plural, seconds, toggle } from "./dom.js";
 import { Editing } from "./editing.js";
 import { Editor } from "./editor.js";
+import { KernelBar } from "./kernelbar.js";
 import { LayoutPanel } from "./layoutpanel.js";
 import { Picker } from "./picker.js";
 
@@ -17,9 +18,10 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
 /** @import { Options } from "./picker.js" */
 
 /**
- * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, the
- * pane is closed, other lines are in sight, an edit has begun or ended, the pointer is on a line (0: on
- * none); "hover" gives what is known of a line and a word in it.
+ * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, one is
+ * to be made, a line of a source that the text is of is asked for, the pane is closed, other lines are in
+ * sight, an edit has begun or ended, the pointer is on a line (0: on none); "hover" gives what is known of a
+ * line and a word in it.
  *
  * @typedef {{
  *   chosen: (line: number) => void,
@@ -27,6 +29,8 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
  *   pointed: (line: number) => void,
  *   step: (by: number) => void,
  *   show: (index: number) => void,
+ *   make: (kernel: number, stage: string) => void,
+ *   source: (artifact: number, line: number) => void,
  *   close: () => void,
  *   moved: () => void,
  *   edited: () => void,
@@ -38,10 +42,10 @@ export class Pane {
   /**
    * @param {string} name
    * @param {ShadowRoot | Document} root
-   * @param {Pick<Parts, "store" | "colours" | "edits">} parts
+   * @param {Pick<Parts, "store" | "colours" | "edits" | "live">} parts
    * @param {Answers} on
    */
-  constructor(name, root, { store, colours, edits }, on) {
+  constructor(name, root, { store, colours, edits, live }, on) {
     this.name = name;
     this.store = store;
     this.artifact = -1;
@@ -58,6 +62,10 @@ export class Pane {
     const label = `${name} text`;
     this.editor = new Editor(root, `${label}, lines`, {
       look: (line) => (this.artifact < 0 ? null : colours.look(this.artifact, line)),
+      number: (line) =>
+        this.artifact < 0
+          ? String(line)
+          : (store.programAt(this.artifact)?.number(line) ?? String(store.numberOf(this.artifact, line))),
       language: () => (this.artifact < 0 ? "" : store.artifact(this.artifact).language),
       chosen: (line) => this.artifact >= 0 && this.lines.length && on.chosen(line),
       hover: on.hover,
@@ -80,6 +88,7 @@ export class Pane {
     this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
     this.closer = button("✕", `close the ${name} pane`, on.close, { class: "quiet" });
     this.quiet = pressed("locations", `show locations, ${label}`, (isOn) => this.editor.setQuiet(!isOn));
+    this.kernelBar = new KernelBar(label, { store, live }, on);
     this.layouts = new LayoutPanel(label);
     this.editing = new Editing(this, edits, on.edited);
     this.element = this.build(label);
@@ -141,7 +150,7 @@ export class Pane {
     const about = element("div", { class: "about" }, this.editing.badge, this.facts, tools);
     const view = element("div", { class: "view" }, this.editor.element, this.map);
     const below = [this.editing.element, this.layouts.element];
-    const parts = [bar, about, this.above, view, ...below];
+    const parts = [bar, about, this.above, this.kernelBar.element, view, ...below];
     return element("section", { class: "pane", "aria-label": label }, ...parts);
   }
 
@@ -175,6 +184,7 @@ export class Pane {
     this.editor.show(this.lines, program);
     if (program?.library) this.editor.foldLines(program.library + 1, this.lines.length);
     this.layouts.show(artifact.layouts);
+    this.kernelBar.show(index);
     this.quiet.hidden = !this.editor.hasNoise;
     this.lit = new Map();
     this.chosen = 0;

@@ -16,12 +16,12 @@ export class Panes {
    *
    * @param {Pick<
    *   Parts,
-   *   "store" | "hub" | "selection" | "hovering" | "search" | "colours" | "rail" | "edits"
+   *   "store" | "hub" | "selection" | "hovering" | "search" | "colours" | "rail" | "edits" | "live" | "make"
    * >} parts
    * @param {ShadowRoot | Document} root
    * @param {(artifact: number, line: number) => void} go
    */
-  constructor({ store, hub, selection, hovering, search, colours, rail, edits }, root, go) {
+  constructor({ store, hub, selection, hovering, search, colours, rail, edits, live, make }, root, go) {
     this.root = root;
     this.store = store;
     this.hub = hub;
@@ -32,6 +32,8 @@ export class Panes {
     this.colours = colours;
     this.rail = rail;
     this.edits = edits;
+    this.live = live;
+    this.make = make;
     /** @type {Pane[]} */
     this.open = [];
     /** @type {(() => void) | null} opens the first texts, which an overview does not need */
@@ -49,6 +51,8 @@ export class Panes {
     hub.on("coloured", () => this.list.forEach((pane) => pane.editor.recolour()));
     hub.on("searched", () => this.list.forEach((pane) => this.light(pane)));
     hub.on("grown", () => this.list.forEach((pane) => pane.offer(() => rail.options())));
+    for (const kind of /** @type {const} */ (["grown", "process"]))
+      hub.on(kind, () => this.open.forEach((pane) => pane.kernelBar.show(pane.artifact)));
   }
 
   /** The panes, with their first texts. */
@@ -90,6 +94,8 @@ export class Panes {
       pointed: (line) => this.hovering.at(pane.artifact, line),
       step: (by) => this.step(pane, by),
       show: (index) => this.show(pane, index),
+      make: this.make,
+      source: (artifact, line) => this.toSource(pane, artifact, line),
       close: () => this.close(pane),
       moved: () => this.settle(),
       edited: () => this.light(pane),
@@ -156,6 +162,21 @@ export class Panes {
     if (line) pane.editor.reveal(line);
     else pane.revealMarked();
     this.tell();
+  }
+
+  /**
+   * Select a line of a source, beside the text of a pane that stays.
+   *
+   * @param {Pane} pane
+   * @param {number} artifact
+   * @param {number} line
+   */
+  toSource(pane, artifact, line) {
+    const source = this.with(artifact) ?? this.list.find((one) => one !== pane) ?? this.add() ?? pane;
+    if (!this.store.lineIn(source.artifact, artifact, line)) this.show(source, artifact);
+    this.selection.choose(artifact, line, pane);
+    source.editor.reveal(this.store.lineIn(source.artifact, artifact, line));
+    pane.revealLit();
   }
 
   /**

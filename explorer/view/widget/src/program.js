@@ -88,13 +88,13 @@ export class Program {
   }
 
   /**
-   * The number to show beside a line: that in its function, "" beside headings.
+   * The number of a line in its file, "" beside headings.
    *
    * @param {number} line
    */
   number(line) {
     const section = this.sections.find(({ first, count }) => line >= first && line < first + count);
-    return section ? String(line - section.first + 1) : "";
+    return section ? String(this.store.numberOf(section.artifact, line - section.first + 1)) : "";
   }
 
   /** @param {number} line */

@@ -83,6 +83,7 @@ export class Results {
   /** @param {Hit} hit */
   row({ index, line, code, count }) {
     const { query } = this.search;
+    const number = this.store.numberOf(index, line);
     const at = code.toLowerCase().indexOf(query);
     const from = code.length > LONGEST ? Math.max(0, at - BEFORE) : 0;
     const onclick = () => {
@@ -91,7 +92,7 @@ export class Results {
     };
     return element(
       "button",
-      { class: "hit", title: `${this.store.name(index)}, line ${line}`, onclick },
+      { class: "hit", title: `${this.store.name(index)}, line ${number}`, onclick },
       element(
         "code",
         {},
@@ -100,7 +101,7 @@ export class Results {
         element("mark", {}, code.slice(at, at + query.length)),
         code.slice(at + query.length, from + LONGEST),
       ),
-      element("span", { class: "soft" }, count > 1 ? `× ${count}` : `${line}`),
+      element("span", { class: "soft" }, count > 1 ? `× ${count}` : `${number}`),
     );
   }
 

@@ -29,7 +29,8 @@ export class Status {
   tell() {
     const { chosen, lit } = this.selection;
     if (!chosen) return this.say(HINT);
-    const line = `Line ${chosen.line} of ${this.store.artifact(chosen.artifact).title}`;
+    const { artifact: index, line: at } = chosen;
+    const line = `Line ${this.store.numberOf(index, at)} of ${this.store.artifact(index).title}`;
     const where = [this.user(), line].filter(Boolean).join(" · ");
     const texts = [...lit.values()];
     const total = texts.reduce((sum, lines) => sum + lines.size, 0);
@@ -40,15 +41,15 @@ export class Status {
     this.say(`${where}: ${links}, known by ${[...hows].join(", ")}.`);
   }
 
-  // The user's line that the selected line came from, such as "← rotate:2 `c, s = …`"; "" where it is one.
+  // The user's line that the selected line came from, such as "← rope.py:12 `c, s = …`"; "" where it is one.
   user() {
     const { store, selection } = this;
     const [first, ...others] = selection.users();
     if (!first || store.isSource(selection.chosen?.artifact ?? -1)) return "";
-    const [name] = store.artifact(first.artifact).title.split(" (");
+    const place = store.placeOf(first.artifact, first.line);
     const code = (store.lines(first.artifact)[first.line - 1] ?? "").trim();
     const cut = code.length > CODE ? `${code.slice(0, CODE)}…` : code;
     const more = others.length ? ` and ${plural(others.length, "more line")}` : "";
-    return `← ${name}:${first.line} \`${cut}\`${more}`;
+    return `← ${place} \`${cut}\`${more}`;
   }
 }

@@ -1,6 +1,7 @@
 // The trace in the browser: the payload, its texts as lines, and what is worked out of them once. No element
 // is made here.
 
+import { baseName } from "./dom.js";
 import { Links, artifactOf, lineOf, place } from "./links.js";
 import { called, partedAfter } from "./names.js";
 import { PROGRAM, programOf } from "./program.js";
@@ -199,6 +200,27 @@ export class Store {
   }
 
   /**
+   * The number that a line is shown with: a source's is that in its file.
+   *
+   * @param {number} index
+   * @param {number} line
+   */
+  numberOf(index, line) {
+    const first = this.isSource(index) ? Number(this.artifact(index).data.first_line) : 1;
+    return first + line - 1;
+  }
+
+  /**
+   * A line of a source as its file and number, such as "vit.py:40".
+   *
+   * @param {number} source
+   * @param {number} line
+   */
+  placeOf(source, line) {
+    return `${baseName(String(this.artifact(source).data.file))}:${this.numberOf(source, line)}`;
+  }
+
+  /**
    * The line of the call that a line of a source has arguments of; else the line itself.
    *
    * @param {number} index
@@ -383,7 +405,7 @@ export class Store {
     if (index < 0 || other < 0) return false;
     if (index === other) return line === at;
     const [one, two] = [this.artifact(index).data, this.artifact(other).data];
-    return one.file === two.file && Number(one.first_line) + line === Number(two.first_line) + at;
+    return one.file === two.file && this.numberOf(index, line) === this.numberOf(other, at);
   }
 
   // Nodes ---------------------------------------------------------------------------------------------------

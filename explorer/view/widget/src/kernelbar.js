@@ -1,0 +1,77 @@
+// Over a kernel's text: the kernel's other texts, and the user's lines that it computes.
+
+import { element } from "./dom.js";
+
+/** @import { Parts } from "./app.js" */
+/** @import { KernelInfo, LineInfo } from "./wire.js" */
+
+/**
+ * What a press asks for: another text in this pane, one that is to be made first, a line of the user's.
+ *
+ * @typedef {{
+ *   show: (index: number) => void,
+ *   make: (kernel: number, stage: string) => void,
+ *   source: (artifact: number, line: number) => void,
+ * }} Asked
+ */
+
+export class KernelBar {
+  /** @param {string} label @param {Pick<Parts, "store" | "live">} parts @param {Asked} on */
+  constructor(label, { store, live }, on) {
+    this.store = store;
+    this.live = live;
+    this.on = on;
+    this.element = element("div", { class: "kernel-bar", role: "group", "aria-label": `kernel, ${label}` });
+  }
+
+  /** @param {number} index the text that is shown */
+  show(index) {
+    const kernel = this.store.kernelAt(index);
+    const [forms, lines] = kernel ? [this.forms(kernel, index), this.lines(kernel)] : [[], []];
+    this.element.hidden = forms.length < 2 && !lines.length;
+    this.element.replaceChildren(
+      element("span", { class: "forms" }, ...(forms.length > 1 ? forms : [])),
+      ...(lines.length ? [element("span", { class: "lines" }, "computes ", ...lines)] : []),
+    );
+  }
+
+  /** @param {KernelInfo} kernel @param {number} shown */
+  forms(kernel, shown) {
+    const { store, live, on } = this;
+    const made = Object.values(kernel.forms).sort((a, b) => a - b);
+    const ones = made.map((index) => {
+      const { stage } = store.artifact(index);
+      const title = index === kernel.artifact ? "source" : store.stage(index).title;
+      const pressed = { "aria-pressed": String(index === shown), title: store.stage(index).about };
+      return element("button", { ...pressed, onclick: () => on.show(index), "data-stage": stage }, title);
+    });
+    const toMake = live
+      .makes(made.map((index) => store.artifact(index)))
+      .map(({ stage, title }) =>
+        element(
+          "button",
+          { title: `make ${title}`, onclick: () => on.make(kernel.artifact, stage) },
+          `${title} …`,
+        ),
+      );
+    return [...ones, ...toMake];
+  }
+
+  /** @param {KernelInfo} kernel */
+  lines({ artifact }) {
+    /** @type {Map<string, LineInfo>} */
+    const found = new Map();
+    for (const info of this.store.payload.lines)
+      if (info.artifact >= 0 && info.kernels.flat().some((place) => place.artifact === artifact))
+        found.set(info.place, info);
+    let before = "";
+    return [...found.values()].flatMap(({ artifact: source, at, place, line, code }) => {
+      const file = place.slice(0, place.lastIndexOf(":"));
+      const name = file === before ? null : element("span", { class: "soft" }, file);
+      before = file;
+      const onclick = () => this.on.source(source, at);
+      const attributes = { class: "link", title: `${place}: ${code}`, "aria-label": place, onclick };
+      return [name, element("button", attributes, `${line}`)];
+    });
+  }
+}
