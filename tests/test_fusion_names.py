@@ -204,14 +204,25 @@ def test_the_view_takes_the_names_of_the_program(opened, rotary: Trace) -> None:
 
 
 def test_a_question_without_an_answer_is_no_refusal(opened, rotary: Trace) -> None:
-    """What cannot be asked has other words and another look than what the scheduler refused; a place can be taken from it."""
+    """What cannot be asked has other words and another look than what the scheduler refused."""
     panel = show(opened(rotary), "Fusion")
     refused = next(row for row in rotary.fusion.table if row["verdict"] == "refused")
     assert asked(panel, refused["first"], refused["second"]).startswith("✕ not fused")
     look = panel.locator(".why").evaluate(BACKGROUND)
-    for name in ("op77", "addmm"):
-        said = asked(panel, "sigmoid", name)
-        assert said.startswith("? no answer") and "fused" not in said and "✕" not in said
-        assert panel.locator(".why").evaluate(BACKGROUND) != look
-    panel.locator(".why").get_by_role("button", name="add_tensor_1", exact=True).click()
-    assert panel.locator(".why").inner_text() == f"✓ fused: {rotary.why('sigmoid', 'add_tensor_1')}"
+    said = asked(panel, "sigmoid", "op77")
+    assert said.startswith("? no answer") and "fused" not in said and "✕" not in said
+    assert panel.locator(".why").evaluate(BACKGROUND) != look
+
+
+def test_a_name_of_several_nodes_stands_for_the_nearest(opened, rotary: Trace) -> None:
+    """The view says for which node it took a name, as Python does, and offers the others."""
+    panel = show(opened(rotary), "Fusion")
+    said = asked(panel, "addmm", "sigmoid")
+    assert not rotary.why("addmm", "sigmoid").fused and said.startswith("✕ not fused")
+    assert "(addmm is add_tensor_1.)" in said
+    places = panel.locator(".why .places")
+    assert places.inner_text().startswith("other addmm:")
+    other = places.get_by_role("button").first.inner_text()
+    places.get_by_role("button").first.click()
+    assert panel.get_by_label("first node").input_value() == other
+    assert panel.locator(".why").inner_text().endswith(f": {rotary.why(other, 'sigmoid')}")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from explorer.tracing.traced import Trace
+from tests.facts import untold
 from tests.in_tab import APP, name_nodes, show
+from tests.tabs import to_view
 
 #: Whether the boxes of two scheduler nodes are in sight.
 IN_SIGHT = f"""names => {{
@@ -36,7 +40,7 @@ def test_two_chosen_nodes_are_both_in_sight(opened, replayed) -> None:
     assert tab.evaluate(IN_SIGHT, [names[0], names[-1]])
     before = tab.evaluate(PLACE)
     name_nodes(panel, names[-1], names[0])
-    assert tab.evaluate(PLACE) == before, "both were in sight"
+    assert tab.evaluate(PLACE) == pytest.approx(before), "both were in sight"
     assert panel.locator(".why").evaluate("one => one === one.parentElement.firstElementChild")
 
 
@@ -69,12 +73,40 @@ def test_a_node_is_picked_by_a_line_of_the_program(opened, rotary: Trace) -> Non
     place, code = next((place, code) for place, code in lines.items() if "softmax" in code)
     first.fill(place)
     first.press("Enter")
-    node = first.input_value()
-    assert re.fullmatch(r"op\d+", node) and f"{place} is {node}" in panel.locator(".why").inner_text()
+    assert first.input_value() == place and "now a second node" in panel.locator(".why").inner_text()
     second.fill(code)
     second.press("Enter")
     said = panel.locator(".why").inner_text()
-    assert second.input_value() != node and f"{place} is {second.input_value()}, the nearest of" in said
+    nodes = [first.input_value(), second.input_value()]
+    assert all(re.fullmatch(r"op\d+", node) for node in nodes) and len(set(nodes)) == 2
+    assert not untold(said, f"{place} is {nodes[0]}", f"{code} is {nodes[1]}", f"other {place}")
     assert said.startswith(("✓ fused", "✕ not fused"))
     soft = panel.get_by_role("table", name="verdicts").locator("tbody tr").first.locator("small").all_inner_texts()
     assert len(soft) == 2 and all(soft)
+
+
+def test_the_selected_line_says_why_it_is_several_kernels(opened, rotary: Trace) -> None:
+    """Each pair of its nodes that read one another and are not one kernel, once for all layers, with the scheduler's reason."""
+    tab = opened(rotary)
+    to_view(tab, "Code")
+    tab.locator(".pane").first.get_by_text("return x + self.down(").click()
+    panel = show(tab, "Fusion")
+    rows = panel.locator(".of-line p")
+    place = re.match(r"(programs\.py:\d+) became more than one kernel", rows.first.inner_text())
+    assert place and rows.count() > 1
+    row = rows.nth(1)
+    first, second = row.get_by_role("button").inner_text().split(" → ")
+    assert "mm" in first + second and "nothing is fused with it" in row.inner_text()
+    row.get_by_role("button").click()
+    nodes = [panel.get_by_label(f"{which} node").input_value() for which in ("first", "second")]
+    assert panel.locator(".why").inner_text() == f"✕ not fused: {rotary.why(*nodes)}" and not rows.first.is_visible()
+    panel.get_by_role("button", name="clear", exact=True).click()
+    assert rows.first.is_visible(), "no question is open any more"
+
+
+def test_a_verdict_is_found_by_the_programs_operators(opened, rotary: Trace) -> None:
+    """The filter of the verdicts knows an operator of the program that was decomposed into others."""
+    panel = show(opened(rotary), "Fusion")
+    panel.get_by_label("filter verdicts").fill("softmax")
+    count = panel.locator(".table-bar [role=status]").first.inner_text()
+    assert re.match(r"[1-9]\d* of \d+ rows", count), count

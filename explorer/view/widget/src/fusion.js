@@ -1,7 +1,7 @@
 // The fusion view: what became one kernel as regions of the scheduler's graph, and why or why not for any two
 // nodes.
 
-import { baseName, bytes, element, listed, plural } from "./dom.js";
+import { bytes, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { fusionTables } from "./fusiontables.js";
 import { arrange, groupTree } from "./graph.js";
@@ -15,8 +15,11 @@ import { Verdicts, groupName } from "./why.js";
 /** @import { Box, Layout } from "./graph.js" */
 /** @import { Fact } from "./hover.js" */
 /** @import { VerdictInfo } from "./wire.js" */
+/** @import { Answer, Side } from "./why.js" */
 
 const ASK = "Click two nodes, or type their names or lines, to read why they are one kernel or not.";
+const MOST = 6; // names or pairs that are listed
+const NUMBERED = /_\d+$/; // how a name ends that another one had before
 /** @type {Layout} */
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
 
@@ -28,7 +31,7 @@ export class Fusion {
     this.tabs = tabs;
     this.picked = ["", ""];
     this.next = 0; // the side that the next click fills
-    this.meant = ""; // which node of a line is asked about
+    this.asked = this.picked; // the names that these were taken for
     /** @type {Map<string, { nodes: string[], code: string }> | null} of each line, by its place */
     this.places = null;
     this.graphs = store.payload.fusion;
@@ -66,6 +69,7 @@ export class Fusion {
     );
     this.said = element("p", { class: "why soft", role: "status" }, ASK);
     this.count = element("span", { class: "soft" });
+    this.ofLine = element("div", { class: "of-line", hidden: true });
     this.canvas = new Canvas({
       pick: (box) => this.pick(box),
       open: (box) => this.toggle(box),
@@ -95,7 +99,16 @@ export class Fusion {
       element("div", { class: "graph-body" }, this.canvas.element),
       this.tables,
     );
-    this.element = element("div", { class: "panel fusion" }, this.said, bar, this.whatIf.element, body);
+    this.element = element(
+      "div",
+      { class: "panel fusion" },
+      this.said,
+      this.ofLine,
+      bar,
+      this.whatIf.element,
+      body,
+    );
+    for (const kind of /** @type {const} */ (["selected", "viewed"])) hub.on(kind, () => this.tellLine());
     hub.on("themed", () => this.canvas.themed());
     this.source.selectedIndex = top;
     this.begin();
@@ -231,8 +244,7 @@ export class Fusion {
       for (const key of store.links.below(this.info.nodes, nodes.line[node])) {
         const [source, at] = [artifactOf(key), lineOf(key)];
         if (!store.isSource(source)) continue;
-        const { file, first_line: start } = store.artifact(source).data;
-        const place = `${baseName(String(file))}:${Number(start) + at - 1}`;
+        const place = store.placeOf(source, at);
         const line = places.get(place) ?? { nodes: [], code: store.lines(source)[at - 1].trim() };
         if (!line.nodes.includes(name)) line.nodes.push(name);
         places.set(place, line);
@@ -242,76 +254,113 @@ export class Fusion {
   }
 
   /**
-   * The node that a name stands for: of a line, by its place or text, the nearest to the other node in the
-   * scheduler's order, else the first.
+   * What a name can stand for: the nodes of a line, by its place or text, the places of an operator, and of a
+   * name that Inductor numbers, such as "mm", mm_1, mm_2 and so on; nothing for a name that is not there.
    *
    * @param {string} name
-   * @param {string} other
+   * @returns {Side[]}
    */
-  nodeOf(name, other) {
-    const places = (this.places ??= this.lines());
-    const [place = "", line] =
-      [...places].find(([one, { code }]) => one === name || (code === name && name)) ?? [];
-    if (!line) return name;
-    const order = this.nodes.name;
-    const from = order.indexOf(other);
-    /** @param {string} one */
-    const far = (one) => (one === other ? Infinity : Math.abs(order.indexOf(one) - from));
-    const found = from < 0 ? line.nodes[0] : line.nodes.reduce((a, b) => (far(b) < far(a) ? b : a));
-    const which = from < 0 ? "the first" : "the nearest";
-    const of = line.nodes.length > 1 ? `, ${which} of ${listed(line.nodes, 4)}` : "";
-    this.meant = ` (${place} is ${found}${of}.)`;
-    return found;
+  candidates(name) {
+    const { numbers, operators } = this.verdicts;
+    const places = operators.get(name) ?? [];
+    if (places.length > 1)
+      return places.map(({ node, numbers: nodes }) => ({ name: node, nodes, result: node }));
+    const [, line] =
+      [...(this.places ??= this.lines())].find(([one, { code }]) => one === name || code === name) ?? [];
+    const namesakes = [...numbers.keys()].filter((one) => one === name || one.replace(NUMBERED, "") === name);
+    return (line?.nodes ?? (numbers.has(name) ? namesakes : [name])).flatMap((one) => {
+      const nodes = this.verdicts.find(one);
+      return nodes ? { name: one, nodes, result: this.verdicts.result(one) } : [];
+    });
+  }
+
+  /**
+   * Of what two names can stand for the two nearest to each other, the first of several.
+   *
+   * @param {Side[]} ones
+   * @param {Side[]} others
+   */
+  nearest(ones, others) {
+    /** @type {Side[]} */
+    let best = [];
+    let least = Infinity;
+    for (const one of ones)
+      for (const other of others) {
+        const far = this.verdicts.distance(one, other);
+        if (far >= least || (one.name === other.name && ones.length + others.length > 2)) continue;
+        least = far;
+        best = [one, other];
+      }
+    return best;
   }
 
   /** @param {number} at @param {string} typed */
   pickName(at, typed) {
-    const [first, second] = this.picked;
+    const [first, second] = this.asked;
     this.next = at ? 0 : 1;
-    this.meant = "";
-    const name = this.verdicts.find(typed) ? typed : this.nodeOf(typed, at ? first : second);
-    if (at) this.choose(first, name);
-    else this.choose(name, first && second ? "" : second);
+    this.ask(at ? [first, typed] : [typed, first && second ? "" : second]);
   }
 
-  /** @param {string} first @param {string} second */
-  choose(first, second) {
-    this.picked = [first, second];
+  /**
+   * Ask about two names, one of which may be "" yet; of what each can stand for, the nearest are taken.
+   *
+   * @param {string[]} asked
+   */
+  ask(asked) {
+    const sides = asked.map((name) => this.candidates(name));
+    const taken = this.nearest(sides[0], sides[1]);
+    if (!taken.length) return this.choose(asked[0], asked[1]);
+    const names = taken.map(({ name }) => name);
+    const others = sides.map((list, at) => list.map(({ name }) => name).filter((one) => one !== names[at]));
+    const meant = asked
+      .flatMap((name, at) => (name === names[at] ? [] : `${name} is ${names[at]}`))
+      .join(", ");
+    const { sentence, ...answer } = this.verdicts.whyOf(taken[0], taken[1]);
+    this.choose(names[0], names[1], { ...answer, sentence: sentence + (meant && ` (${meant}.)`) });
+    this.asked = asked;
+    this.said.append(...[0, 1].flatMap((at) => this.instead(at, others[at])));
+  }
+
+  /**
+   * @param {string} first
+   * @param {string} second
+   * @param {Answer} answer to the question about both
+   */
+  choose(first, second, answer = this.verdicts.why(first, second)) {
+    this.picked = this.asked = [first, second];
     this.whatIf.choose(null);
     if (!first) this.next = 0;
     this.boxes.forEach((box, at) => (box.value = this.picked[at]));
     if (first && second) {
-      const { fused, sentence, open } = this.verdicts.why(first, second);
-      if (fused === null) return this.askBack(first, second, sentence);
+      const { fused, sentence, open } = answer;
       const { frame, graph } = this.info;
-      this.whatIf.choose({ first, second, frame, graph }, fused, open);
-      this.said.className = `why ${fused ? "good" : "bad"}`;
-      this.said.textContent = `${fused ? "✓ fused" : "✕ not fused"}: ${sentence}${this.meant}`;
+      if (fused !== null) this.whatIf.choose({ first, second, frame, graph }, fused, open);
+      const [look, said] =
+        fused === null ? ["question", "? no answer"] : fused ? ["good", "✓ fused"] : ["bad", "✕ not fused"];
+      this.said.className = `why ${look}`;
+      this.said.textContent = `${said}: ${sentence}`;
     } else {
       this.said.className = "why soft";
-      this.said.textContent = first ? `${first}: now a second node.${this.meant}` : ASK;
+      this.said.textContent = first ? `${first}: now a second node.` : ASK;
     }
     this.mark();
+    this.tellLine();
     if (first && second) this.canvas.reveal([...this.canvas.marked]);
   }
 
   /**
-   * Say that a question has no answer, which is no refusal of the scheduler's, and offer what can be asked.
+   * The other nodes that a name can stand for, each to be asked about instead.
    *
-   * @param {string} first
-   * @param {string} second
-   * @param {string} sentence
+   * @param {number} at
+   * @param {string[]} others
    */
-  askBack(first, second, sentence) {
-    const at = this.verdicts.find(first) ? 1 : 0;
-    const places = this.verdicts.operators.get([first, second][at]) ?? [];
-    const buttons = places.map(({ node, code }) =>
-      element("button", { title: code, onclick: () => this.replace(at, node) }, node),
-    );
-    this.said.className = "why question";
-    const said = buttons.length ? sentence.slice(0, sentence.indexOf(": ")) : sentence;
-    this.said.replaceChildren(`? no answer: ${said}`, element("span", { class: "places" }, ...buttons));
-    this.mark();
+  instead(at, others) {
+    if (!others.length) return [];
+    const buttons = others
+      .slice(0, MOST)
+      .map((node) => element("button", { onclick: () => this.replace(at, node) }, node));
+    const more = others.length > MOST ? ` and ${others.length - MOST} more` : "";
+    return [element("span", { class: "places" }, `other ${this.asked[at]}: `, ...buttons, more)];
   }
 
   /** @param {number} at @param {string} name in the place of what was asked there */
@@ -319,6 +368,57 @@ export class Fusion {
     const [first, second] = this.picked;
     if (at) this.choose(first, name);
     else this.choose(name, second);
+  }
+
+  /**
+   * Say of the selected line, while no two nodes are chosen, which of its nodes read one another and are not
+   * one kernel, and why.
+   */
+  tellLine() {
+    const isAsked = this.picked.every(Boolean);
+    const pairs = isAsked ? [] : this.pairsOfLine();
+    this.ofLine.hidden = !pairs.length;
+    const [user] = this.selection.users();
+    const line = user ? this.store.placeOf(user.artifact, user.line) : "The selected line";
+    this.ofLine.replaceChildren(
+      element("p", {}, `${line} became more than one kernel:`),
+      ...pairs.slice(0, MOST).map(({ first, second, title, sentence }) => {
+        const onclick = () => this.choose(first, second);
+        return element("p", { title: sentence }, element("button", { onclick }, title), ` ✕ ${sentence}`);
+      }),
+    );
+  }
+
+  // The refused pairs of the selected line: those that compute the same, as layers do, once.
+  pairsOfLine() {
+    const { nodes, verdicts } = this;
+    const lit = this.selection.lit.get(this.info.nodes);
+    const names = nodes.name.filter((_, node) => lit?.has(nodes.line[node]));
+    /** @type {Map<string, { first: string, second: string, title: string, sentence: string }>} */
+    const pairs = new Map();
+    for (const first of names)
+      for (const second of names) {
+        const [[one], [other]] = [verdicts.find(first) ?? [], verdicts.find(second) ?? []];
+        if (!verdicts.inputs.get(other)?.includes(one)) continue;
+        const kind = `${this.operatorsOf(first)} → ${this.operatorsOf(second)}`;
+        if (pairs.has(kind)) continue;
+        const { fused, sentence } = verdicts.why(first, second);
+        const title = `${this.kernelOf(first)} → ${this.kernelOf(second)}`;
+        if (fused === false) pairs.set(kind, { first, second, title, sentence });
+      }
+    return [...pairs.values()];
+  }
+
+  /** @param {string} name what a node computes, without the numbers of FX nodes */
+  operatorsOf(name) {
+    const origins = this.nodes.origins?.[this.nodes.name.indexOf(name)] ?? [];
+    return String([...new Set(origins.map((one) => one.replace(NUMBERED, "")))]) || name;
+  }
+
+  /** @param {string} name of a node, whose kernel or call is named */
+  kernelOf(name) {
+    const group = this.verdicts.group.get(name);
+    return group ? this.store.calledIn(this.info, group) : name;
   }
 
   mark() {

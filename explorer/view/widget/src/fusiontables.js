@@ -33,16 +33,18 @@ const SIGNS = { fused: "✓", refused: "✕" };
 /**
  * The columns of the table of pairs.
  *
- * @param {(number: number) => string} computes what a node computes, by its number
+ * @param {(number: number) => string[]} computes what a node computes, by its number
+ * @param {(number: number) => string[]} operators the program's operators in it
  * @returns {Column<VerdictInfo>[]}
  */
-const pairColumns = (computes) => [
+const pairColumns = (computes, operators) => [
   ...["first", "second"].map((key, at) => ({
     key,
     title: key,
     code: true,
     narrow: true,
-    under: (/** @type {VerdictInfo} */ { pair }) => [element("small", {}, computes(pair[at]))],
+    under: (/** @type {VerdictInfo} */ { pair }) => [element("small", {}, listed(computes(pair[at]), MOST))],
+    words: (/** @type {VerdictInfo} */ { pair }) => [...computes(pair[at]), ...operators(pair[at])].join(" "),
   })),
   {
     key: "verdict",
@@ -125,11 +127,18 @@ export function fusionTables(store, graph, on) {
   const { name, origins = [] } = store.nodes(graph.nodes);
   const known = new Map(name.map((one, node) => [one, origins[node] ?? []]));
   /** @param {number} number */
+  const operators = (number) => {
+    const single = graph.members[number - graph.names.length] ?? [number];
+    return Object.entries(graph.operators).flatMap(([operator, places]) =>
+      places.some(({ numbers }) => numbers.some((one) => single.includes(one))) ? operator : [],
+    );
+  };
+  /** @param {number} number */
   const computes = (number) => {
     const single = graph.members[number - graph.names.length] ?? [number];
-    return listed([...new Set(single.flatMap((one) => known.get(graph.names[one]) ?? []))], MOST);
+    return [...new Set(single.flatMap((one) => known.get(graph.names[one]) ?? []))];
   };
-  const pairs = new Table("verdicts", pairColumns(computes), byRound(verdicts), on.pair);
+  const pairs = new Table("verdicts", pairColumns(computes, operators), byRound(verdicts), on.pair);
   const titles = new Map(groups.map((group) => [group, store.calledIn(graph, group)]));
   /** @param {GroupRow} group */
   const title = (group) => titles.get(group) ?? "";

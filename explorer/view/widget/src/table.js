@@ -6,8 +6,8 @@ import { element, plural } from "./dom.js";
 
 /**
  * A column: its key in the rows, and what is shown, sorted by and said of a cell where that is not what
- * stands under the key, and what stands under it in the cell. "number" to "wide" are how its cells look;
- * "kept" ones are never cut.
+ * stands under the key, what stands under it in the cell, and by which other words a filter finds it.
+ * "number" to "wide" are how its cells look; "kept" ones are never cut.
  *
  * @template Row
  * @typedef {{
@@ -19,6 +19,7 @@ import { element, plural } from "./dom.js";
  *   why?: (row: Row) => string | null,
  *   draw?: (row: Row) => Child[],
  *   under?: (row: Row) => Child[],
+ *   words?: (row: Row) => string,
  *   kept?: boolean,
  *   number?: boolean,
  *   code?: boolean,
@@ -137,7 +138,9 @@ export class Table {
       (row) =>
         (this.where?.(row) ?? true) &&
         words.every((word) =>
-          this.columns.some((column) => this.text(column, row).toLowerCase().includes(word)),
+          this.columns.some((column) =>
+            `${this.text(column, row)} ${column.words?.(row) ?? ""}`.toLowerCase().includes(word),
+          ),
         ),
     );
     if (this.order) {

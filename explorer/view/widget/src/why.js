@@ -2,6 +2,7 @@
 // words of explorer/analysis/questions/fusion.py. No element is made here.
 
 /** @import { FusionInfo, GroupRow, VerdictInfo } from "./wire.js" */
+/** @typedef {{ fused: boolean | null, sentence: string, open?: boolean }} Answer */
 /** @typedef {"prologue" | "epilogue"} Role where in a template a node is computed */
 /**
  * One of two names in a question, its single nodes, and the FX node of its result, "" for no one node.
@@ -65,6 +66,23 @@ export class Verdicts {
     return number < this.names.length ? [number] : this.members[number - this.names.length];
   }
 
+  /**
+   * How far two sides are from each other in the graph, farther where neither reads the other.
+   *
+   * @param {Side} one
+   * @param {Side} other
+   */
+  distance(one, other) {
+    /** @param {Side} source @param {Side} reader */
+    const reads = (source, reader) =>
+      reader.nodes.some((n) => this.inputs.get(n)?.some((input) => source.nodes.includes(input)));
+    const order = [...this.fxInputs.keys()];
+    const [from, to] = [order.indexOf(one.result), order.indexOf(other.result)];
+    const far =
+      from < 0 || to < 0 ? Math.abs((one.nodes[0] ?? 0) - (other.nodes[0] ?? 0)) : Math.abs(from - to);
+    return far + (reads(one, other) || reads(other, one) ? 0 : order.length);
+  }
+
   /** @param {number} number @returns {string} */
   title(number) {
     const names = this.parts(number).map((n) => this.names[n]);
@@ -118,17 +136,23 @@ export class Verdicts {
    *
    * @param {string} first
    * @param {string} second
-   * @returns {{ fused: boolean | null, sentence: string, open?: boolean }}
+   * @returns {Answer}
    */
   why(first, second) {
     const [one, other] = [this.find(first), this.find(second)];
     if (!one || !other)
       return { fused: null, sentence: this.unanswerable(first) || this.unanswerable(second) };
-    const sides = /** @type {[Side, Side]} */ ([
+    return this.whyOf(
       { name: first, nodes: one, result: this.result(first) },
       { name: second, nodes: other, result: this.result(second) },
-    ]);
-    return one.some((n) => other.includes(n)) ? this.overlapping(...sides) : this.ofTwo(...sides);
+    );
+  }
+
+  /** @param {Side} one @param {Side} other */
+  whyOf(one, other) {
+    return one.nodes.some((n) => other.nodes.includes(n))
+      ? this.overlapping(one, other)
+      : this.ofTwo(one, other);
   }
 
   /**
