@@ -106,11 +106,42 @@ def test_facts_that_differ_are_told_apart(trained: Trace) -> None:
 
 
 def test_figures_have_a_column_for_each_trace(replayed: Replayed) -> None:
-    """What is compared of the traces is what `Comparison.figures` says, bytes and seconds named."""
+    """What is compared of the traces is what `Comparison.figures` says, bytes named; a compile's time is no figure of a GPU."""
     c = explorer.compare(replayed("iree_linear-torch2.13-cpu"), replayed("onnxrt_linear-torch2.13-cpu"))
     figures = payload_of_comparison(c)["comparison"]["figures"]
-    assert [row["values"] for row in figures] == [[row[name] for name in c.names] for row in c.figures]
+    compared = [row for row in c.figures if row["figure"] != "compile seconds"]
+    assert [row["values"] for row in figures] == [[row[name] for name in c.names] for row in compared]
     assert {row["figure"]: row["unit"] for row in figures}["between kernels"] == "bytes"
+
+
+@pytest.fixture(scope="module")
+def vendors(replayed: Replayed) -> tuple[Trace, Trace]:
+    """A trace for an H100, and the same texts as if they were an MI300X's."""
+    trace = replayed("views/layers-torch2.13-h100")
+    return trace, replace(trace, meta={**trace.meta, "target": "mi300x"})
+
+
+def test_the_times_of_a_call_are_those_of_the_overview(vendors: tuple[Trace, Trace]) -> None:
+    """A call, its work and its launches take beside another trace what the overview says of each."""
+    made = sent(*vendors, names=("a", "b"))
+    rows = {row["figure"]: row["values"] for row in made["comparison"]["figures"] if row["unit"] == "seconds"}
+    for name, key in (
+        ("a call takes, estimated", "seconds"),
+        ("its kernels and library calls, estimated", "device"),
+        ("its launches from Python, assumed", "host"),
+    ):
+        assert rows[name] == [info[key] for info in made["overview"]] and all(rows[name])
+    assert len(rows) == 3
+
+
+def test_two_gpus_are_told_by_their_figures(vendors: tuple[Trace, Trace]) -> None:
+    """Warp size, multiprocessors, bandwidth and shared memory stand beside each other; of one GPU alone nothing is told."""
+    facts = {row["fact"]: row["values"] for row in sent(*vendors, names=("a", "b"))["comparison"]["gpus"]}
+    assert facts["warp size"] == ["32 threads", "64 threads"]
+    assert facts["SMs / CUs"] == ["132 SMs", "304 CUs"]
+    assert facts["memory bandwidth"] == ["3,350 GB/s", "5,300 GB/s"]
+    assert facts["shared memory a block"] == ["227 KiB", "64 KiB LDS"]
+    assert sent(vendors[0], vendors[0], names=("a", "b"))["comparison"]["gpus"] == []
 
 
 def test_places_of_kernels_are_their_lines(replayed: Replayed) -> None:

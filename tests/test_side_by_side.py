@@ -138,10 +138,20 @@ def test_a_figures_change_has_its_unit_and_no_sign_of_its_own() -> None:
 
 
 def test_one_trace_has_no_such_view(opened, engines):
-    """The page of one trace has no tab for it."""
+    """The page of one trace has no tab for it; its Compare says what to type to have another trace beside it."""
     tab = opened(engines.traces[0])
     assert tab.get_by_role("tab", name="Side by side").count() == 0
     assert tab.locator(".pane").count() == 2
+    offer = show(tab, "Compare").get_by_text("explorer.compare(t, explorer.trace(f, x, target=")
+    assert offer.is_visible()
+    assert show(opened(engines), "Compare").get_by_text("explorer.compare(").count() == 0
+
+
+def test_a_compile_is_timed_apart_from_the_figures(opened, targets):
+    """How long the compile took is said of this machine, and no row of the figures has it."""
+    panel = show(opened(targets), "Side by side")
+    assert panel.get_by_text(re.compile(r"^Compiled where it was traced: before in .*, after in ")).is_visible()
+    assert panel.get_by_role("table", name="figures").get_by_text("compile seconds").count() == 0
 
 
 # Differences -------------------------------------------------------------------------------------------------------------

@@ -11,12 +11,15 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from explorer.analysis.questions.comparison import Comparison
+from explorer.analysis.questions.kernel_differences import Likeness, likenesses, summary
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
 from explorer.analysis.questions.source_lines import matched_lines, unrelated
+from explorer.analysis.questions.target import gpu_of
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Link, Plain, jsonable
+from explorer.reference.gpus.properties import gpu_facts
 from explorer.stages import STAGES
 from explorer.view import wire
 from explorer.view.payload import FORMAT, merged, payload, runs
@@ -274,6 +277,7 @@ def _joining(comparison: Comparison, starts: Sequence[int]) -> Iterator[tuple[st
 def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: Sequence[int]) -> wire.ComparisonInfo:
     traces = comparison.traces
     matches = matched_kernels(comparison)
+    alike = likenesses(comparison, matches)
     places = _Places(comparison, starts)
     return {
         "traces": [
@@ -284,14 +288,51 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
             [at + start if at >= 0 else -1 for at, start in zip(row, starts, strict=True)]
             for row in matched_texts(traces, matches)
         ],
-        "figures": list(_figures(comparison)),
-        "kernels": [places.match(match) for match in matches],
+        "gpus": list(_gpus(traces)),
+        "figures": [*_figures(comparison), *_times(parts)],
+        "summary": list(summary(alike, [match.why for match in matches])),
+        "kernels": [places.match(match, likeness) for match, likeness in zip(matches, alike, strict=True)],
     }
+
+
+def _gpus(traces: Sequence[TraceData]) -> Iterator[wire.FactInfo]:
+    """Yield the facts of the GPUs that the traces are for; none for traces of one GPU, or of none."""
+    gpus = [gpu_of(trace) for trace in traces]
+    if len({gpu.name if gpu else "" for gpu in gpus}) < 2:
+        return
+    facts = [gpu_facts(gpu) if gpu else {} for gpu in gpus]
+    for name in dict.fromkeys(name for known in facts for name in known):
+        yield {"fact": name, "values": [known.get(name, "") for known in facts]}
+
+
+#: The times of a call as the overview has them, and what they are called.
+TIMES: tuple[tuple[Literal["seconds", "device", "host"], str], ...] = (
+    ("seconds", "a call takes"),
+    ("device", "its kernels and library calls"),
+    ("host", "its launches from Python"),
+)
+#: Figures of `Comparison.figures` that the view tells elsewhere: `TIMES`, and how long the compile took on this machine.
+TOLD_ELSEWHERE = ("estimated seconds", "compile seconds")
+
+
+def _times(parts: Sequence[wire.Payload]) -> Iterator[wire.FigureInfo]:
+    """Yield what a call of each trace takes; None for a trace whose launches are not known."""
+    infos = [part["overview"][0] for part in parts]
+    known = list(dict.fromkeys(info["known"] for info in infos if info["launches"]))
+    for key, name in TIMES if known else ():
+        how = "assumed" if key == "host" else " or ".join(known)
+        yield {
+            "figure": f"{name}, {how}",
+            "unit": "seconds",
+            "values": [info[key] if info["launches"] else None for info in infos],
+        }
 
 
 def _figures(comparison: Comparison) -> Iterator[wire.FigureInfo]:
     for row in comparison.figures:
         name = row["figure"]
+        if name in TOLD_ELSEWHERE:
+            continue
         unit: Literal["", "bytes", "seconds"] = "bytes" if "bytes" in name else "seconds" if "seconds" in name else ""
         yield {"figure": name.removesuffix(" (bytes)"), "unit": unit, "values": [row[of] for of in comparison.names]}
 
@@ -303,11 +344,12 @@ class _Places:
         self._traces = comparison.traces
         self._index = [{a.id: n + at for n, a in enumerate(t.artifacts)} for t, at in zip(self._traces, starts, strict=True)]
 
-    def match(self, match: KernelMatch) -> wire.MatchInfo:
+    def match(self, match: KernelMatch, likeness: Likeness) -> wire.MatchInfo:
         """Return the kernels that compute the same, with the total cost of each trace's."""
         return {
             "graph": match.graph,
-            "what": match.what,
+            "what": likeness.what,
+            "differs": match.why or str(likeness),
             "code": list(match.code),
             "kernels": [[self._place(n, k.name, k.artifact, k.line) for k in of] for n, of in enumerate(match.kernels)],
             "bytes": [_total(of, "bytes") for of in match.kernels],

@@ -408,6 +408,13 @@ class FigureInfo(TypedDict):
     values: list[float | None]
 
 
+class FactInfo(TypedDict):
+    """A fact of the GPU of each trace, in words; "" where it is not known."""
+
+    fact: str
+    values: list[str]
+
+
 class KernelPlace(TypedDict):
     """A kernel, dispatch or library call and its line in a text, 0 for the whole of it."""
 
@@ -417,10 +424,14 @@ class KernelPlace(TypedDict):
 
 
 class MatchInfo(TypedDict):
-    """Kernels of each trace that compute the same, with the bytes and seconds of these in each trace; see `KernelMatch`."""
+    """Kernels of each trace that compute the same, with the bytes and seconds of these in each trace; see `KernelMatch`.
+
+    "what" says how alike they are, "differs" what differs below their source, or why it is not known what matches.
+    """
 
     graph: str
     what: str
+    differs: str
     code: Names
     kernels: list[list[KernelPlace]]
     bytes: list[int | None]
@@ -445,12 +456,15 @@ class LineInfo(TypedDict):
 class ComparisonInfo(TypedDict):
     """What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has none.
 
-    Ids of texts and frames begin with the name of their trace.
+    Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in sentences. "gpus" is
+    empty where all traces are for one GPU.
     """
 
     traces: list[TraceInfo]
     texts: list[list[int]]
+    gpus: list[FactInfo]
     figures: list[FigureInfo]
+    summary: list[str]
     kernels: list[MatchInfo]
 
 

@@ -43,13 +43,14 @@ class KernelMatch:
     """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
 
     `what` is "not known" where no record says what one of them computes. This also holds if another kernel of their graph has no
-    such record, since it could belong to them.
+    such record, since it could belong to them. `why` says which of the two.
     """
 
     graph: str
     what: str
     code: tuple[str, ...]
     kernels: tuple[tuple[MatchedKernel, ...], ...]
+    why: str = ""
 
 
 def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
@@ -82,9 +83,20 @@ def _match(
     kernels = tuple(tuple(of[at] for number, at in places if number == trace) for trace, of in enumerate(every))
     members = [kernel for of in kernels for kernel in of]
     graph, code = members[0].graph, tuple(dict.fromkeys(line for kernel in members for line in kernel.code))
-    may_be_theirs = any(not mine and graph in graphs for mine, graphs in zip(kernels, unknown, strict=True))
-    known = all(kernel.computes for kernel in members) and not may_be_theirs
-    return KernelMatch(graph, _what(kernels, names) if known else "not known", code, kernels)
+    why = _why_unknown(
+        members, [name for name, mine, graphs in zip(names, kernels, unknown, strict=True) if not mine and graph in graphs]
+    )
+    return KernelMatch(graph, "not known" if why else _what(kernels, names), code, kernels, why)
+
+
+def _why_unknown(members: Sequence[MatchedKernel], lacking: Sequence[str]) -> str:
+    """Say why it is not known what kernels match; `lacking` are the traces that may have one which no record explains."""
+    unexplained = next((kernel.name for kernel in members if not kernel.computes), "")
+    if unexplained:
+        return f"no record says which FX nodes {unexplained} computes"
+    if lacking:
+        return f"{' and '.join(lacking)} may have it: no record says which FX nodes some kernels of the graph compute there"
+    return ""
 
 
 def _what(kernels: Sequence[Sequence[MatchedKernel]], names: Sequence[str]) -> str:

@@ -1,10 +1,36 @@
-"""A target's figures by the names that torch and triton give a device's properties."""
+"""A target's figures by the names that torch and triton give a device's properties, and in words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from explorer.reference.gpus.figures import Target
+from explorer.reference.gpus.figures import GIGA, KB, MB, TERA, Target
+
+#: What each vendor calls a multiprocessor, its shared memory, and what its kernels are compiled to.
+WORDS = {
+    "nvidia": ("SMs", "shared memory", "PTX, SASS"),
+    "amd": ("CUs", "LDS", "AMDGCN"),
+    "intel": ("Xe-cores", "SLM", "SPIR-V"),
+}
+#: The peak rates that stand for the others.
+PEAKS = ("fp32", "tf32", "bf16", "fp8")
+
+
+def gpu_facts(target: Target) -> dict[str, str]:
+    """Return what tells one GPU from another, in words; a peak rate that is not known is left out."""
+    multiprocessors, shared, instructions = WORDS[target.vendor]
+    return {
+        "GPU": target.title,
+        "architecture": str(target.row["arch"]),
+        "instruction set": instructions,
+        "warp size": f"{target.warp} threads",
+        "SMs / CUs": f"{target.multiprocessors} {multiprocessors}",
+        "memory bandwidth": f"{target.bandwidth / GIGA:,.0f} GB/s",
+        **{f"peak {dtype}": f"{target.peak[dtype] / TERA:,.0f} TFLOP/s" for dtype in PEAKS if dtype in target.peak},
+        "shared memory a block": f"{target.shared_per_block / KB:.0f} KiB" + (f" {shared}" if target.vendor != "nvidia" else ""),
+        "L2": f"{target.l2 / MB:.0f} MiB",
+        **({"note": target.note} if target.note else {}),
+    }
 
 
 def torch_properties(target: Target) -> dict[str, Any]:

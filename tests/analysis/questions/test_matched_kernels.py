@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 import explorer
+from explorer.analysis.questions.kernel_differences import Likeness, likenesses, summary
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
 from explorer.model.records import blank
@@ -19,6 +20,7 @@ from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.trace import trace_of
 from explorer.view.compared import payload_of_comparison
+from tests.facts import untold
 
 Replayed = Callable[[str], Trace]
 
@@ -126,6 +128,40 @@ def test_what_no_record_says_is_not_known(replayed: Replayed) -> None:
     unknown = {what for what, kernel in kernels if not kernel.computes}
     assert len(kernels) == 3 and unknown == {"not known"}
     assert not [match for match in found if match.what.startswith("only in")]
+    assert all(bool(match.why) == (match.what == "not known") for match in found)
+    names_of = [(match.why, kernel.name) for match in found for of in match.kernels for kernel in of if not kernel.computes]
+    assert names_of and all(name in why for why, name in names_of)
+
+
+def alike(*traces: Trace) -> tuple[list[Likeness], list[str]]:
+    """How alike the generated kernels of some traces are, and what sums it up."""
+    comparison = explorer.compare(*traces, names=("one", "other"))
+    matches = matched_kernels(comparison)
+    every = likenesses(comparison, matches)
+    kernels = [one for one, match in zip(every, matches, strict=True) if match.kernels[0][0].name.startswith("triton")]
+    return kernels, list(summary(every, [match.why for match in matches]))
+
+
+def test_kernels_of_one_source_say_what_differs_below_it(replayed: Replayed) -> None:
+    """On a GPU with warps of 64 threads the same kernels have twice as many threads a block; nothing else is said to differ."""
+    trace = replayed("views/layers-torch2.13-h100")
+    kernels, words = alike(trace, replace(trace, meta={**trace.meta, "target": "mi300x"}))
+    assert kernels and {one.what for one in kernels} == {"same source"}
+    assert all(list(one.differs) == ["threads a block"] for one in kernels)
+    assert all(int(other) == 2 * int(own) for own, other in (one.differs["threads a block"] for one in kernels))
+    assert not untold(" ".join(words), f"{len(kernels)} kernels have the same source", f"threads a block in {len(kernels)}")
+    kernels, words = alike(trace, trace)
+    assert not any(one.differs for one in kernels) and len(words) == 1
+
+
+def test_another_source_of_the_same_values_is_not_called_the_same(replayed: Replayed) -> None:
+    """A kernel whose code differs in one function computes the same values, but not from the same source."""
+    trace = replayed("views/layers-torch2.13-h100")
+    first = trace.find("kernel")[0]
+    texts = (replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a is first else a for a in trace.artifacts)
+    kernels, words = alike(trace, trace_of(replace(trace, artifacts=tuple(texts))))
+    assert [one.what for one in kernels].count("same values") == 1
+    assert not untold(words[0], "1 kernel computes the same from another source")
 
 
 def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:

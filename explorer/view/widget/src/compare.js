@@ -33,10 +33,28 @@ export class Compare {
     const names = element("label", { title }, this.names, " same names");
     const [first, second] = this.sides;
     const bar = element("div", { class: "panel-bar" }, first, swap, second, this.by, names, this.diff.bar);
-    this.element = element("div", { class: "panel compare" }, bar, this.diff.element);
+    this.element = element("div", { class: "panel compare" }, bar, this.another(), this.diff.element);
     hub.on("grown", () => this.grown());
     hub.on("hovered", () => this.diff.hover(this.shown().map((index) => hovering.of(index))));
     this.begin(panes.list.map((pane) => pane.artifact));
+  }
+
+  // What to type to have another trace beside this one; nothing where there are several already.
+  another() {
+    const { comparison, meta } = this.store.payload;
+    if (comparison) return null;
+    const target = String(meta.target).startsWith("mi") ? "h100" : "mi300x";
+    const code = `explorer.compare(t, explorer.trace(f, x, target="${target}"))`;
+    const copy = button("copy", "copy the call", async () => {
+      try {
+        await navigator.clipboard.writeText(code);
+        copy.textContent = "copied";
+      } catch {
+        copy.textContent = "refused";
+      }
+    });
+    const words = ["Two texts of this trace. For another GPU, mode or version beside it: "];
+    return element("p", { class: "soft another" }, ...words, element("code", {}, code), " ", copy);
   }
 
   /** @param {string} which @param {() => void} onchange */

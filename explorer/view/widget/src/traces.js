@@ -1,7 +1,7 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element, plural } from "./dom.js";
+import { bytes, duration, element } from "./dom.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 
@@ -9,7 +9,7 @@ import { Table } from "./table.js";
 /** @import { Child } from "./dom.js" */
 /** @import { Parts as NameParts } from "./names.js" */
 /** @import { Column } from "./table.js" */
-/** @import { ComparisonInfo, FigureInfo, KernelPlace, LineInfo, MatchInfo } from "./wire.js" */
+/** @import { ComparisonInfo, FactInfo, FigureInfo, KernelPlace, LineInfo, MatchInfo } from "./wire.js" */
 /** @typedef {"" | "bytes" | "seconds"} Unit */
 
 export class Traces {
@@ -25,16 +25,22 @@ export class Traces {
     if (!comparison) return;
     /** @type {string[]} */
     this.names = comparison.traces.map(({ name }) => name);
-    const { figures, kernels } = comparison;
+    const { figures, gpus, kernels, summary } = comparison;
     this.parts = parted(
       [...kernels, ...lines].flatMap((row) => row.kernels.flat().map((place) => store.calledAt(place))),
     );
-    const counted = counts(kernels);
+    const facts = gpus.length ? [new Table("GPUs", this.facts(), gpus).element] : [];
     this.element.append(
       element("h2", {}, this.names.join(" beside ")),
-      new Table("figures", this.figures(), figures).element,
+      element("p", { class: "soft" }, this.compiled()),
+      element(
+        "div",
+        { class: "tables-beside" },
+        ...facts,
+        new Table("figures", this.figures(), figures).element,
+      ),
       element("h2", {}, "Kernels and calls, matched by what they compute"),
-      element("p", { class: "soft" }, counted),
+      ...summary.map((words) => element("p", {}, words)),
       new Table("matched kernels", this.kernels(comparison), kernels, (row) => beside.show(row.kernels))
         .element,
       element("h2", {}, "Lines of the program, and the kernels that compute them"),
@@ -42,6 +48,26 @@ export class Traces {
         if (artifact >= 0) navigation.goTo(artifact, at);
       }).element,
     );
+  }
+
+  // The time of the compile is the work of this machine, and says nothing of the GPUs.
+  compiled() {
+    const { overview } = this.store.payload;
+    const known = overview.filter(({ compile_seconds: seconds }) => seconds);
+    const times = known.map(({ trace, compile_seconds: seconds }) => `${trace} in ${duration(seconds)}`);
+    return times.length ? `Compiled where it was traced: ${times.join(", ")}.` : "";
+  }
+
+  /** @returns {Column<FactInfo>[]} */
+  facts() {
+    return [
+      { key: "fact", title: "GPU figures", about: "by the vendors: explorer.targets() has the sources" },
+      ...this.names.map((title, at) => ({
+        key: title,
+        title,
+        text: (/** @type {FactInfo} */ { values }) => values[at],
+      })),
+    ];
   }
 
   /** @returns {Column<FigureInfo>[]} */
@@ -69,9 +95,19 @@ export class Traces {
     const costs = ["bytes", "seconds"];
     const known = costs.filter((unit) => kernels.some((row) => row[unit].some((value) => value !== null)));
     return [
-      { key: "what", title: "match", about: "whether each trace has one kernel of the same values" },
+      {
+        key: "what",
+        title: "match",
+        about: "same source: the same Triton code; same values: from other code",
+      },
       { key: "graph", title: "graph" },
       ...this.places((/** @type {MatchInfo} */ row) => row.kernels),
+      {
+        key: "differs",
+        title: "what differs",
+        about: "below the source, or why no match is known",
+        wide: true,
+      },
       ...known.flatMap((unit) => [
         ...this.names.map((name, at) => ({
           key: `${unit} ${name}`,
@@ -157,16 +193,6 @@ export class Traces {
       };
     });
   }
-}
-
-/** @param {MatchInfo[]} kernels how many there are of each match, the commonest first */
-function counts(kernels) {
-  /** @type {Map<string, number>} */
-  const counted = new Map();
-  for (const { what } of kernels) counted.set(what, (counted.get(what) ?? 0) + 1);
-  const sorted = [...counted].sort(([, a], [, b]) => b - a).map(([what, count]) => `${count} ${what}`);
-  const matches = plural(kernels.length, "match", "matches");
-  return [matches, sorted.join(", ")].filter(Boolean).join(": ");
 }
 
 /** @param {number | null | undefined} value @param {Unit} unit */

@@ -704,6 +704,12 @@ export interface TraceInfo {
   texts: number;
 }
 
+/** A fact of the GPU of each trace, in words; "" where it is not known. */
+export interface FactInfo {
+  fact: string;
+  values: string[];
+}
+
 /** A figure of each trace, None where it is not known; "unit" is "bytes", "seconds" or "" for a count. */
 export interface FigureInfo {
   figure: string;
@@ -714,10 +720,14 @@ export interface FigureInfo {
 /**
  * Kernels of each trace that compute the same, with the bytes and seconds of these in each trace; see
  * `KernelMatch`.
+ *
+ * "what" says how alike they are, "differs" what differs below their source, or why it is not known what
+ * matches.
  */
 export interface MatchInfo {
   graph: string;
   what: string;
+  differs: string;
   code: string[];
   kernels: KernelPlace[][];
   bytes: (number | null)[];
@@ -728,12 +738,15 @@ export interface MatchInfo {
  * What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has
  * none.
  *
- * Ids of texts and frames begin with the name of their trace.
+ * Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in
+ * sentences. "gpus" is empty where all traces are for one GPU.
  */
 export interface ComparisonInfo {
   traces: TraceInfo[];
   texts: number[][];
+  gpus: FactInfo[];
   figures: FigureInfo[];
+  summary: string[];
   kernels: MatchInfo[];
 }
 

@@ -1,0 +1,124 @@
+"""Say how alike matched kernels are: the same source, and what differs below the source. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.analysis.questions.comparison import Comparison, Key
+from explorer.analysis.questions.kernels import KernelData, texts_of_kernel
+from explorer.analysis.questions.matched_kernels import KernelMatch
+from explorer.analysis.questions.memory import readable
+from explorer.analysis.questions.target import gpu_of
+from explorer.model.trace_data import TraceData
+from explorer.model.values import once
+from explorer.model.wording import quantity
+
+SAME_SOURCE, SAME_VALUES, SAME_CALL, SAME_LINES = "same source", "same values", "same call", "same lines"
+#: How many matches of each kind there are, as a sentence says it; the other kinds are counted by their own name.
+COUNTED = {
+    SAME_SOURCE: ("kernel has the same source", "kernels have the same source"),
+    SAME_VALUES: ("kernel computes the same from another source", "kernels compute the same from another source"),
+    SAME_CALL: ("library call is the same", "library calls are the same"),
+    SAME_LINES: ("match is of the same lines", "matches are of the same lines"),
+}
+#: Where the code of a Triton kernel begins, after what Inductor writes of the device and of its own settings.
+BODY = "\ndef "
+#: How TTIR names a function of the GPU's math library.
+LIBRARY_FUNCTION = re.compile(r'symbol = "(\w+)"')
+#: A kernel's resources that are plain numbers, and what they are called.
+NUMBERS = {"num_warps": "warps", "num_stages": "stages", "registers": "registers"}
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike the kernels of a match are, and what differs below their source: a name → its value in each trace."""
+
+    what: str
+    differs: Mapping[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name} {' | '.join(values)}" for name, values in self.differs.items())
+
+
+def likenesses(comparison: Comparison, matches: Sequence[KernelMatch]) -> list[Likeness]:
+    """Say of each match how alike its kernels are; a match of another kind than "same" keeps its own word."""
+    return [_likeness(comparison.traces, match) for match in matches]
+
+
+def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
+    if match.what != "same":
+        return Likeness(match.what, {})
+    members = [kernel for (kernel,) in match.kernels]
+    generated = [_generated(trace).get(member.artifact) for trace, member in zip(traces, members, strict=True)]
+    kernels = [kernel for kernel in generated if kernel is not None]
+    if not all(isinstance(value, Key) for member in members for value in member.computes):
+        return Likeness(SAME_LINES, {})
+    if len(kernels) < len(members):
+        return Likeness(SAME_CALL if not kernels else SAME_VALUES, {})
+    what = SAME_SOURCE if len(set(map(_body, kernels))) == 1 else SAME_VALUES
+    facts = [_below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)]
+    known = [name for name in facts[0] if all(name in other for other in facts)]
+    values = {name: tuple(fact[name] for fact in facts) for name in known}
+    return Likeness(what, {name: of for name, of in values.items() if len(set(of)) > 1})
+
+
+@once
+def _generated(trace: TraceData) -> dict[str, KernelData]:
+    return {a.id: KernelData(trace, a) for a in trace.find("kernel")}
+
+
+def _body(kernel: KernelData) -> str:
+    """Return a kernel's own code, without its name and without what is written of the device that it is for."""
+    _, found, body = kernel.source.partition(BODY)
+    return (body if found else kernel.source).replace(kernel.name, "")
+
+
+def _below(trace: TraceData, kernel: KernelData) -> dict[str, str]:
+    """Return what is known of a Triton kernel below its source, in words."""
+    resources: Mapping[str, Any] = kernel.resources
+    gpu = gpu_of(trace)
+    facts = {}
+    if gpu is not None and (warps := resources.get("num_warps")):
+        facts["threads a block"] = str(warps * gpu.warp)
+    facts |= {word: str(resources[name]) for name, word in NUMBERS.items() if resources.get(name) is not None}
+    if resources.get("shared") is not None:
+        facts["shared memory"] = readable(resources["shared"])
+    if (spilled := _spilled(resources)) is not None:
+        facts["spills"] = spilled
+    texts = [text.text for text in texts_of_kernel(trace, kernel.artifact) if text.stage == "ttir"]
+    if texts:
+        facts["library functions"] = ", ".join(sorted(set(LIBRARY_FUNCTION.findall(texts[0])))) or "none"
+    return facts
+
+
+def _spilled(resources: Mapping[str, Any]) -> str | None:
+    """Return what a thread spills: bytes by NVIDIA's assembler, registers by AMD's compiler; None where nothing says it."""
+    for unit, names in (("byte", ("spill_stores", "spill_loads")), ("register", ("spilled_registers",))):
+        if known := [resources[name] for name in names if resources.get(name) is not None]:
+            return quantity(sum(known), unit) if sum(known) else "0"
+    return None
+
+
+def summary(alike: Sequence[Likeness], reasons: Sequence[str]) -> Iterator[str]:
+    """Yield the sentences that count the matches: what they are, why some are not known, and what differs below the sources."""
+    counted = Counter(one.what for one in alike)
+    parts = [_counted(what, count) for what, count in counted.most_common()]
+    yield f"{quantity(len(alike), 'match')}{': ' if parts else ''}{', '.join(parts)}"
+    yield from dict.fromkeys(f"Not known: {why}." for why in reasons if why)
+    kernels = sum(one.what in (SAME_SOURCE, SAME_VALUES) for one in alike)
+    differ = Counter(name for one in alike for name in one.differs)
+    if differ:
+        listed = ", ".join(f"{name} in {count}" for name, count in differ.most_common())
+        yield f"Below the source, of these {quantity(kernels, 'kernel')} differ: {listed}."
+
+
+def _counted(what: str, count: int) -> str:
+    one, several = COUNTED.get(what, (what, what))
+    return f"{count} {one if count == 1 else several}"
+
+
+__all__ = ["Likeness", "likenesses", "summary"]
