@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ def test_the_chart_is_read_by_keys(opened, trained: Trace) -> None:
     tab = opened(trained)
     panel = memory(tab)
     points = trained.memory.timeline.where(graph="forward")
-    peak = max(range(len(points)), key=lambda n: points[n]["allocated"])
+    peak = max(range(len(points)), key=lambda n: points[n]["live"])
     chart = panel.get_by_role("slider").first
     assert chart.get_attribute("aria-valuenow") == str(peak)
     assert f"After line {points[peak]['line']}, the peak" in (chart.get_attribute("aria-valuetext") or "")
@@ -140,9 +141,44 @@ def test_what_is_kept_for_the_backward_is_summed(opened, trained: Trace) -> None
     kept = [row for row in trained.memory.table if row["saved"]]
     total, inputs = sum(row["bytes"] for row in kept), sum(row["kind"] == "input" for row in kept)
     assert total > 0 < inputs < len(kept)
-    said = memory(opened(trained)).get_by_text("kept for backward: ")
+    said = memory(opened(trained)).get_by_text("saved for backward: ")
     assert said.count() == 1
     assert f"in {len(kept)} tensors, {inputs} input" in said.inner_text()
     (number, unit) = said.locator("b").inner_text().split(" ")
     size = float(number) * 1024 ** ("B", "KiB", "MiB").index(unit)
     assert size == pytest.approx(total, rel=0.01)
+
+
+def test_the_peak_is_that_of_the_overview(opened, trained: Trace) -> None:
+    """Both name the graph that takes most, and the same bytes, also where most is allocated at another line than the peak."""
+    tab = opened(trained)
+    to_view(tab, "Overview")
+    said = tab.locator(".overview .at-peak h3").inner_text()
+    highest = max(trained.memory.timeline, key=lambda point: point["live"])
+    points = trained.memory.timeline.where(graph="backward")
+    assert max(points, key=lambda p: p["allocated"])["line"] != max(points, key=lambda p: p["live"])["line"]
+    assert not untold(said, f"peak of {highest['frame']} {highest['graph']}", "with the inputs", "at most", "8.0 KiB")
+    panel = memory(tab)
+    at = ["forward", "backward"].index(highest["graph"])
+    assert (
+        panel.get_by_role("slider").nth(at).get_attribute("aria-valuetext").startswith(f"After line {highest['line']}, the peak")
+    )
+    assert panel.get_by_text("peak with the inputs: at most 8.0 KiB").count() == 1
+
+
+def test_each_writer_of_a_reused_buffer_is_named(opened, replayed) -> None:
+    """A storage that buffers share says what fills each; of more than three the first and the last."""
+    trace = replayed("views/layers-torch2.13-h100")
+    panel = memory(opened(trace))
+    rows = panel.get_by_role("table", name="memory of 0/0 inference").locator("tbody tr")
+    (made,) = [row for row in trace.memory.table if row["names"] == ("buf10", "buf13", "buf25")]
+    told = rows.filter(has_text=" → ".join(made["names"])).locator("td").nth(3)
+    assert told.inner_text().count(" → ") >= 1 and "…" not in told.inner_text()
+    long = rows.filter(has_text="buf3 → buf6 → buf14").locator("td").nth(3)
+    assert " → … → " in long.inner_text() and (long.get_attribute("title") or "").count(" → ") > 2
+
+
+def test_the_sizes_of_what_is_not_listed_are_told_apart(opened, replayed) -> None:
+    """Other buffers and inputs each have their bytes in brackets."""
+    said = memory(opened(replayed("views/layers-torch2.13-h100"))).locator(".memory-now > p.soft").inner_text()
+    assert re.fullmatch(r"and (\d+ other buffers? \(\S+ \w+\) and )?\d+ inputs? \(\S+ \w+\)", said)

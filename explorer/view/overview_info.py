@@ -19,6 +19,7 @@ MAX_LAUNCHES = 12
 def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.OverviewInfo:
     """Return what a trace came to, with its places in the payload's texts."""
     call = overview.call
+    graph, kinds = _live_at_peak(memory)
     return {
         "trace": "",
         "where": overview.where,
@@ -37,8 +38,9 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "unread": call.unread,
         "work": [{"what": work.what, "count": work.count, "seconds": work.seconds} for work in overview.work],
         "hottest": list(_hottest(overview, places)),
-        "peak": overview.peak_memory,
-        "memory": _live_at_peak(memory),
+        "peak": " ".join(graph),
+        "bound": "at least" if graph in _incomplete(memory) else "at most",
+        "memory": kinds,
     }
 
 
@@ -74,10 +76,16 @@ def _place(overview: Overview, group: Alike, calls: Mapping[Place, tuple[str, in
     return next((places.of(*place) for place in found), (-1, 0))
 
 
-def _live_at_peak(memory: Memory) -> list[wire.KindInfo]:
-    """Return the kinds of what is live at the peak of the graph that takes most, with their bytes, the largest first."""
-    graphs: dict[str, Counter[str]] = {}
+def _live_at_peak(memory: Memory) -> tuple[tuple[str, str], list[wire.KindInfo]]:
+    """Return the graph that takes most, as (frame, graph), and the kinds of what is live at its peak, the largest first."""
+    graphs: dict[tuple[str, str], Counter[str]] = {}
     for row in memory.peak:
-        graphs.setdefault(str(row["artifact"]), Counter())[str(row["kind"])] += row["bytes"] or 0
-    largest = max(graphs.values(), key=Counter.total, default=Counter[str]())
-    return [{"kind": kind, "bytes": size} for kind, size in largest.most_common()]
+        graphs.setdefault((row["frame"], row["graph"]), Counter())[row["kind"]] += row["bytes"] or 0
+    graph, largest = max(graphs.items(), key=lambda of: of[1].total(), default=(("", ""), Counter[str]()))
+    return graph, [{"kind": kind, "bytes": size} for kind, size in largest.most_common()]
+
+
+def _incomplete(memory: Memory) -> set[tuple[str, str]]:
+    """Return the graphs that have a buffer of unknown size, or a call of unknown scratch memory."""
+    unsized = (row for row in memory.table if row["bytes"] is None)
+    return {(row["frame"], row["graph"]) for row in (*unsized, *memory.uncounted)}

@@ -548,7 +548,8 @@ class OverviewInfo(TypedDict):
     "trace" is its name among several, "" alone. "seconds" are those of a call, "device" of its work, "host" of its launches from
     Python and "breaking" of its graph breaks, as "about" says; "unread" says why they are not known. "ranked" counts what
     "hottest" is the beginning of: where one C++ kernel has the loops of several groups it is more than "launches". "memory" are
-    the kinds of what is live at the peak of the graph that takes most, with their bytes.
+    the kinds of what is live at the peak of the graph that takes most, with their bytes; "peak" names this graph, and "bound" is
+    "at least" where a size or the scratch memory of a call of this graph is not known.
     """
 
     trace: str
@@ -568,7 +569,8 @@ class OverviewInfo(TypedDict):
     unread: str
     work: list[WorkInfo]
     hottest: list[HotInfo]
-    peak: int | None
+    peak: str
+    bound: Literal["at least", "at most"]
     memory: list[KindInfo]
 
 

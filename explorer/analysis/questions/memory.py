@@ -91,7 +91,7 @@ class Storage:
 
 
 class MemoryFigures(NamedTuple):
-    """The largest bytes of a graph that live at once, and those kept for backward; None where a size is not known."""
+    """The largest bytes of a graph that live at once, and those saved for backward; None where a size is not known."""
 
     peak: int | None
     saved: int | None
@@ -186,13 +186,13 @@ class Memory(Accessor):
             head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {bound}"
             where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
             kept = sum(row["bytes"] or 0 for row in table if row["saved"])
-            kept_text = f"; {readable(kept)} kept for backward" if kept else ""
+            kept_text = f"; {readable(kept)} saved for backward" if kept else ""
             lines.append(head + where + kept_text + _left_out(unsized) + _unmeasured(uncounted))
         return "\n".join(lines) or "no output code, so nothing is known of memory"
 
 
 def memory_figures(memory: Memory) -> MemoryFigures:
-    """The largest peak of a graph and all that is kept for backward, without the nodes and lines that the rows name."""
+    """The largest peak of a graph and all that is saved for backward, without the nodes and lines that the rows name."""
     live: dict[tuple[str, str], int] = {}
     kept_bytes = 0
     for artifact, storages in memory._graphs:

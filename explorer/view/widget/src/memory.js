@@ -2,7 +2,7 @@
 // piece of it is.
 
 import { bytes, element, plural } from "./dom.js";
-import { MemoryChart, liveAt, nameOf, sizeOf } from "./memorychart.js";
+import { MemoryChart, briefly, liveAt, nameOf, sizeOf } from "./memorychart.js";
 import { Table } from "./table.js";
 import { groupName } from "./why.js";
 
@@ -62,9 +62,10 @@ export class Memory {
       {
         key: "made_by",
         title: "filled by",
-        text: (row) => `${fills(row)} ${row.made_by}`.trim(),
-        draw: (row) => [fills(row)],
-        why: ({ made_by: name }) => name,
+        text: (row) => `${fills(row).join(" → ")} ${row.made_by}`.trim(),
+        draw: (row) => [briefly(fills(row))],
+        why: (row) => fills(row).join(" → "),
+        about: "the kernel or call that fills each of the buffers, one after the other",
       },
       {
         key: "lines",
@@ -88,12 +89,13 @@ export class Memory {
   }
 
   /**
-   * Says what the kernel or call is called that fills a storage of a graph; "" for one that nothing fills.
+   * Says what the kernels or calls are called that fill a storage of a graph, one for each of its buffers;
+   * none for one that nothing fills.
    *
    * @param {string} frame
    * @param {string} graph
    * @param {number} output the index of its output code
-   * @returns {(row: StorageRow) => string}
+   * @returns {(row: StorageRow) => string[]}
    */
   fillers(frame, graph, output) {
     const { store } = this;
@@ -101,11 +103,15 @@ export class Memory {
       .filter((one) => one.frame === frame && one.graph === graph && store.isOfTrace(one, output))
       .flatMap((info) => info.groups.map((group) => ({ info, group })));
     const by = new Map(groups.flatMap((one) => one.group.buffers.map((buffer) => [buffer, one])));
-    return ({ made_by: name, names: [buffer] }) => {
+    return ({ made_by: name, names: [buffer, ...later] }) => {
       const { info, group } = by.get(buffer) ?? {};
-      return info && group && groupName(group).split(", ").includes(name)
-        ? store.calledIn(info, { ...group, kernels: group.kernels.filter((one) => one === name) })
-        : name;
+      const first =
+        info && group && groupName(group).split(", ").includes(name)
+          ? store.calledIn(info, { ...group, kernels: group.kernels.filter((one) => one === name) })
+          : name;
+      const others = later.flatMap((one) => by.get(one) ?? []);
+      const fillers = [first, ...others.map((one) => store.calledIn(one.info, one.group))].filter(Boolean);
+      return fillers.filter((one, at) => one !== fillers[at - 1]);
     };
   }
 }
@@ -161,5 +167,5 @@ function keptFor(rows) {
   const least = kept.some((row) => row.bytes === null) ? "at least " : "";
   const among = inputs ? `, ${plural(inputs, "input")} among them` : "";
   const total = element("b", {}, `${least}${bytes(sum)}`);
-  return [element("p", {}, "kept for backward: ", total, ` in ${plural(kept.length, "tensor")}${among}`)];
+  return [element("p", {}, "saved for backward: ", total, ` in ${plural(kept.length, "tensor")}${among}`)];
 }

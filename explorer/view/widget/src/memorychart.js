@@ -16,7 +16,7 @@ export class MemoryChart {
    * @param {StorageRow[]} rows of the same graph
    * @param {UncountedRow[]} uncounted its calls of unknown scratch memory
    * @param {(line: number) => void} goTo shows a line of the output code, and where it came from
-   * @param {(row: StorageRow) => string} fills says what the kernel or call is called that fills a storage
+   * @param {(row: StorageRow) => string[]} fills says what kernels and calls fill a storage
    */
   constructor(points, rows, uncounted, goTo, fills) {
     this.points = points;
@@ -24,7 +24,8 @@ export class MemoryChart {
     this.goTo = goTo;
     this.fills = fills;
     this.alive = liveAt(points, rows);
-    const highest = points.reduce((best, p) => (p.allocated > best.allocated ? p : best));
+    // the peak that the overview states: where backward frees inputs, most may be allocated elsewhere
+    const highest = points.reduce((best, p) => (p.live > best.live ? p : best));
     this.peak = points.indexOf(highest);
     this.bars = bars(points, this.peak);
     this.now = element("div", { class: "memory-now" });
@@ -32,6 +33,7 @@ export class MemoryChart {
     this.now.style.setProperty("--rows", String(Math.min(MOST_LISTED, Math.max(...rowsAt))));
     const { bound, leftOut } = boundOf(rows, uncounted);
     const [most, live] = [bytes(highest.allocated), bytes(highest.live)];
+    const drawn = Math.max(1, ...points.map((point) => point.allocated));
     const what = "allocated memory over the lines of the output code";
     /** @type {HTMLElement} */
     this.chart = element(
@@ -40,7 +42,7 @@ export class MemoryChart {
         class: "memory-chart",
         role: "slider",
         tabindex: 0,
-        "aria-label": `${what}, ${bound} ${most} at line ${highest.line}`,
+        "aria-label": `${what}, peak ${bound} ${live}, ${most} of it allocated, at line ${highest.line}`,
         "aria-valuemin": 0,
         "aria-valuemax": points.length - 1,
         onclick: (event) => goTo(points[this.under(event)].line),
@@ -49,7 +51,7 @@ export class MemoryChart {
       },
       ...this.bars,
     );
-    const sentence = `${bound} ${most} allocated beside the inputs (${live} with them), at `;
+    const sentence = `peak with the inputs: ${bound} ${live}, of which ${most} are allocated here, at `;
     const there = element(
       "button",
       { class: "link", onclick: () => goTo(highest.line) },
@@ -60,7 +62,7 @@ export class MemoryChart {
       "div",
       {},
       element("p", { class: "soft" }, sentence, there, leftOut),
-      element("p", { class: "memory-axis" }, bytes(Math.max(1, highest.allocated))),
+      element("p", { class: "memory-axis" }, `${bytes(drawn)} allocated`),
       this.chart,
       element("p", { class: "memory-axis" }, `line ${points[0].line}`, element("span", {}, `line ${last}`)),
       this.now,
@@ -120,10 +122,10 @@ export class MemoryChart {
     const point = this.points[at];
     const alive = this.alive[at].toSorted((a, b) => (b.bytes ?? -1) - (a.bytes ?? -1));
     const [inputs, own] = [alive.filter(isInput), alive.filter((row) => !isInput(row))];
-    const more = own.length - MOST_LISTED;
+    const others = own.slice(MOST_LISTED);
     const of = [
-      ...(more > 0 ? [plural(more, "other buffer")] : []),
-      ...(inputs.length ? [`${plural(inputs.length, "input")}, ${bytes(total(inputs))}`] : []),
+      ...(others.length ? [`${plural(others.length, "other buffer")} (${bytes(total(others))})`] : []),
+      ...(inputs.length ? [`${plural(inputs.length, "input")} (${bytes(total(inputs))})`] : []),
     ];
     const said = momentText(point, at === this.peak);
     this.chart.setAttribute("aria-valuenow", String(at));
@@ -132,7 +134,7 @@ export class MemoryChart {
     this.now.replaceChildren(
       element("p", {}, said),
       element("ul", {}, ...own.slice(0, MOST_LISTED).map((row) => this.item(row))),
-      element("p", { class: "soft" }, of.length ? `and ${of.join(", ")}` : ""),
+      element("p", { class: "soft" }, of.length ? `and ${of.join(" and ")}` : ""),
     );
   }
 
@@ -153,7 +155,7 @@ export class MemoryChart {
       element(
         "span",
         { class: "soft", title: told(lines, name) },
-        told(lines.map(baseName), this.fills(row)),
+        told(lines.map(baseName), briefly(this.fills(row))),
       ),
     );
   }
@@ -171,6 +173,14 @@ const total = (rows) => rows.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
  * @param {StorageRow} row
  */
 export const nameOf = ({ inputs, names }) => [...inputs, names.join(" → ")].join(" = ");
+
+/**
+ * What fills the buffers of a storage one after the other; of many the first and the last.
+ *
+ * @param {string[]} fillers
+ */
+export const briefly = (fillers) =>
+  (fillers.length > 3 ? [fillers[0], "…", fillers[fillers.length - 1]] : fillers).join(" → ");
 
 /** @param {StorageRow} row */
 export const sizeOf = (row) => (row.bytes === null ? "?" : bytes(row.bytes));
@@ -231,7 +241,7 @@ function boundOf(rows, uncounted) {
 /** @param {MomentRow} point @param {boolean} isPeak */
 function momentText({ line, allocated, live, unsized }, isPeak) {
   const left = unsized ? `, and ${unsized} of a size that only the run knows` : "";
-  const sizes = `${bytes(allocated)} allocated, ${bytes(live)} live with the inputs${left}`;
+  const sizes = `${bytes(live)} live with the inputs, ${bytes(allocated)} of it allocated here${left}`;
   return `After line ${line}${isPeak ? ", the peak" : ""}: ${sizes}`;
 }
 

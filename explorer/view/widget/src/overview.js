@@ -305,7 +305,7 @@ export class Overview {
   // The memory ----------------------------------------------------------------------------------------------
 
   /** @param {OverviewInfo} info */
-  memory({ trace, memory, peak, lacks_backward }) {
+  memory({ trace, memory, peak, bound, lacks_backward }) {
     if (!memory.length) return null;
     const whole = memory.reduce((sum, { bytes: size }) => sum + size, 0);
     const parts = memory.map(({ kind, bytes: size }) => ({
@@ -321,7 +321,7 @@ export class Overview {
         {},
         trace ? `${trace}: ` : "",
         element("button", { class: "link", onclick: () => void this.tabs.show("memory") }, "memory"),
-        ` at the peak of a graph: ${peak === null ? "at least " : ""}`,
+        ` at the peak of ${peak}, with the inputs: ${bound} `,
         element("b", {}, bytes(whole)),
       ),
       ...bars(parts),

@@ -652,7 +652,8 @@ export interface KindInfo {
  * its launches from Python and "breaking" of its graph breaks, as "about" says; "unread" says why they are
  * not known. "ranked" counts what "hottest" is the beginning of: where one C++ kernel has the loops of
  * several groups it is more than "launches". "memory" are the kinds of what is live at the peak of the graph
- * that takes most, with their bytes.
+ * that takes most, with their bytes; "peak" names this graph, and "bound" is "at least" where a size or the
+ * scratch memory of a call of this graph is not known.
  */
 export interface OverviewInfo {
   trace: string;
@@ -672,7 +673,8 @@ export interface OverviewInfo {
   unread: string;
   work: WorkInfo[];
   hottest: HotInfo[];
-  peak: number | null;
+  peak: string;
+  bound: "at least" | "at most";
   memory: KindInfo[];
 }
 
