@@ -12,6 +12,7 @@ from explorer.model.values import Artifact
 from explorer.stages.triton.origins import FORMS, KernelForm
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
+from tests.facts import untold
 from tests.in_tab import APP, CELLS, called, row_of, show
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -53,7 +54,35 @@ def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, 
     assert seconds(total[0]) == pytest.approx(sum(expected), rel=0.05) and "100 %" in total[0]
     shares = [int(text.split()[0]) for text in table.locator("tbody tr").evaluate_all(CELLS, heads.index("share"))]
     assert sum(shares) == pytest.approx(100, abs=len(shares) / 2)
-    assert "estimated" in panel.locator(".cost-sum").inner_text() and "launches alone" in panel.locator(".cost-sum").inner_text()
+    assert not untold(panel.locator(".cost-sum").inner_text(), "estimated", "to start each kernel")
+
+
+def test_the_sum_is_that_of_the_overview(opened, rotary: Trace) -> None:
+    """The work and the launches that make up a call are the overview's, to the digit, and so is what the call takes."""
+    (info,) = payload(rotary)["overview"]
+    tab = opened(rotary)
+    words = show(tab, "Kernels").locator(".cost-sum").inner_text()
+    overview = show(tab, "Overview")
+    work, launches = overview.locator(".times .amount").all_inner_texts()
+    call = overview.locator(".of-trace h3 b").first.inner_text()
+    assert words.startswith(f"The work of one run takes {work} (estimated)")
+    assert words.rstrip().endswith(f"A call takes {call}: the longer of this work and {launches} of launches from Python.")
+    assert info["device"] < info["host"] == info["seconds"]
+
+
+def test_the_products_that_the_advice_names_are_marked(opened, rotary: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row that a verdict names has its kind, with what to do; they are found by it, and no other row has it."""
+    for least in ("MIN_SECONDS", "MIN_SHARE"):
+        monkeypatch.setattr(f"explorer.analysis.advice.advise.{least}", 0.0)
+    trace = replace(rotary)
+    (verdict,) = [one for one in trace.advise() if one.kind == "slow precision"]
+    panel = show(opened(trace), "Kernels")
+    marks = panel.get_by_role("table", name="kernels").locator("tbody tr").filter(has_text="slow precision")
+    products = [row for row in rotary.inductor.extern_calls if row["operations"]]
+    assert marks.count() == len(products) == int(verdict.title.split()[0])
+    assert verdict.remedy in (marks.first.locator(".mark.advice", has_text="slow precision").get_attribute("title") or "")
+    panel.get_by_role("button", name=re.compile(r"^advised \d+$")).click()
+    assert marks.count() == len(products)
 
 
 def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Trace) -> None:

@@ -146,7 +146,7 @@ def _stages(parts: Sequence[wire.Payload]) -> list[wire.StageInfo]:
 
 def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> None:
     """Add a trace's payload to the joint payload; its texts begin at index `start`."""
-    strings = len(whole["strings"])
+    strings, verdicts = len(whole["strings"]), len(whole["advice"]["verdicts"])
     whole["strings"] += part["strings"]
     whole["artifacts"] += [_artifact(a, name, start, strings) for a in part["artifacts"]]
     whole["kernels"] += [
@@ -154,6 +154,7 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
             **kernel,
             "artifact": kernel["artifact"] + start,
             "user": _user(kernel["user"], start),
+            "advised": [number + verdicts for number in kernel["advised"]],
             "frame": _frame(name, kernel["frame"]),
             "forms": {stage: at + start for stage, at in kernel["forms"].items()},
         }
@@ -164,6 +165,7 @@ def _append(whole: wire.Payload, part: wire.Payload, name: str, start: int) -> N
             **call,
             "artifact": _index(call["artifact"], start),
             "user": _user(call["user"], start),
+            "advised": [number + verdicts for number in call["advised"]],
             "frame": _frame(name, call["frame"]),
         }
         for call in part["calls"]

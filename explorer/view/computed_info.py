@@ -13,10 +13,15 @@ from explorer.view.places import Places
 
 
 class Computed(NamedTuple):
-    """What a kernel or call computes, in words, and its user line; see `wire.UserPlace`."""
+    """What a kernel or call computes, in words, its user line (see `wire.UserPlace`), and the verdicts that name it."""
 
     title: str = ""
     user: wire.UserPlace = (-1, 0, "", "")
+    advised: Sequence[int] = ()
+
+
+#: Kinds of verdicts on the launches of a call together: a mark on some of their rows would say nothing of these.
+OF_ALL = ("launch bound",)
 
 
 class WhatIsComputed:
@@ -33,6 +38,16 @@ class WhatIsComputed:
             if not row["kernels"]:
                 self._calls[row["frame"], row["graph"], row["name"]] = ranked
         self._kernels = kernels
+        self._call = overview.call
+        self._verdicts: dict[tuple[str, int], list[int]] = {}
+        for number, verdict in enumerate(overview.advice):
+            for place in verdict.places if verdict.kind not in OF_ALL else ():
+                self._verdicts.setdefault(place, []).append(number)
+
+    def _advised(self, of: Sequence[Ranked]) -> list[int]:
+        """The numbers of the verdicts that name some launches: a kernel's text, or the FX nodes of a call."""
+        places = set(self._call.places_of(ranked.launch for ranked in of))
+        return sorted({number for place in places for number in self._verdicts.get(place, ())})
 
     def kernel(self, artifact: str) -> Computed:
         """What a kernel computes; a C++ kernel may have the loops of several groups."""
@@ -48,7 +63,8 @@ class WhatIsComputed:
             return Computed()
         user = next((ranked.user_line for ranked in of if ranked.user_line), None)
         title = listed(str(ranked.row["what"]) for ranked in of if ranked.row["what"] != ranked.launch.name)
-        return Computed(title, self._places.user_line(user)) if user else Computed(title)
+        place = self._places.user_line(user) if user else Computed().user
+        return Computed(title, place, self._advised(of))
 
 
 __all__ = ["Computed", "WhatIsComputed"]

@@ -382,6 +382,7 @@ def _kernel(trace: TraceData, kernel: KernelData, row: KernelRow, index: Mapping
         "name": kernel.name,
         "title": what.title,
         "user": jsonable(what.user),
+        "advised": list(what.advised),
         "language": kernel.language,
         "frame": kernel.artifact.frame,
         "graph": kernel.artifact.graph,
@@ -415,7 +416,7 @@ def _calls(trace: TraceData, index: Mapping[str, int], computed: WhatIsComputed)
     lines = call_lines(trace)
     for row in call_rows(trace):
         artifact, line = lines[row["frame"], row["graph"], row["node"]]
-        title, user = computed.library_call(row["frame"], row["graph"], row["node"])
+        title, user, advised = computed.library_call(row["frame"], row["graph"], row["node"])
         yield {
             "artifact": index.get(artifact, -1),
             "line": line,
@@ -423,6 +424,7 @@ def _calls(trace: TraceData, index: Mapping[str, int], computed: WhatIsComputed)
             "name": row["call"],
             "title": title,
             "user": jsonable(user),
+            "advised": list(advised),
             "frame": row["frame"],
             "graph": row["graph"],
             "operator": row["operator"],

@@ -225,12 +225,14 @@ class KernelInfo(TypedDict):
     """A generated kernel: its artifact, its texts by stage, what it computes, takes and costs.
 
     "title" says what it computes in a call, "" where no call launches it, and "user" is the line that most of that comes from.
+    "advised" are the numbers of the verdicts of the advice that name it.
     """
 
     artifact: int
     name: str
     title: str
     user: UserPlace
+    advised: list[int]
     language: str
     frame: str
     graph: str
@@ -256,6 +258,7 @@ class CallInfo(TypedDict):
     name: str
     title: str
     user: UserPlace
+    advised: list[int]
     frame: str
     graph: str
     operator: str

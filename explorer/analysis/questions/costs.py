@@ -26,6 +26,7 @@ from explorer.model.records import typed
 from explorer.model.shared import Kernel, OperatorCall
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table
+from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.triton.origins import Launch
 
@@ -273,7 +274,8 @@ def measured_ms(kernel: KernelData) -> float | None:
 
 
 def _how_estimated(launch: Estimate, target: Target) -> str:
-    return ESTIMATED.format(limit=LIMITS[launch.limit], title=target.title)
+    how = ESTIMATED.format(limit=LIMITS[launch.limit], title=target.title)
+    return f"{how} ({launch.idle})" if launch.idle else how
 
 
 def no_target(trace: TraceData, language: str = "") -> str:
@@ -320,6 +322,8 @@ SHARES: Mapping[str, float] = MappingProxyType(
         "int8_rows": 0.065,
     }
 )
+#: The share of busy multiprocessors above which it is not said how many blocks a call has.
+MOSTLY_BUSY = 0.9
 #: How the name of a kernel begins whose reductions hold a row in one block.
 IN_ONE_BLOCK = "triton_per"
 #: The inner size from which attention reaches its share; at smaller ones the exponentials weigh more.
@@ -343,13 +347,15 @@ OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 class Estimate:
     """The seconds of one launch, its limit in `LIMITS`, how it differs from validated launches, else "", and its floor.
 
-    `launch` are the seconds that the launch takes whatever it computes.
+    `launch` are the seconds that the launch takes whatever it computes. `idle` says how many blocks share its operations where
+    they leave multiprocessors idle, else "": of two products with as many operations the one of fewer blocks takes longer.
     """
 
     seconds: float
     limit: str
     outside: str = ""
     launch: float = 0.0
+    idle: str = ""
 
 
 def estimate(target: Target, group: GroupRow) -> Estimate:
@@ -370,7 +376,17 @@ def estimate(target: Target, group: GroupRow) -> Estimate:
     limit = max(parts, key=lambda name: parts[name])
     launch = LAUNCHES[_launch(group)]
     limit = limit if parts[limit] > launch else "launch"
-    return Estimate(launch + max(parts.values()), limit, _outside(target, group), launch)
+    idle = _idle(target, group) if limit == "operations" else ""
+    return Estimate(launch + max(parts.values()), limit, _outside(target, group), launch, idle)
+
+
+def _idle(target: Target, group: GroupRow) -> str:
+    """Say how many blocks compute a group's only call, where they keep too few multiprocessors busy."""
+    blocks = [blocks_of(target, call)[1] for call in group["calls"] or ()]
+    if len(blocks) != 1 or not blocks[0] or (busy := _full(target, blocks[0])) > MOSTLY_BUSY:
+        return ""
+    share = f"{100 * busy:.0f} % of its {target.multiprocessors} multiprocessors"
+    return f"computed by {quantity(blocks[0], 'block')}, which keep {share} busy"
 
 
 def _launch(group: GroupRow) -> str:
@@ -460,22 +476,28 @@ def _grouped(call: Mapping[str, Plain]) -> bool:
 
 def filled(target: Target, call: Mapping[str, Plain]) -> float:
     """Estimate the share of busy multiprocessors: few tiles leave some idle, and so does the last round."""
+    return blocks_of(target, call)[0]
+
+
+def blocks_of(target: Target, call: Mapping[str, Plain]) -> tuple[float, int]:
+    """Estimate the share of busy multiprocessors, and the blocks that compute the call; (1.0, 0) where nothing says its sizes."""
     sizes = call.get("sizes")
     if not sizes or _grouped(call):
-        return 1.0
+        return 1.0, 0
     batch, rows, columns, inner = sizes
     if "attention" in str(call["operator"]):
-        return _full(target, batch * -(-rows // TILES[0][0]))
+        blocks = batch * -(-rows // TILES[0][0])
+        return _full(target, blocks), blocks
     if "conv" in str(call["operator"]):
         side = TILES[0][0]
-        return _full(target, batch * -(-rows // side) * -(-columns // side)) * float(min(1.0, columns / side))
-    fullest: float = max(
-        reached * _full(target, blocks * split)
+        blocks = batch * -(-rows // side) * -(-columns // side)
+        return _full(target, blocks) * float(min(1.0, columns / side)), blocks
+    return max(
+        (reached * _full(target, blocks * split), blocks * split)
         for side, reached in TILES
         if (blocks := batch * -(-rows // side) * -(-columns // side))
         for split in (1, max(1, min(inner // SPLIT, target.multiprocessors // blocks)))
     )
-    return fullest
 
 
 def _full(target: Target, blocks: int) -> float:

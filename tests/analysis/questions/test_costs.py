@@ -237,6 +237,16 @@ def test_few_tiles_leave_multiprocessors_idle() -> None:
     assert filled(H100, call("aten.mm", 1)) == 1.0
 
 
+def test_two_products_of_equal_operations_say_why_one_takes_longer() -> None:
+    """The one with the longer inner sum has fewer blocks, so more multiprocessors are idle: each says how many it has."""
+    deep = call("aten.mm", 2 * 128 * 128 * 256, "float32", sizes=(1, 128, 128, 256))
+    flat = call("aten.addmm", 2 * 128 * 128 * 256, "float32", sizes=(1, 128, 256, 128))
+    slow, fast = estimate(H100, work(deep)), estimate(H100, work(flat))
+    assert slow.limit == fast.limit == "operations" and slow.seconds > 1.5 * fast.seconds
+    assert not untold(slow.idle, "4 blocks", "3 %", "132") and not untold(fast.idle, "8 blocks", "6 %", "132")
+    assert estimate(H100, work(call("aten.mm", BIG, sizes=SIZES))).idle == ""
+
+
 def test_what_is_outside_what_was_validated_is_said() -> None:
     """Another GPU, an operator without a count, a kernel of the user's own, and a recording without operations."""
     mm = call("aten.mm", BIG, sizes=SIZES)

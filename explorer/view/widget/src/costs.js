@@ -4,11 +4,12 @@
 import { bytes, duration } from "./dom.js";
 
 /** @import { Store } from "./store.js" */
-/** @import { CallInfo, Cost, KernelInfo, Resources, UserPlace } from "./wire.js" */
+/** @import { CallInfo, CauseInfo, Cost, KernelInfo, Resources, UserPlace } from "./wire.js" */
 
 /**
  * A kernel or a library call. `title` says what it computes, "" where that is not known, and `user` is its
- * line of the program; `operators` are ATen's, `trace` is the number of its trace among several.
+ * line of the program; `operators` are ATen's, `trace` is the number of its trace among several, `advice` are
+ * the verdicts that name it.
  *
  * @typedef {{
  *   name: string,
@@ -19,11 +20,12 @@ import { bytes, duration } from "./dom.js";
  *   graph: string,
  *   trace: number,
  *   cost: Cost,
+ *   advice: CauseInfo[],
  *   kernel: KernelInfo | null,
  *   call: CallInfo | null,
  * }} CostRow
  */
-/** @typedef {"launch" | "spills" | "occupancy"} MarkKind */
+/** @typedef {"launch" | "spills" | "occupancy" | "advice"} MarkKind */
 /** @typedef {{ kind: MarkKind, text: string, about: string }} Mark what is worth a look in a row */
 
 /**
@@ -52,7 +54,9 @@ export const short = (operator) => operator.replace(/^(aten|prims)\./, "");
  * @returns {CostRow[]}
  */
 export function costRows(store) {
-  const { kernels, calls } = store.payload;
+  const { kernels, calls, advice } = store.payload;
+  /** @param {KernelInfo | CallInfo} one */
+  const about = ({ advised }) => advised.map((number) => advice.verdicts[number]);
   /** @param {number} artifact */
   const trace = (artifact) => (artifact < 0 ? 0 : store.traceOf(artifact));
   return [
@@ -65,6 +69,7 @@ export function costRows(store) {
       graph,
       trace: trace(artifact),
       cost,
+      advice: about(kernels[at]),
       kernel: kernels[at],
       call: null,
     })),
@@ -77,6 +82,7 @@ export function costRows(store) {
       graph,
       trace: trace(artifact),
       cost,
+      advice: about(calls[at]),
       kernel: null,
       call: calls[at],
     })),
@@ -97,12 +103,13 @@ export function spills(resources) {
 export const figure = (value) => (typeof value === "number" ? value : null);
 
 /**
- * What is worth a look in a row: an estimate that is hardly more than a launch, spills, low occupancy.
+ * What is worth a look in a row: an estimate that is hardly more than a launch, spills, low occupancy, and
+ * what the advice says of it.
  *
  * @param {CostRow} row
  * @returns {Mark[]}
  */
-export function marksOf({ cost, kernel }) {
+export function marksOf({ cost, kernel, advice }) {
   /** @type {Mark[]} */
   const marks = [];
   if (cost.limit === "launch")
@@ -125,6 +132,9 @@ export function marksOf({ cost, kernel }) {
       text: `occupancy ${percent(occupancy.fraction)}`,
       about: `Less than half of the warps that an SM can hold, limited by ${occupancy.limited_by}.`,
     });
+  for (const { kind, title, remedy } of advice)
+    if (!marks.some(({ text }) => text === kind))
+      marks.push({ kind: "advice", text: kind, about: `${title}. What to do: ${remedy}` });
   return marks;
 }
 

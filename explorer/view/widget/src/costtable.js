@@ -1,18 +1,7 @@
 // The table of what each kernel and library call costs, with totals, shares, marks and the rows of one mark.
 
-import { bytes, element, plural } from "./dom.js";
-import {
-  costRows,
-  figure,
-  marksOf,
-  percent,
-  shares,
-  short,
-  spills,
-  timeText,
-  timedBy,
-  totals,
-} from "./costs.js";
+import { bytes, duration, element, plural } from "./dom.js";
+import { costRows, figure, marksOf, percent, shares, short, spills, timedBy, totals } from "./costs.js";
 import { judgedKernel } from "./judged.js";
 import { estimated, gridText } from "./kernel.js";
 import { inParts, parted } from "./names.js";
@@ -23,7 +12,7 @@ import { Table } from "./table.js";
 /** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Column, Foot } from "./table.js" */
-/** @import { Cost, UserPlace } from "./wire.js" */
+/** @import { Cost, OverviewInfo, UserPlace } from "./wire.js" */
 /** @typedef {"read" | "written"} Moved */
 /**
  * Rows that can be shown alone.
@@ -34,6 +23,7 @@ import { Table } from "./table.js";
 // Columns that are shown also where nothing is known: a row then says why.
 const ALWAYS = ["name", "seconds", "share", "read", "written", "lines"];
 const MOST = 4; // ways of knowing a figure that are listed
+const OF_ONE = / \(computed by .*\)$/; // what a way says of one call alone
 
 export class CostTable {
   /**
@@ -74,9 +64,11 @@ export class CostTable {
 
   // The time of each trace, and how much of it the launches alone take.
   said() {
-    return this.ofTraces(this.rows).map(({ name, rows }) =>
-      element("span", {}, name ? element("b", {}, `${name}: `) : "", sentence(rows, totals(rows))),
-    );
+    const { overview } = this.store.payload;
+    return this.ofTraces(this.rows).map(({ name, rows, trace }) => {
+      const words = [sentence(rows, totals(rows)), ofCall(totals(rows), overview[trace])].flat();
+      return element("span", {}, name ? element("b", {}, `${name}: `) : "", ...words);
+    });
   }
 
   /**
@@ -87,7 +79,7 @@ export class CostTable {
   ofTraces(some) {
     const { traces = [{ name: "" }] } = this.store.payload.comparison ?? {};
     return traces
-      .map(({ name }, trace) => ({ name, rows: some.filter((row) => row.trace === trace) }))
+      .map(({ name }, trace) => ({ name, trace, rows: some.filter((row) => row.trace === trace) }))
       .filter(({ rows }) => rows.length);
   }
 
@@ -141,7 +133,7 @@ export class CostTable {
       const part = mine.reduce((all, row) => all + (this.shares.share(row) ?? 0), 0);
       return {
         name: `${name ? `${name}, ` : ""}total of ${plural(mine.length, "row")}`,
-        seconds: seconds === null ? "" : timeText(seconds, timedBy(mine.map(({ cost }) => cost))),
+        seconds: seconds === null ? "" : `${isMeasured(mine) ? "" : "≈ "}${duration(seconds)}`,
         share: part ? percent(part) : "",
         launches: launches === null ? "" : plural(launches, "launch", "launches"),
         read: read === null ? "" : bytes(read),
@@ -222,7 +214,7 @@ export class CostTable {
             .join(", "),
         draw: (row) => marksOf(row).map(chip),
         sort: (row) => marksOf(row).length,
-        about: "hardly more than a launch, spills, low occupancy",
+        about: "hardly more than a launch, spills, low occupancy, and what the advice names",
       },
       {
         key: "user",
@@ -279,6 +271,9 @@ function called(name, node) {
   ];
 }
 
+/** @param {CostRow[]} rows */
+const isMeasured = (rows) => timedBy(rows.map(({ cost }) => cost)) === "measured";
+
 /** @param {Mark} mark */
 const chip = ({ text, about, kind }) => element("span", { class: `mark ${kind}`, title: about }, text);
 
@@ -316,6 +311,7 @@ function partsOf(rows) {
     },
     { text: "launch floor", about: "what takes hardly more than its launch", has: marked("launch") },
     { text: "spills", about: "kernels whose registers do not suffice", has: marked("spills") },
+    { text: "advised", about: "what the advice names", has: marked("advice") },
     { text: "low occupancy", about: "less than half of the warps that fit", has: marked("occupancy") },
   ];
   return parts.filter(({ has }, at) => !at || rows.some(has));
@@ -424,9 +420,24 @@ function sentence(rows, { seconds, launchSeconds }) {
       element("code", {}, 'explorer.trace(f, x, target="h100")'),
     ];
   const missing = rows.filter(({ cost }) => cost.seconds === null).length;
-  const floor = launchSeconds ? `, of which the launches alone take ${percent(launchSeconds / seconds)}` : "";
+  const floor = launchSeconds ? `, ${percent(launchSeconds / seconds)} of it to start each kernel` : "";
   const left = missing ? `; the time of ${missing} of ${rows.length} is not known` : "";
-  return `One run takes ${timeText(seconds, timed)} (${timed})${floor}${left}. `;
+  return `The work of one run takes ${duration(seconds)} (${timed})${floor}${left}. `;
+}
+
+/**
+ * What a call takes, as the overview tells it, and how the work that is summed here comes into it.
+ *
+ * @param {Totals} sum
+ * @param {OverviewInfo} info
+ */
+function ofCall({ seconds }, { seconds: call, device, host, breaks, breaking, launches }) {
+  if (seconds === null || !launches) return "";
+  const isAll = Math.abs(device - seconds) < 0.005 * seconds;
+  const work = isAll ? "this work" : `${duration(device)} of work, earlier compiles left out,`;
+  const longer = host ? `the longer of ${work} and ${duration(host)} of launches from Python` : work;
+  const more = breaks ? `, and ${duration(breaking)} of ${plural(breaks, "graph break")}` : "";
+  return isAll && !host && !breaks ? "" : `A call takes ${duration(call)}: ${longer}${more}. `;
 }
 
 /**
@@ -438,7 +449,7 @@ function sentence(rows, { seconds, launchSeconds }) {
 function notes(rows) {
   /** @param {string} name @param {(cost: Cost) => string} known */
   const note = (name, known) => {
-    const ways = [...new Set(rows.map(({ cost }) => known(cost)))].slice(0, MOST);
+    const ways = [...new Set(rows.map(({ cost }) => known(cost).replace(OF_ONE, "")))].slice(0, MOST);
     return element("p", { class: "soft note" }, `${name}: ${ways.join("; ")}`);
   };
   return [note("reads and writes", (c) => c.bytes_known), note("time", (c) => c.seconds_known)];

@@ -204,13 +204,14 @@ export interface Cost {
  * A generated kernel: its artifact, its texts by stage, what it computes, takes and costs.
  *
  * "title" says what it computes in a call, "" where no call launches it, and "user" is the line that most of
- * that comes from.
+ * that comes from. "advised" are the numbers of the verdicts of the advice that name it.
  */
 export interface KernelInfo {
   artifact: number;
   name: string;
   title: string;
   user: [number, number, string, string];
+  advised: number[];
   language: string;
   frame: string;
   graph: string;
@@ -237,6 +238,7 @@ export interface CallInfo {
   name: string;
   title: string;
   user: [number, number, string, string];
+  advised: number[];
   frame: string;
   graph: string;
   operator: string;
