@@ -163,7 +163,7 @@ def test_the_peak_is_that_of_the_overview(opened, trained: Trace) -> None:
     assert (
         panel.get_by_role("slider").nth(at).get_attribute("aria-valuetext").startswith(f"After line {highest['line']}, the peak")
     )
-    assert panel.get_by_text("peak with the inputs: at most 8.0 KiB").count() == 1
+    assert panel.get_by_text("Peak with the inputs: at most 8.0 KiB").count() == 1
 
 
 def test_each_writer_of_a_reused_buffer_is_named(opened, replayed) -> None:

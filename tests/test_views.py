@@ -896,7 +896,7 @@ def test_the_storages_at_the_peak_are_first_and_named_as_the_program_names_them(
 def test_a_peak_of_known_sizes_is_at_most_so_much(opened, trained):
     """Nothing is left out, so nothing is named."""
     said = show(opened(trained), "Memory").locator("p.soft").nth(1).inner_text()
-    assert said.startswith("at most ") and "not counted" not in said
+    assert said.startswith("Peak with the inputs: at most ") and "not counted" not in said
 
 
 def test_the_memory_view_says_why_nothing_is_known_of_a_wrapper_in_cpp(opened):

@@ -62,7 +62,7 @@ export class CostTable {
     return names.filter((name, at) => name && (at === 0 || calls.length)).join(" and ");
   }
 
-  // The time of each trace, and how much of it the launches alone take.
+  // The work of each trace, how much of it is the floor of its launches, and how it comes into a call.
   said() {
     const { overview } = this.store.payload;
     return this.ofTraces(this.rows).map(({ name, rows, trace }) => {
