@@ -1,7 +1,7 @@
 // A text while it is edited: which of its lines differ from the original, and the line at which a compiler
 // found an error.
 
-import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { standardKeymap, history, historyKeymap } from "@codemirror/commands";
 import { search, searchKeymap } from "@codemirror/search";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
 import {
@@ -162,7 +162,7 @@ export function editable({ original, label, isFixed, fault: describedBy, changed
       ...searchKeymap, // its Escape closes the search first
       { key: "Escape", run: does(leave), stopPropagation: true },
       ...historyKeymap,
-      ...defaultKeymap,
+      ...standardKeymap,
     ]),
     EditorView.updateListener.of((update) => update.docChanged && changed(update.state.doc.toString())),
   ];

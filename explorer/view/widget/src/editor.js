@@ -4,7 +4,7 @@
 // It is coloured a line at a time, as text.js cuts lines into tokens; lit lines, the bars of user lines and
 // search marks are decorations of the lines in view, made anew when one of them changes.
 
-import { defaultKeymap } from "@codemirror/commands";
+import { standardKeymap } from "@codemirror/commands";
 import {
   codeFolding,
   foldAll,
@@ -303,7 +303,7 @@ export class Editor {
         ...this.keys(),
         ...searchKeymap.filter(({ run }) => run !== gotoLine),
         ...foldKeymap,
-        ...defaultKeymap,
+        ...standardKeymap,
       ]),
       this.decorator(
         (view, line) => this.colours(line),
