@@ -269,3 +269,51 @@ def test_a_click_on_an_argument_selects_its_call(opened):
         drawn(tab)
         first, second = tab.evaluate(look, [at, line])
         assert first == second is not None
+
+
+# The other texts of a kernel, and its lines ----------------------------------------------------------------------------------
+
+
+def test_a_kernels_texts_are_a_press_away(opened, rotary):
+    """Over a kernel stand its texts: a press shows another one in this pane, at a linked instruction."""
+    tab = opened(rotary)
+    click(tab, "torch.softmax")
+    kernel = stage_and_kernel(rotary, texts_shown(tab)[1])[1]
+    bar = tab.get_by_role("group", name="kernel, right text")
+    forms = bar.locator(".forms button").all_inner_texts()
+    assert forms[0] == "source" and forms[-1] == "PTX" and len(forms) == 5
+    bar.get_by_role("button", name="PTX").click()
+    assert stage_and_kernel(rotary, texts_shown(tab)[1]) == ("ptx", kernel) and lit_in_sight(tab)
+    assert bar.get_by_role("button", pressed=True).all_inner_texts() == ["PTX"]
+
+
+def test_the_users_lines_of_a_kernel_stand_over_it(opened, rotary):
+    """They are those that the table of lines has for the kernel, numbered as in their file; a press selects one, beside the kernel."""
+    tab = opened(rotary)
+    click(tab, "torch.cos(angles)")
+    shown = texts_shown(tab)
+    kernel = next(a for a in rotary.artifacts if a.id == shown[1])
+    lines = [row.first.line for row in program_lines([rotary]) if any(k.artifact is kernel for k in row.kernels[0])]
+    buttons = tab.get_by_role("group", name="kernel, right text").locator(".lines button")
+    assert [int(text) for text in buttons.all_inner_texts()] == [line.number for line in lines] and len(lines) > 1
+    other = next(n for n, line in enumerate(lines) if "torch.cos(angles)" not in line.code)
+    buttons.nth(other).click()
+    artifact, at = selected(tab)
+    source = next(a for a in rotary.artifacts if a.id == artifact)
+    assert source.lines[at - 1].strip() == lines[other].code and source.data["first_line"] + at - 1 == lines[other].number
+    assert texts_shown(tab)[1] == kernel.id, "the kernel stays"
+
+
+def test_lines_of_the_program_have_the_numbers_of_their_file(opened, rotary):
+    """The numbers beside a source are those of its file, and "line…" goes to one of them."""
+    tab = opened(rotary)
+    source = next(a for a in rotary.find("source") if a.data["qualname"] == "gated")
+    at = next(n for n, line in enumerate(source.lines) if "torch.sigmoid" in line)
+    number = source.data["first_line"] + at
+    pane = tab.get_by_role("region", name="left text")
+    pane.get_by_role("button", name="go to line").click()
+    pane.get_by_label("line", exact=True).fill(str(number))
+    pane.get_by_label("line", exact=True).press("Enter")
+    numbers = pane.locator(".cm-lineNumbers .cm-gutterElement")
+    assert str(number) in numbers.all_inner_texts()
+    assert pane.locator(".cm-line", has_text="torch.sigmoid").is_visible()

@@ -9,6 +9,7 @@ import { LayoutPanel } from "./layoutpanel.js";
 import { Picker } from "./picker.js";
 
 const MAP = 300; // marks in the map at most
+const FEW = 4; // lines at the bottom of a pane, where what follows a linked line is out of sight
 const ROW = 18; // pixels a line, for where a short text's marks stand
 
 /** @import { Parts } from "./app.js" */
@@ -272,7 +273,7 @@ export class Pane {
     const nearest = Math.min(...new Set(far));
     const near = this.sorted.filter((_, at) => far[at] === nearest);
     const [first, last] = this.editor.inView();
-    if (!near.some((line) => line >= first && line <= last)) this.editor.reveal(near[0]);
+    if (!near.some((line) => line >= first && line <= last - FEW)) this.editor.reveal(near[0]);
   }
 
   /**
