@@ -143,6 +143,13 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert not kernel.edits.current and pane.locator(".edited-badge").is_hidden()
     verdict = pane.locator(".verdict").inner_text()
     assert not untold(verdict, "original", "back") and untold(verdict, "putting")
+    for what in (".edit-figures", ".edit-diff", ".fault-text:visible"):
+        assert pane.locator(what).count() == 0, "nothing of the edit stands below it"
+    pane.get_by_role("button", name="close", exact=True).click()
+    pane.get_by_role("button", name="edit", exact=True).click()
+    assert pane.locator(".edit-figures").count() == 0
+    pane.locator(".history button").click()
+    assert pane.locator(".edit-figures").count() == 1, "the history has it still"
 
 
 @pytest.mark.usefixtures("tried_here")

@@ -31,7 +31,6 @@ export class Editing {
     /** @type {EditInfo | null} an earlier edit whose text is shown in the place of the draft */
     this.viewed = null;
     this.drawn = ""; // what of the answer and the history is drawn
-    this.number = 0; // of the edit whose answer is shown, 0 for none
     const label = `${pane.name} text`;
     this.label = label;
     this.button = control("edit", `edit this text and run it, ${label}`, () => this.toggle());
@@ -83,11 +82,6 @@ export class Editing {
     return stage === "output_code" ? "a call of the output code" : "a launch";
   }
 
-  /** @returns {number} of the last edit of the text, 0 for none */
-  get latest() {
-    return this.id ? (this.edits.of(this.id).at(-1)?.number ?? 0) : 0;
-  }
-
   /** @returns {string} */
   get draft() {
     return this.edits.drafts.get(this.id) ?? this.original;
@@ -97,7 +91,6 @@ export class Editing {
   show() {
     this.isOn = false;
     this.viewed = null;
-    this.number = this.latest;
     if (this.id && this.edits.open.get(this.id) === this.pane.name && !this.edits.refusal) this.begin();
     else this.draw();
   }
@@ -178,7 +171,6 @@ export class Editing {
    */
   view(edit) {
     this.viewed = edit;
-    this.number = edit?.number ?? this.latest;
     this.text(edit?.text ?? this.draft, edit !== null);
     this.draw();
     if (!edit) this.pane.editor.focus();
@@ -195,10 +187,13 @@ export class Editing {
       this.left();
       if (hadFocus) this.button.focus(); // what had it is hidden
     } else if (!this.isOn && isMine && !this.edits.refusal) this.begin();
-    if (answer?.id === this.id && answer.number && !this.viewed) {
-      this.number = answer.number;
-      if (this.isOn) this.point(this.pane.element.contains(focusedBeside(this.pane.element)));
+    const isAnswer = answer?.id === this.id && answer.number !== null;
+    if (isAnswer && this.viewed && !answer.number) {
+      this.viewed = null; // the original is back
+      this.text(this.draft, false);
     }
+    if (isAnswer && this.isOn && !this.viewed)
+      this.point(this.pane.element.contains(focusedBeside(this.pane.element)));
     this.draw();
   }
 
@@ -216,7 +211,7 @@ export class Editing {
 
   /** @returns {EditInfo | null} the one whose answer is shown */
   get edit() {
-    return this.edits.of(this.id).find(({ number }) => number === this.number) ?? null;
+    return this.viewed ?? this.edits.latest(this.id);
   }
 
   // Drawing -------------------------------------------------------------------------------------------------
@@ -256,7 +251,7 @@ export class Editing {
     this.fault.textContent = isShown ? edit.message : "";
     this.fault.hidden = !this.fault.textContent;
     const past = this.edits.of(this.id).map(({ number, stands }) => [number, stands]);
-    const drawn = JSON.stringify([this.id, isShown && this.number, past]);
+    const drawn = JSON.stringify([this.id, isShown && edit.number, past]);
     if (drawn === this.drawn) return; // what has the focus keeps it
     this.drawn = drawn;
     const answer = isShown ? [...figures(edit, this.launch), difference(this.original, edit)] : [];
@@ -274,7 +269,7 @@ export class Editing {
       const words = `${edit.number}: ${edit.status}${edit.stands ? ", runs now" : ""}`;
       const about = `show edit ${edit.number} again: ${edit.status}`;
       const made = control(words, about, () => this.viewAgain(edit));
-      made.setAttribute("aria-pressed", String(edit.number === this.number));
+      made.setAttribute("aria-pressed", String(edit.number === this.edit?.number));
       return made;
     });
     return [element("span", { class: "soft" }, "history"), ...buttons];

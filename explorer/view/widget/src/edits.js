@@ -32,6 +32,8 @@ export class Edits {
     this.asked = ""; // the id of the text that is under way, "" for none
     /** @type {Map<string, string>} what there is to say of a text beyond its edits */
     this.notes = new Map();
+    /** @type {Map<string, number>} the last edit of each text when the original was put back in its place */
+    this.undone = new Map();
     hub.on("progress", (progress) => this.progress(progress));
     hub.on("grown", () => this.takeUp());
     hub.on("process", () => {
@@ -68,6 +70,17 @@ export class Edits {
    */
   of(id) {
     return this.all.filter(({ artifact }) => artifact === id);
+  }
+
+  /**
+   * The last edit of a text; null where the original was put back after it.
+   *
+   * @param {string} id
+   */
+  latest(id) {
+    const last = this.of(id).at(-1);
+    if (!last || last.number === this.undone.get(id)) return null;
+    return last.status === "in place" && !last.stands ? null : last;
   }
 
   /**
@@ -113,21 +126,27 @@ export class Edits {
   /** @param {Progress} progress */
   progress({ what, artifact, phase, rows, error, stopped = false }) {
     if ((what !== "edit" && what !== "reset") || !this.asked || artifact !== this.asked) return;
-    const number = Number(rows?.[0]?.number ?? 0);
     if (error) this.answered(error, null);
     else if (stopped && !rows?.length) this.answered("stopped; what stood in its place still does", null);
-    else if (rows) this.answered(what === "reset" ? "the original is back" : "", number || null);
+    else if (rows && what === "reset") this.isBack();
+    else if (rows) this.answered("", Number(rows[0]?.number ?? 0) || null);
     else if (phase) {
       this.notes.set(this.asked, `${phase} …`);
       this.hub.tell("edited", null);
     }
   }
 
+  // The original is back: of the edit before nothing is shown any more.
+  isBack() {
+    this.undone.set(this.asked, this.of(this.asked).at(-1)?.number ?? 0);
+    this.answered("the original is back", 0);
+  }
+
   /**
    * What was under way has ended.
    *
    * @param {string} note
-   * @param {number | null} number of the edit that was made
+   * @param {number | null} number of the edit that was made, 0 for the original, null for neither
    */
   answered(note, number) {
     const id = this.asked;
