@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from explorer.model.syntax import parsed
 from explorer.model.values import text_lines
 
 #: What explorer says of a Triton kernel's source with a syntax error.
@@ -16,6 +17,17 @@ _SENTENCE = re.compile(r"\bline (\d+): ")
 _QUOTED = re.compile(r"^\s*\d+ \| (.*)$", re.MULTILINE)
 #: The lines of a message without a known form that are kept.
 MAX_LINES = 20
+
+
+def syntax_error(text: str) -> tuple[int, str] | None:
+    """The line and the message of what keeps a text from being Python, 0 for no line; None where it is Python."""
+    try:
+        parsed(text)
+    except SyntaxError as error:
+        return error.lineno or 0, f"SyntaxError: {error.msg}"
+    except ValueError as error:
+        return 0, f"ValueError: {error}"
+    return None
 
 
 def located(message: str, text: str) -> tuple[int, str]:

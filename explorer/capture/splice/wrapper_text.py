@@ -14,6 +14,7 @@ from explorer.capture.absent.generated import Code, Wrappers
 from explorer.capture.splice.calls import CALL, constants, replace_call
 from explorer.capture.splice.definitions import Definition, definitions
 from explorer.capture.splice.kernels import KernelText, compiled
+from explorer.capture.splice.messages import syntax_error
 from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
 from explorer.model.syntax import parsed, parsed_expression
 from explorer.reference.gpus.figures import Target
@@ -53,12 +54,9 @@ def wrapper_text(wrapper: Wrapper, source: str) -> WrapperText:
 
 def unreadable(text: str) -> tuple[int, str] | None:
     """The line and the message of what keeps a text from being a wrapper's; None where it is one, as far as it can be read."""
-    try:
-        tree = parsed(text)
-    except SyntaxError as error:
-        return error.lineno or 0, f"SyntaxError: {error.msg}"
-    except ValueError as error:
-        return 0, f"ValueError: {error}"
+    if (error := syntax_error(text)) is not None:
+        return error
+    tree = parsed(text)
     targets = [ast.unparse(t) for s in tree.body if isinstance(s, ast.Assign) for t in s.targets]
     if CALL in targets or any(isinstance(s, ast.FunctionDef) and s.name == CALL for s in tree.body):
         return None

@@ -22,6 +22,7 @@ from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.job import Job, Price
 from explorer.capture.splice.kernels import FORMS, KernelText, compiled, kernel_text
 from explorer.capture.splice.launches import RecordedLaunch
+from explorer.capture.splice.messages import syntax_error
 from explorer.capture.splice.prediction import prediction_of
 from explorer.capture.splice.trial import Outcome, given_timeout, tried
 from explorer.capture.splice.wrapper_text import WrapperText
@@ -218,6 +219,9 @@ class Editing:
         original = kernel_text(wrapper, edit.name, edit.artifact.text, edit.artifact.language)
         text = self._text(wrapper, original)
         made = replace(self._new_edit(text), config=text.config, original_config=original.config)
+        # before the original is run: in the interpreter that takes a minute
+        if text.language == "triton" and not text.form and (error := syntax_error(text.source)) is not None:
+            return unread(made, *error)
         return self._compiled_and_tried(made, wrapper, text, original)
 
     def _new_edit(self, text: KernelText | WrapperText) -> Edit:
@@ -352,6 +356,11 @@ class Editing:
             return self.live.ladders.of(self.request.artifact)
         except ExplorerError:
             return None
+
+
+def unread(edit: Edit, line: int, message: str) -> Edit:
+    """The edit of a text that is no Python."""
+    return replace(edit, status=statuses.SYNTAX if line else statuses.COMPILE, message=message, line=line)
 
 
 @contextmanager

@@ -6,14 +6,13 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from explorer.capture.splice import edit as statuses
 from explorer.capture.splice.calls import CALL
 from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.job import Price
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.wrapper_text import WrapperText, changed_kernels, loaded, put_in_place, unreadable, wrapper_text
 from explorer.capture.splice.wrappers import Wrapper
-from explorer.lab.live.editing import AnyText, Editing, InstalledEdit
+from explorer.lab.live.editing import AnyText, Editing, InstalledEdit, unread
 
 
 @dataclass
@@ -25,8 +24,7 @@ class WrapperEditing(Editing):
         text = wrapper_text(wrapper, edit.text)
         made = self._new_edit(text)
         if (error := unreadable(edit.text)) is not None:
-            line, message = error
-            return replace(made, status=statuses.SYNTAX if line else statuses.COMPILE, message=message, line=line)
+            return unread(made, *error)
         made = replace(made, kernels=tuple(new.name for new in changed_kernels(edit.text, wrapper.text)))
         return self._compiled_and_tried(made, wrapper, text, wrapper_text(wrapper, wrapper.text))
 

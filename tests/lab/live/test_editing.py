@@ -12,6 +12,7 @@ import torch
 import explorer
 from explorer.capture.splice.edit import Edit
 from explorer.errors import InputError, LiveError
+from explorer.lab.live.function import LiveFunction
 from tests.facts import says, untold
 from tests.trials import limit_the_launch_only, try_in_this_process
 
@@ -214,6 +215,15 @@ def test_errors_of_triton_are_at_their_line(triton: explorer.Kernel) -> None:
     assert (syntax.status, syntax.line) == ("syntax error", triton.source.splitlines().index(last) + 1)
     shape = edited(triton, last, "    tl.dot(1, 2)")
     assert shape.status == "compile error" and shape.text.splitlines()[shape.line - 1] == "    tl.dot(1, 2)"
+
+
+def test_a_syntax_error_is_told_before_anything_runs(triton: explorer.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton source that is not Python is answered at once, with its line; nothing is interpreted or compiled for it."""
+    monkeypatch.setattr(LiveFunction, "launches", lambda *of, **more: pytest.fail("the original was run"))
+    first, *lines = triton.source.split("\n")
+    variant = triton.edit("\n".join([first, "def (", *lines]))
+    assert (variant.status, variant.line) == ("syntax error", 2) and "SyntaxError" in variant.message
+    assert triton.edit("x = '\0'").status == "compile error" and not triton.edits.current
 
 
 def test_input_that_cannot_be_is_refused(cpp: explorer.Kernel, triton: explorer.Kernel) -> None:
