@@ -189,6 +189,59 @@ def test_the_pointer_on_a_clicked_line_covers_nothing(opened, rotary):
     assert "sigmoid" in card.inner_text()
 
 
+#: Have a saved page take edits, as one whose process is there.
+ATTACH = f"() => {APP}.parts.live.attach({{ get: (name) => (name === 'edits' ? [] : {{}}), on() {{}}, off() {{}}, send() {{}} }})"
+
+
+def test_a_line_is_followed_beside_an_edit(opened, rotary):
+    """A click on a line leaves an edit where it is and shows the line's kernels; another opens once the draft may be put away."""
+    tab = opened(rotary)
+    tab.evaluate(ATTACH)
+    click(tab, "torch.cos(angles)")
+    edited = texts_shown(tab)[1]
+    right = tab.get_by_role("region", name="right text")
+    box = right.locator(".edit-box")
+    right.get_by_role("button", name="edit", exact=True).click()
+    click(tab, "torch.softmax")
+    assert texts_shown(tab)[1] == edited and box.is_visible()
+    chips = strip(tab)
+    assert len(chips) > 2 and not any(pressed for _, pressed in chips), "the strip stays"
+    right.locator(".cm-content").press("Control+Home")
+    tab.keyboard.type("# mine")
+    softmax = tab.locator(".computing .row button", has_text="amax").first
+    softmax.click()
+    assert texts_shown(tab)[1] == edited and right.locator(".cm-content").inner_text().startswith("# mine")
+    held = tab.locator(".computing .held")
+    assert "not run" in held.inner_text()
+    held.get_by_role("button").press("Enter")
+    assert "softmax" in stage_and_kernel(rotary, texts_shown(tab)[1])[1] and box.is_hidden() and held.is_hidden()
+    assert softmax.evaluate("chip => chip.getRootNode().activeElement === chip"), "the focus stays in the strip"
+    click(tab, "torch.cos(angles)")
+    assert texts_shown(tab)[1] == edited and box.is_hidden()
+    right.get_by_role("button", name="edit", exact=True).click()
+    assert right.locator(".cm-content").inner_text().startswith("# mine"), "the draft is kept"
+
+
+def test_a_line_opens_its_kernel_once_the_edit_is_closed(opened, rotary):
+    """The line that was clicked beside an edit opens its kernel at the next click; an edit without changes is in nobody's way."""
+    tab = opened(rotary)
+    tab.evaluate(ATTACH)
+    click(tab, "torch.cos(angles)")
+    right = tab.get_by_role("region", name="right text")
+    for leave in ("close", "chip"):
+        before = texts_shown(tab)[1]
+        right.get_by_role("button", name="edit", exact=True).click()
+        click(tab, "torch.softmax")
+        assert texts_shown(tab)[1] == before
+        if leave == "close":
+            right.get_by_role("button", name="close", exact=True).click()
+            click(tab, "torch.softmax")
+        else:
+            tab.locator(".computing .row button").first.click()
+        assert texts_shown(tab)[1] != before and [pressed for _, pressed in strip(tab)].index(True) == 0
+        click(tab, "torch.cos(angles)")
+
+
 def test_your_lines_with_what_computes_each(opened, rotary):
     """The table of kernels can be that of the program's lines: the time of each, and its kernels, which lead to their text."""
     tab = opened(rotary)

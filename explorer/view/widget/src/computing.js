@@ -45,6 +45,7 @@ export class Computing {
       button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
       button("›", "next kernel of the line", () => this.step(1), { class: "quiet" }),
     ];
+    this.held = element("span", { class: "held", role: "alert" });
     this.element = element(
       "div",
       { class: "computing", role: "group", "aria-label": "what computes the selected line" },
@@ -52,10 +53,12 @@ export class Computing {
       ...this.steps,
       this.count,
       this.row,
+      this.held,
     );
     if (store.payload.comparison) return; // each trace has a pane of its own, which trace_panes.js fills
     panes.opens = (by) => this.follow(by);
     hub.on("opened", () => this.mark());
+    hub.on("edited", () => this.mark());
   }
 
   /**
@@ -71,6 +74,7 @@ export class Computing {
     this.all = user ? this.of(user.artifact, user.line) : [];
     this.line.textContent = user ? `${this.store.placeOf(user.artifact, user.line)} computed by` : "";
     this.draw();
+    this.held.replaceChildren();
     const isOpened = this.all.length > 0 && chosen !== null && this.store.isSource(chosen.artifact);
     const panes = isOpened ? this.panesFor(by) : [];
     for (const pane of panes) this.open(this.firstFor(pane), pane);
@@ -155,12 +159,13 @@ export class Computing {
   }
 
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
-  // that could.
+  // that could, or could without the edit in it.
   mark() {
     if (!this.all.length) return this.element.remove();
+    if (!this.edited?.editing.isUnsaved) this.held.replaceChildren();
     const { list } = this.panes;
     const pane = list.findLast((each) => this.all.some((one) => this.shows(each, one)));
-    const over = pane ?? list.findLast((one) => this.isFree(one));
+    const over = pane ?? list.findLast((one) => this.isFree(one)) ?? this.edited;
     if (!over) return this.element.remove();
     if (this.element.parentNode !== over.above) over.above.replaceChildren(this.element);
     this.at = pane ? this.all.findIndex((one) => this.shows(pane, one)) : -1;
@@ -261,10 +266,40 @@ export class Computing {
     return this.all.find(({ kernel }) => kernel && stage in kernel.forms) ?? first;
   }
 
+  /** @returns {Pane | undefined} the last pane in which a text is edited */
+  get edited() {
+    return this.panes.list.findLast(({ editor }) => editor.editing);
+  }
+
   /** @param {Computes} one */
   go(one) {
-    for (const pane of this.ofKernels()) this.open(one, pane);
+    const panes = this.ofKernels();
+    for (const pane of panes) this.open(one, pane);
     this.mark();
+    if (!panes.length && this.edited) this.replace(this.edited, one);
+  }
+
+  /**
+   * Open a kernel or call in the place of an edit; of one with changes only when that is asked for.
+   *
+   * @param {Pane} pane
+   * @param {Computes} one
+   */
+  replace(pane, one) {
+    this.held.replaceChildren();
+    if (this.shows(pane, one)) return;
+    const open = () => {
+      pane.editing.leave();
+      this.open(one, pane);
+      this.chips.get(one.title)?.focus();
+    };
+    if (!pane.editing.isUnsaved) return open();
+    const go = element(
+      "button",
+      { class: "link", onclick: open },
+      `keep it as a draft and open ${one.title}`,
+    );
+    this.held.replaceChildren("Here is an edit that you have not run: ", go);
   }
 
   /**

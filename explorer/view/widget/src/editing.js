@@ -87,6 +87,12 @@ export class Editing {
     return this.edits.drafts.get(this.id) ?? this.original;
   }
 
+  /** @returns {boolean} whether it has changes that were not run yet */
+  get isUnsaved() {
+    const tried = this.edits.of(this.id).at(-1)?.text;
+    return this.isOn && this.draft !== this.original && this.draft !== tried;
+  }
+
   // Another text is in the pane: it is edited where it was when it was left.
   show() {
     this.isOn = false;

@@ -98,7 +98,10 @@ export class Panes {
       source: (artifact, line) => this.toSource(pane, artifact, line),
       close: () => this.close(pane),
       moved: () => this.settle(),
-      edited: () => this.light(pane),
+      edited: () => {
+        this.selection.isAgain = true; // an edit may have been in the way of what the line opens
+        this.light(pane);
+      },
       isUntouched: () => this.isUntouched,
     });
     pane.offer(() => this.rail.options());

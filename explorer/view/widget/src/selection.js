@@ -15,6 +15,7 @@ export class Selection {
     this.hub = hub;
     /** @type {Place | null} */
     this.chosen = null;
+    this.isAgain = false; // whether the selected line may be chosen again
     /** @type {Lit} every linked line */
     this.allLinked = new Map();
     /** @type {Lit} those that are shown as linked */
@@ -35,7 +36,8 @@ export class Selection {
     const place = this.store.written(artifact, line);
     if (!place) return;
     const [index, at] = place;
-    if (by && this.chosen?.artifact === index && this.chosen.line === at) return;
+    if (by && !this.isAgain && this.chosen?.artifact === index && this.chosen.line === at) return;
+    this.isAgain = false;
     this.chosen = { artifact: index, line: at };
     this.follow();
     this.hub.tell("selected", { by });
