@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -316,6 +317,20 @@ def test_the_answer_to_another_view_is_not_this_ones(notebook: Any, triton: Trac
     book.tab.evaluate("answer => tell('progress', answer)", {**answer, "artifact": text_of(triton)})
     assert "stopped" in pane.locator(".verdict").inner_text()
     assert pane.get_by_role("button", name="run", exact=True).get_attribute("aria-disabled") == "false"
+
+
+def test_the_seconds_of_an_edit_are_counted(notebook: Any, triton: Trace) -> None:
+    """Before it is run the panel says what will be done; while it is under way, what is done now and for how long."""
+    book = notebook(triton)
+    pane = book.edit()
+    assert not untold(pane.locator(".verdict").inner_text(), "compared", "minute")
+    pane.locator(".cm-content").press("Control+Enter")
+    pane.get_by_text(re.compile(r"^[1-9]\d* s$")).wait_for()
+    said = {"what": "edit", "artifact": text_of(triton)}
+    book.tab.evaluate("said => tell('progress', said)", {**said, "phase": "interpreting it"})
+    assert pane.locator(".verdict").inner_text() == "interpreting it …"
+    book.tab.evaluate("said => tell('progress', said)", {**said, "rows": [], "stopped": True})
+    assert pane.get_by_text(re.compile(r"^\d+ s$")).count() == 0
 
 
 def test_the_focus_stays_in_the_view(notebook: Any, triton: Trace) -> None:

@@ -85,7 +85,7 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, timeout: fl
     import torch
 
     try:
-        printed = _printed(process, folder, timeout)
+        printed = _printed(process, folder, job, timeout)
     finally:
         if process.poll() is None:
             end(process)
@@ -99,9 +99,9 @@ def _outcome(process: subprocess.Popen[str], folder: Path, job: Job, timeout: fl
     return _failed(answer, _phase(folder), printed, job)
 
 
-def _printed(process: subprocess.Popen[str], folder: Path, timeout: float) -> str | None:
+def _printed(process: subprocess.Popen[str], folder: Path, job: Job, timeout: float) -> str | None:
     """What the process printed to stderr until it ended; None where it has not in `timeout` seconds."""
-    printed = waited(process, timeout, lambda: f"trying the edit in a process of its own: {_doing(folder)}")
+    printed = waited(process, timeout, lambda: f"trying the edit in a process of its own: {_doing_for(job, folder)}")
     return None if printed is None else printed[1]
 
 
@@ -134,6 +134,14 @@ def _phase(folder: Path) -> str:
 
 def _doing(folder: Path) -> str:
     return {"compile": "compiling it", "launch": "its launch", "time": "timing it"}.get(_phase(folder), "starting")
+
+
+def _doing_for(job: Job, folder: Path) -> str:
+    """What the process is doing, for a view: for a GPU you don't have the kernel is compiled and then interpreted."""
+    doing, target = _doing(folder), job.edited.target
+    if target is None:
+        return doing
+    return {"compiling it": f"compiling it for {target.name}", "its launch": "interpreting it"}.get(doing, doing)
 
 
 def _crashed(status: int, folder: Path, printed: str) -> str:

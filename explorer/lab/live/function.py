@@ -151,6 +151,11 @@ class LiveFunction(Live):
         interprets = bool(codes or self.ladders.launched)  # a backend that generates no code has nothing to interpret
         return Table({**row.mapping(), "interpreted": interprets} for row in (*rows, *numbers.rows.values()))
 
+    @property
+    def _calling(self) -> str:
+        """What a view is told of a call: the interpreter takes a minute where a GPU takes milliseconds."""
+        return "calling what was compiled" if self.codes is None else "interpreting what was compiled"
+
     def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[CheckRow]:
         """The rows of a check; the compiled function is called inside `within()`."""
         compiled = self._compiled()
@@ -160,7 +165,7 @@ class LiveFunction(Live):
             return outcome_of(self.call.function, self.call, seed=seed)
 
         def compiled_outcome(seed: int) -> Outcome:
-            step("calling what was compiled")
+            step(self._calling)
             return once_nothing_traces(lambda: outcome_of(compiled, self.call, seed=seed, within=within))
 
         expected, given = eager_outcome(0), compiled_outcome(0)
@@ -190,7 +195,7 @@ class LiveFunction(Live):
             if self.codes is not None:
                 within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit, self.traced_numbers()))
             launches = stack.enter_context(recorded_launches(self.wrappers, kernels, most, hear))
-            step("calling what was compiled")
+            step(self._calling)
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return launches
 
@@ -203,7 +208,7 @@ class LiveFunction(Live):
             if self.codes is not None:
                 within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit, self.traced_numbers()))
             calls = stack.enter_context(recorded_calls(self.wrappers if of is None else of))
-            step("calling what was compiled")
+            step(self._calling)
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return calls
 

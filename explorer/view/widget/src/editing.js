@@ -10,6 +10,9 @@ import { splitLines } from "./text.js";
 /** @import { EditInfo } from "./wire.js" */
 
 const RAN = ["in place", "wrong result", "not compared"]; // what an edit that was run comes to
+const BEGIN =
+  "Change the text, then run it (Ctrl+Enter): it is compiled, compared with the original, and takes its " +
+  "place where it is right. That may take a minute.";
 const AROUND = 3; // equal lines that are shown around a difference
 
 /** What is compared beside the times, in words. @type {{ [name: string]: string }} */
@@ -43,6 +46,7 @@ export class Editing {
     this.revert = control("original text", "begin again with the original text", () => this.draftOriginal());
     this.resets = control("reset", "put the original back", () => edits.reset(this.id));
     this.closes = control("close", "leave the edit; the draft is kept (Escape)", () => this.leave());
+    this.clock = element("span", { class: "soft" });
     this.said = element("p", { class: "verdict", role: "status" });
     this.fault = element("pre", { class: "fault-text", id: `fault-${pane.name}` });
     this.answer = element("div", {});
@@ -61,7 +65,7 @@ export class Editing {
         "aria-label": `edit, ${label}`,
         onkeydown: (event) => this.key(event),
       },
-      element("div", { class: "edit-bar" }, ...controls),
+      element("div", { class: "edit-bar" }, ...controls, this.clock),
       this.said,
       element("div", scrolled, this.fault, this.answer, this.past),
     );
@@ -239,6 +243,7 @@ export class Editing {
     disable(this.runs, isBusy || this.viewed !== null);
     disable(this.stops, !isBusy);
     disable(this.resets, isBusy || !standing);
+    this.clock.textContent = edits.seconds;
     this.again.hidden = this.back.hidden = this.viewed === null;
     this.revert.hidden = this.viewed !== null;
     disable(this.revert, this.draft === this.original);
@@ -248,7 +253,7 @@ export class Editing {
   tell() {
     const { edits, edit } = this;
     const note = edits.notes.get(this.id) ?? "";
-    const verdict = edit ? worded(edit) : "Change the text, then run it: Ctrl+Enter.";
+    const verdict = edit ? worded(edit) : BEGIN;
     const said = note || verdict;
     if (this.said.textContent !== said) this.said.textContent = said; // said anew only where it is other
     const isGood = edit?.status === "in place";

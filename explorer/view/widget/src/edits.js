@@ -13,6 +13,7 @@
 
 const FORMS = ["kernel", "ttir", "ttgir", "llir", "ptx"]; // what `Kernel.edit` takes
 const WHOLE = "output_code"; // what `t.live.edit` takes
+const SECOND = 1000;
 const SAVED =
   "This is a saved trace. To edit it, trace the program again in a notebook: explorer.trace(f, x)";
 const SEVERAL = "Several traces are shown; edit in the view of one: explorer.show(t)";
@@ -30,6 +31,8 @@ export class Edits {
     /** @type {Map<string, string>} the name of the pane in which each text is edited */
     this.open = new Map();
     this.asked = ""; // the id of the text that is under way, "" for none
+    this.began = 0;
+    this.timer = 0;
     /** @type {Map<string, string>} what there is to say of a text beyond its edits */
     this.notes = new Map();
     /** @type {Map<string, number>} the last edit of each text when the original was put back in its place */
@@ -104,19 +107,29 @@ export class Edits {
   /** @param {string} id @param {string} text */
   run(id, text) {
     if (this.asked || !this.live.attached) return;
-    this.asked = id;
-    this.notes.set(id, "trying the edit …");
+    this.begin(id, "trying the edit …");
     this.live.ask({ ask: "edit", artifact: id, text });
-    this.hub.tell("edited", null);
   }
 
   /** @param {string} id */
   reset(id) {
     if (this.asked || !this.live.attached) return;
-    this.asked = id;
-    this.notes.set(id, "putting the original back …");
+    this.begin(id, "putting the original back …");
     this.live.ask({ ask: "reset", artifact: id });
+  }
+
+  /** @param {string} id @param {string} note */
+  begin(id, note) {
+    this.asked = id;
+    this.notes.set(id, note);
+    this.began = performance.now();
+    this.timer = setInterval(() => this.hub.tell("edited", null), SECOND);
     this.hub.tell("edited", null);
+  }
+
+  /** @returns {string} for how long a text is under way */
+  get seconds() {
+    return this.asked && `${Math.floor((performance.now() - this.began) / SECOND)} s`;
   }
 
   stop() {
@@ -151,6 +164,7 @@ export class Edits {
   answered(note, number) {
     const id = this.asked;
     this.asked = "";
+    clearInterval(this.timer);
     this.notes.set(id, note);
     this.hub.tell("edited", { id, number });
   }
