@@ -132,6 +132,23 @@ def test_what_matters_is_never_cut(opened, rotary: Trace, width: int) -> None:
     assert cut == []
 
 
+def test_a_chosen_row_leaves_the_page_where_it_is(opened, replayed) -> None:
+    """In a long page, as a notebook is, a kernel opens in sight within the view; the page around the view does not move."""
+    tab = opened(replayed("views/layers-torch2.13-h100"), viewport={"width": 1200, "height": 700})
+    panel = show(tab, "Kernels")
+    tab.evaluate("""() => {
+        document.documentElement.style.height = document.body.style.height = 'auto';
+        document.querySelector('#explorer').style.height = '640px';
+        document.body.style.padding = '900px 0';
+        scrollTo(0, 600);
+    }""")
+    row = panel.get_by_role("table", name="kernels").locator("tbody tr button").first
+    row.evaluate("row => row.click()")
+    assert tab.evaluate("scrollY") == 600
+    inside = "e => e.getBoundingClientRect().top < e.closest('.panel').getBoundingClientRect().bottom"
+    assert panel.locator(".kernel-detail").evaluate(inside) and panel.evaluate("e => e.scrollTop") > 0
+
+
 def test_a_call_is_named_by_its_operator(opened, rotary: Trace) -> None:
     """What stands before most names, such as "extern_kernels.", is left out of the table; it is found and read aloud with it."""
     panel = show(opened(rotary), "Kernels")

@@ -217,7 +217,7 @@ def test_axe_finds_nothing_serious_in_an_edit(notebook: Any, triton: Trace) -> N
     book.write("1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
     book.run()
     assert "in place" in pane.locator(".verdict").inner_text() and "interpreter" in pane.locator(".verdict").inner_text()
-    assert "a launch, predicted" in pane.locator(".edit-figures").inner_text()
+    assert "one launch, predicted" in pane.locator(".edit-figures").inner_text()
     assert "registers a thread" in pane.locator(".edit-figures").inner_text()
     book.tab.evaluate("document.title = document.documentElement.lang = 'en'")  # the notebook's part
     load_axe(book.tab)

@@ -83,7 +83,7 @@ export class Editing {
   /** @returns {string} what a launch of the text is called */
   get launch() {
     const { stage } = this.pane.store.artifact(this.pane.artifact);
-    return stage === "output_code" ? "a call of the output code" : "a launch";
+    return stage === "output_code" ? "one call of the output code" : "one launch";
   }
 
   /** @returns {string} */
@@ -105,9 +105,10 @@ export class Editing {
     else this.draw();
   }
 
-  toggle() {
+  /** @param {boolean} [isOn] whether it is edited then; without it, whether it is not edited now */
+  toggle(isOn = !this.isOn) {
     if (this.button.getAttribute("aria-disabled") === "true") return;
-    if (this.isOn) return this.leave();
+    if (!isOn) return this.leave();
     this.edits.open.set(this.id, this.pane.name);
     this.edits.hub.tell("edited", null); // another pane may have edited it
     if (!this.isOn) this.begin();
@@ -322,7 +323,7 @@ function figures({ timed, launch, call, cost }, what) {
   /** @type {[string, [number | null, number | null], (value: number) => string][]} */
   const known = [
     [timed === "predicted" ? `${what}, predicted` : what, launch, duration],
-    ["a call of the function", call, duration],
+    ["one call of the function", call, duration],
   ];
   for (const [name, pair] of Object.entries(cost)) known.push([COSTS[name] ?? name, pair, String]);
   const rows = known.filter(([, pair]) => pair.some((value) => value !== null));

@@ -65,7 +65,7 @@ export class Kernels {
     else if (row.call?.line) this.selection.choose(row.call.artifact, row.call.line);
     const { top } = this.one.element.getBoundingClientRect();
     const panel = this.element.getBoundingClientRect();
-    if (top + BELOW > panel.bottom) this.one.element.scrollIntoView({ block: "start" });
+    if (top + BELOW > panel.bottom) this.element.scrollTop += top - panel.top; // a notebook stays where it is
   }
 
   /**
@@ -135,6 +135,7 @@ export class Kernels {
         ? element("p", {}, "computes ", element("code", {}, operators))
         : "",
       this.ladder(kernel),
+      this.editor(kernel),
       ...costFacts(kernel),
       ...resourceFacts(kernel),
       ...launchTable(kernel),
@@ -184,6 +185,20 @@ export class Kernels {
     const arrow = () => element("span", { class: "arrow", "aria-hidden": "true" }, "→");
     const rungs = [...steps, ...missing].flatMap((step, at) => (at ? [arrow(), step] : [step]));
     return element("div", { class: "ladder" }, ...rungs);
+  }
+
+  /**
+   * What begins an edit of the kernel's source, beside the kernel's other texts; "" where none can be edited.
+   *
+   * @param {KernelInfo} kernel
+   */
+  editor({ artifact }) {
+    if (this.edits.refusal || !this.edits.takes(artifact)) return "";
+    const onclick = () => {
+      this.open(artifact);
+      this.panes.with(artifact)?.editing.toggle(true);
+    };
+    return element("p", {}, element("button", { onclick }, "edit its source"));
   }
 
   /** @param {KernelInfo} kernel */
