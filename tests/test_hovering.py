@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from explorer.analysis.questions.provenance import follow
 from explorer.tracing.traced import Trace
 from tests.in_tab import APP, drawn, selected, show
@@ -108,6 +110,35 @@ def test_the_pointer_goes_along_the_line_into_its_tooltip(opened, rotary):
     assert code == next(a for a in rotary.artifacts if a.id == artifact).lines[there - 1].strip()
     assert (artifact, there) in linked(rotary, *under)
     assert tab.locator(".cm-tooltip").count() == 0
+
+
+#: Whether a point shows what is known of a line.
+ON_TOP = "([x, y]) => !!document.querySelector('#explorer').shadowRoot.elementFromPoint(x, y)?.closest('.hover')"
+
+
+@pytest.mark.parametrize("contain", ["none", "layout"])
+def test_a_tooltip_covers_no_line_that_it_is_of(opened, rotary, contain):
+    """It stands below the line, or above where no room is below, whole in the window, also where each pane cuts what it holds."""
+    tab = opened(rotary, viewport={"width": 1024, "height": 600})
+    pane = tab.evaluate(f"() => {APP}.panes.list[0].element.getBoundingClientRect().right")
+    tab.evaluate(f"() => {APP}.panes.list.forEach((pane) => (pane.element.style.contain = '{contain}'))")
+    tooltip = tab.locator(".hover")
+    ends = []
+    for code in ("torch.cos(angles)", "torch.softmax"):
+        line = line_of(tab, 0, code)
+        line.hover(position={"x": 60, "y": 9})
+        tooltip.wait_for()
+        drawn(tab)
+        card, under = tooltip.bounding_box(), line.bounding_box()
+        left, top, right, bottom = card["x"], card["y"], card["x"] + card["width"], card["y"] + card["height"]
+        assert left >= 0 and right <= 1024 and top >= 0 and bottom <= 600
+        assert top >= under["y"] + under["height"] - 0.5 or bottom <= under["y"] + 0.5, "beside the line"
+        for point in ((left + 3, top + 8), (right - 3, bottom - 8)):
+            assert tab.evaluate(ON_TOP, point), "no pane cuts it"
+        ends.append(right)
+        tab.locator(".status").hover()
+        tooltip.wait_for(state="detached")
+    assert max(ends) > pane, "one is wider than its pane"
 
 
 def test_keys_alone_lead_along_a_link(opened, rotary):

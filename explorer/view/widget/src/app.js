@@ -230,7 +230,12 @@ function assembled(root, payload, viewed) {
     root,
     go,
   );
-  const code = element("div", { class: "code-view", role: "tabpanel", "aria-label": "Code" }, panes.element);
+  const code = element(
+    "div",
+    { class: "code-view", role: "tabpanel", "aria-label": "Code" },
+    panes.element,
+    panes.tips,
+  );
   const tabs = new Tabs(payload.views, code, {
     make: (name) => (name === "code" ? undefined : MAKERS[name](parts)),
     viewed,

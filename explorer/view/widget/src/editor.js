@@ -58,7 +58,8 @@ import { lineTooltips } from "./tooltip.js";
  * What an editor asks of the pane that it stands in, and tells it: "look" says how a line's user line is
  * shown, "number" the number beside it, "hover" gives what is known of a line and of a word in it, "pointed"
  * is told of the line under the pointer, 0 for none, "moved" when other lines are in sight; while
- * "isUntouched" nobody has come to the view yet, and what it stands in stays where it is.
+ * "isUntouched" nobody has come to the view yet, and what it stands in stays where it is; "tips" is what its
+ * tooltips stand in.
  *
  * @typedef {{
  *   look: (line: number) => Look,
@@ -69,6 +70,7 @@ import { lineTooltips } from "./tooltip.js";
  *   pointed: (line: number) => void,
  *   step: (by: number) => void,
  *   moved: () => void,
+ *   tips: HTMLElement,
  *   isUntouched: () => boolean,
  * }} About
  */
@@ -194,7 +196,9 @@ export class Editor {
     this.element = this.view.dom;
     this.view.scrollDOM.addEventListener("scroll", () => this.about.moved(), { passive: true });
     this.element.addEventListener("pointerover", (event) => this.pointed(event));
-    this.element.addEventListener("pointerleave", () => this.about.pointed(0));
+    this.element.addEventListener("pointerleave", ({ relatedTarget }) => {
+      if (!about.tips.contains(/** @type {Node | null} */ (relatedTarget))) about.pointed(0);
+    });
   }
 
   /** @param {string[]} lines @param {Program | null} program whose lines they are, where they are one's */
@@ -298,6 +302,7 @@ export class Editor {
       lineTooltips(
         (line, word) => this.about.hover(line, word),
         () => this.about.language(),
+        this.about.tips,
       ),
       keymap.of([
         ...this.keys(),
@@ -470,7 +475,6 @@ export class Editor {
 
   /** @param {PointerEvent} event */
   pointed(event) {
-    if (within(event, ".cm-tooltip")) return; // it is of the line that the pointer came from
     this.about.pointed(Number(within(event, ".line")?.dataset.line ?? 0));
   }
 

@@ -22,7 +22,7 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
  * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, one is
  * to be made, a line of a source that the text is of is asked for, the pane is closed, other lines are in
  * sight, an edit has begun or ended, the pointer is on a line (0: on none); "hover" gives what is known of a
- * line and a word in it.
+ * line and a word in it, "tips" has the tooltips.
  *
  * @typedef {{
  *   chosen: (line: number) => void,
@@ -35,6 +35,7 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
  *   close: () => void,
  *   moved: () => void,
  *   edited: () => void,
+ *   tips: HTMLElement,
  *   isUntouched: () => boolean,
  * }} Answers
  */
@@ -73,6 +74,7 @@ export class Pane {
       pointed: on.pointed,
       step: on.step,
       moved: on.moved,
+      tips: on.tips,
       isUntouched: on.isUntouched,
     });
     this.picker = new Picker(`stage in the ${name} pane`, on.show, () => store.names);

@@ -40,6 +40,7 @@ export class Panes {
     this.begin = null;
     this.isBeginning = false;
     this.element = element("div", { class: "panes" });
+    this.tips = element("div", { class: "tips", onpointerleave: () => hovering.leave() });
     this.shares = new Shares(this.element);
     this.isUntouched = true;
     /** @type {(by: unknown) => Set<Pane>} opens texts for a selected line; the panes that show it then */
@@ -102,6 +103,7 @@ export class Panes {
         this.selection.isAgain = true; // an edit may have been in the way of what the line opens
         this.light(pane);
       },
+      tips: this.tips,
       isUntouched: () => this.isUntouched,
     });
     pane.offer(() => this.rail.options());

@@ -14,7 +14,7 @@ import {
 } from "@codemirror/view";
 import { explanation } from "./words.js";
 
-/** @import { Extension } from "@codemirror/state" */
+/** @import { Extension, Line } from "@codemirror/state" */
 /** @import { Tooltip } from "@codemirror/view" */
 /** @typedef {(line: number, word: string) => HTMLElement | null} Known of a line and a word in it */
 
@@ -46,11 +46,14 @@ const asked = StateField.define({
 });
 
 /**
+ * `parent` is what they stand in, which no pane cuts; they stay in sight of what that stands in.
+ *
  * @param {Known} known
  * @param {() => string} language of the text that is shown
+ * @param {HTMLElement} parent
  * @returns {Extension[]}
  */
-export function lineTooltips(known, language) {
+export function lineTooltips(known, language, parent) {
   return [
     asked,
     clicked,
@@ -61,7 +64,7 @@ export function lineTooltips(known, language) {
       { key: HELP_KEY, run: (view) => ask(view, known, helpedWord(view, language())) },
       { key: "Escape", run: dismiss, stopPropagation: true },
     ]),
-    tooltips({ position: "fixed" }),
+    tooltips({ position: "fixed", parent, tooltipSpace: () => inSight(parent) }),
   ];
 }
 
@@ -83,8 +86,38 @@ function hovered(view, at, known) {
   const dom = known(line.number, text);
   if (!dom) return null;
   closedByClick(view, dom);
-  const getCoords = () => view.coordsAtPos(word) ?? view.contentDOM.getBoundingClientRect();
-  return { pos: line.from, end: line.to, above: true, create: () => ({ dom, getCoords }) };
+  const getCoords = () => besideLine(view, line, word);
+  return { pos: line.from, end: line.to, create: () => ({ dom, getCoords }) };
+}
+
+/**
+ * Where a word stands, as high as its whole line, which may be wrapped: what stands below covers none of it.
+ *
+ * @param {EditorView} view
+ * @param {Line} line
+ * @param {number} word
+ */
+function besideLine(view, line, word) {
+  const at = view.coordsAtPos(word);
+  if (!at) return view.contentDOM.getBoundingClientRect();
+  const { top, bottom } = view.lineBlockAt(line.from);
+  const { documentTop } = view;
+  return { left: at.left, right: at.right, top: documentTop + top, bottom: documentTop + bottom };
+}
+
+/**
+ * The part of the window in which the view around an element is in sight.
+ *
+ * @param {HTMLElement} inside
+ */
+function inSight(inside) {
+  const { top, left, bottom, right } = (inside.parentElement ?? document.body).getBoundingClientRect();
+  return {
+    top: Math.max(0, top),
+    left: Math.max(0, left),
+    bottom: Math.min(innerHeight, bottom),
+    right: Math.min(document.documentElement.clientWidth, right),
+  };
 }
 
 /**
@@ -125,12 +158,13 @@ function ask(view, known, word) {
   });
   dom.addEventListener("focusout", ({ relatedTarget }) => {
     if (relatedTarget instanceof Node && dom.contains(relatedTarget)) return;
-    queueMicrotask(() => view.dom.contains(dom) && close()); // not while the editor takes it away itself
+    queueMicrotask(() => dom.isConnected && close()); // not while the editor takes it away itself
   });
   closedByClick(view, dom);
   const pos = line.from + Math.max(0, line.text.search(/\S/));
   const mount = () => first.focus({ preventScroll: true });
-  const tooltip = { pos, above: true, create: () => ({ dom, mount }) };
+  const getCoords = () => besideLine(view, line, pos);
+  const tooltip = { pos, create: () => ({ dom, mount, getCoords }) };
   view.dispatch({ effects: [closeHoverTooltips, setAsked.of(tooltip)] });
   return true;
 }
