@@ -12,7 +12,7 @@ from explorer.analysis.questions.program_lines import program_lines
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
-from tests.in_tab import APP, called, drawn, selected, show, texts_shown
+from tests.in_tab import APP, called, drawn, row_of, selected, show, texts_shown
 
 #: The chips of the strip: what each says, and whether it is the one that is shown.
 CHIPS = "chips => chips.map((chip) => [chip.querySelector('.what').textContent, chip.getAttribute('aria-pressed') === 'true'])"
@@ -240,6 +240,21 @@ def test_a_line_opens_its_kernel_once_the_edit_is_closed(opened, rotary):
             tab.locator(".computing .row button").first.click()
         assert texts_shown(tab)[1] != before and [pressed for _, pressed in strip(tab)].index(True) == 0
         click(tab, "torch.cos(angles)")
+
+
+def test_an_edit_begins_in_the_table_of_kernels(opened, rotary):
+    """The button of a kernel opens its source, which is edited at once and has the focus; a saved trace has no such button."""
+    tab = opened(rotary)
+    panel = show(tab, "Kernels")
+    button = panel.get_by_role("button", name="edit its source")
+    row_of(panel, rotary.kernels[1].name).click()
+    assert button.count() == 0
+    tab.evaluate(ATTACH)
+    button.click()
+    tab.keyboard.press("Control+Home")
+    tab.keyboard.type("# mine")
+    assert rotary.kernels[1].artifact.id in texts_shown(tab)
+    assert tab.locator(".editing .cm-content").inner_text().startswith("# mine")
 
 
 def test_your_lines_with_what_computes_each(opened, rotary):
