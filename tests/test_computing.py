@@ -345,7 +345,7 @@ def test_a_click_on_an_argument_selects_its_call(opened):
 def test_a_kernels_texts_are_a_press_away(opened, rotary):
     """Over a kernel stand its texts: a press shows another one in this pane, at a linked instruction."""
     tab = opened(rotary)
-    click(tab, "torch.softmax")
+    click(tab, "torch.cos(angles)")
     kernel = stage_and_kernel(rotary, texts_shown(tab)[1])[1]
     bar = tab.get_by_role("group", name="kernel, right text")
     forms = bar.locator(".forms button").all_inner_texts()
@@ -380,8 +380,8 @@ def test_lines_of_the_program_have_the_numbers_of_their_file(opened, rotary):
     number = source.data["first_line"] + at
     pane = tab.get_by_role("region", name="left text")
     pane.get_by_role("button", name="go to line").click()
-    pane.get_by_label("line", exact=True).fill(str(number))
-    pane.get_by_label("line", exact=True).press("Enter")
+    pane.get_by_label("line:").fill(str(number))
+    pane.get_by_label("line:").press("Enter")
     numbers = pane.locator(".cm-lineNumbers .cm-gutterElement")
     assert str(number) in numbers.all_inner_texts()
     assert pane.locator(".cm-line", has_text="torch.sigmoid").is_visible()

@@ -291,7 +291,7 @@ export class Computing {
     const open = () => {
       pane.editing.leave();
       this.open(one, pane);
-      this.chips.get(one.title)?.focus();
+      this.chips.find(({ group }) => group.includes(one))?.element.focus();
     };
     if (!pane.editing.isUnsaved) return open();
     const go = element(
