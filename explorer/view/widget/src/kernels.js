@@ -47,8 +47,8 @@ export class Kernels {
       ...table.elements,
       this.one.element,
     );
-    const [first] = table.rows;
-    if (first) this.detail(first);
+    const slow = table.rows.toSorted((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0));
+    if (slow.length) this.detail(slow[0]);
     for (const event of /** @type {const} */ (["grown", "process"]))
       hub.on(event, () => this.kernel && this.show(this.kernel));
     hub.on("edited", () => this.edited());
