@@ -188,7 +188,7 @@ def model_rows(page: Page, repeats: int) -> Iterator[tuple[str, str, str]]:
     switch = "app.panes.show(app.panes.list[1], (app.panes.list[1].artifact + 17) % app.store.count)"
     yield "stage switch", f"{timed(tab, switch, 31):.0f} ms", "< 100 ms"
     yield "search all texts", f"{timed(tab, 'app.search.look(`view_1${n}`)', 5):.0f} ms", ""
-    for name in ("graph", "kernels", "passes", "compare", "dynamo", "timings"):
+    for name in ("graph", "kernels", "passes", "diff", "dynamo", "compiler"):
         yield f"open the view {name}", f"{timed(tab, f'app.tabs.show(`{name}`)', 1):.0f} ms", ""
     yield "memory of the page's JavaScript", f"{tab.evaluate('performance.memory.usedJSHeapSize') / 1e6:.0f} MB", ""
     tab.context.close()
@@ -200,7 +200,7 @@ def beside_rows(page: Page, repeats: int) -> Iterator[tuple[str, str, str]]:
     tab = page.open()
     source = "const s = app.panes.list[0].artifact; app.selection.choose(s, 1 + (n % app.store.lines(s).length))"
     yield "select → highlight in both", f"{timed(tab, source):.0f} ms", "< 30 ms"
-    for name in ("traces", "compare"):
+    for name in ("compare", "diff"):
         yield f"open the view {name}, two traces", f"{timed(tab, f'app.tabs.show(`{name}`)', 1):.0f} ms", ""
     tab.context.close()
 

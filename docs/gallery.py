@@ -173,7 +173,7 @@ ENTRIES = (
     Entry(
         "gpus",
         side_by_side,
-        (Place("the figures, and the kernels matched", "traces"),),
+        (Place("the figures, and the kernels matched", "compare"),),
     ),
 )
 

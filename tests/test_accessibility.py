@@ -14,10 +14,10 @@ from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
 from tests.in_tab import load_axe, name_nodes, serious, show
 
-VIEWS = ("Overview", "Code", "Graph", "Advice", "Kernels", "Fusion", "Passes", "Compare", "Guards", "Memory", "Time", "Run")
+VIEWS = ("Overview", "Code", "Graph", "Advice", "Kernels", "Fusion", "Passes", "Diff", "Guards", "Memory", "Compiler", "Run")
 
 #: Those of two traces that differ from the views of one.
-SEVERAL = ("Overview", "Code", "Side by side", "Passes", "Compare")
+SEVERAL = ("Overview", "Code", "Compare", "Passes", "Diff")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,4 +1,4 @@
-"""The view Autotuning: what Inductor chose among, with settings, texts, and two choices beside each other, in a real browser."""
+"""The view Choices: what Inductor chose among, with settings, texts, and two choices beside each other, in a real browser."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def table(panel: Any) -> list[dict[str, str]]:
 def test_each_setting_that_differs_is_a_column_and_the_others_are_said_once(opened, tuned, name):
     """Every row has its block sizes, warps and stages, as `Choice.config` has them; what all have in common stands above."""
     trace = tuned(name)
-    panel = show(opened(trace), "Autotuning")
+    panel = show(opened(trace), "Choices")
     choices = [trace.inductor.choices[n] for n in range(len(trace.inductor.choices.table))]
     configs = [choice.config for choice in choices if choice.config]
     assert configs
@@ -84,13 +84,13 @@ def test_an_opened_choice_says_what_was_not_recorded_and_that_this_makes_it(open
     """In a saved trace the card names the texts that there are not; the line that it gives makes just these."""
     trace = tuned(CPU)
     name = next(row["choice"] for row in trace.inductor.choices.table if row["source"])
-    panel = show(opened(trace), "Autotuning")
+    panel = show(opened(trace), "Choices")
     panel.get_by_role("button", name=name, exact=True).click()
     said = card(panel, name).locator(".not-recorded")
     assert not untold(said.inner_text(), "source") and card(panel, name).locator(".ladder").count() == 0
     names: dict[str, Any] = {"t": trace}
     exec(said.locator("code").inner_text(), names)  # what the reader is told to type
-    panel = show(opened(names["t"]), "Autotuning")
+    panel = show(opened(names["t"]), "Choices")
     panel.get_by_role("button", name=name, exact=True).click()
     assert card(panel, name).locator(".not-recorded").count() == 0
     card(panel, name).get_by_role("button", name="source").click()
@@ -100,7 +100,7 @@ def test_an_opened_choice_says_what_was_not_recorded_and_that_this_makes_it(open
 
 def test_a_library_call_says_that_it_has_no_texts(opened, tuned):
     """A call into a library is no template: its card says what it is, and offers no text."""
-    panel = show(opened(tuned(H100)), "Autotuning")
+    panel = show(opened(tuned(H100)), "Choices")
     panel.get_by_role("button", name="mm", exact=True).click()
     mm = card(panel, "mm")
     assert not untold(mm.inner_text(), "mm", "library") and mm.locator(".ladder, .not-recorded").count() == 0
@@ -109,7 +109,7 @@ def test_a_library_call_says_that_it_has_no_texts(opened, tuned):
 def test_two_choices_stand_beside_each_other_with_their_differences(opened, with_texts):
     """Settings that differ are marked, and of the source's lines the numbers alone, as the two configs have them."""
     first, second = (with_texts.inductor.choices[name] for name in ("triton_mm_1", "triton_mm_2"))
-    panel = show(opened(with_texts), "Autotuning")
+    panel = show(opened(with_texts), "Choices")
     panel.get_by_role("button", name="triton_mm_1", exact=True).click()
     panel.get_by_role("button", name="put triton_mm_2 beside").click()
     differing = {key for key in first.config if first.config[key] != second.config[key]}
@@ -189,7 +189,7 @@ def test_a_live_view_makes_a_text_where_it_is_asked(hosted):
     """The card of a choice offers the text that there is not; Python makes it, and it is shown and in `w.trace`."""
     tab, widget = hosted
     name = next(row["choice"] for row in widget.trace.inductor.choices.table if row["source"])
-    panel = show(tab, "Autotuning")
+    panel = show(tab, "Choices")
     panel.get_by_role("button", name=name, exact=True).click()
     assert card(panel, name).locator(".not-recorded").count() == 0
     card(panel, name).get_by_role("button", name="make it").click()
@@ -200,7 +200,7 @@ def test_a_live_view_makes_a_text_where_it_is_asked(hosted):
     assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
     shown = tab.locator(".pane select").evaluate_all("all => all.map((one) => one.selectedOptions[0].textContent)")
     assert [text for text in shown if text.startswith(f"{name}: source")], shown
-    panel = show(tab, "Autotuning")
+    panel = show(tab, "Choices")
     assert "make it" not in card(panel, name).inner_text()
 
 
@@ -208,7 +208,7 @@ def test_what_a_process_cannot_make_is_said_in_the_view(hosted):
     """An error of Python stands where the text was asked for, and the choice can be asked for again."""
     tab, widget = hosted
     widget.trace = replace(widget.trace, _live=replace(live_of(widget.trace), ladders=Ladders()))
-    panel = show(tab, "Autotuning")
+    panel = show(tab, "Choices")
     name = next(row["choice"] for row in widget.trace.inductor.choices.table if row["source"])
     panel.get_by_role("button", name=name, exact=True).click()
     card(panel, name).get_by_role("button", name="make it").click()
@@ -221,6 +221,6 @@ def test_what_a_process_cannot_make_is_said_in_the_view(hosted):
 def test_axe_finds_nothing_serious(opened, with_texts, scheme):
     """Two choices beside each other, light and dark, break no rule of axe-core that it calls serious or critical."""
     tab = opened(with_texts, color_scheme=scheme)
-    show(tab, "Autotuning").get_by_role("button", name="put triton_mm_2 beside").click()
+    show(tab, "Choices").get_by_role("button", name="put triton_mm_2 beside").click()
     load_axe(tab)
     assert serious(tab) == []

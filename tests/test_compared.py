@@ -208,7 +208,7 @@ def test_a_text_is_found_by_its_traces_name(trained: Trace) -> None:
         assert (w.selected["frame"], w.selected["line"]) == ("after 0/0", 2)
         w.diff("before post_grad", "after post_grad")
         assert (w.command["a"], w.command["b"]) == ("before 0/0:post_grad:forward", "after 0/0:post_grad:forward")
-        w.tab("traces")
+        w.tab("compare")
         with pytest.raises(InputError, match="ptx"):
             w.show("after ptx")
     finally:

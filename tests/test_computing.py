@@ -356,7 +356,7 @@ def test_a_kernels_texts_are_a_press_away(opened, rotary):
 
 
 def test_the_users_lines_of_a_kernel_stand_over_it(opened, rotary):
-    """They are those that the table of lines has for the kernel, numbered as in their file; a press selects one, beside the kernel."""
+    """They are those that the table of lines has for the kernel, by their numbers in the file; a press selects one, beside it."""
     tab = opened(rotary)
     click(tab, "torch.cos(angles)")
     shown = texts_shown(tab)

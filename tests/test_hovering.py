@@ -76,7 +76,7 @@ def test_the_pointer_lights_both_sides_of_a_comparison(opened, engines):
     tab = opened(engines)
     line_of(tab, 1, "arith.cmpf ugt").hover(position={"x": 60, "y": 9})
     assert all(under or found for _, under, found in panes(tab))
-    panel = show(tab, "Compare")
+    panel = show(tab, "Diff")
     panel.get_by_role("combobox", name="first text to compare").select_option("0")
     other = tab.evaluate(f"() => {APP}.store.byId.get('ONNX 0/0:onnxrt_all:inference')")
     panel.get_by_role("combobox", name="second text to compare").select_option(str(other))

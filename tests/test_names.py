@@ -94,7 +94,7 @@ def test_kernels_of_one_number_are_told_apart_in_the_table(opened):
     assert found[0][1] != found[1][1] and not any(lost for *_, lost in found), found
 
 
-@pytest.mark.parametrize(("view", "names"), [("Passes", ".step .name"), ("Time", ".bars .name")])
+@pytest.mark.parametrize(("view", "names"), [("Passes", ".step .name"), ("Compiler", ".bars .name")])
 def test_passes_and_phases_are_told_apart(opened, for_h100, view, names):
     """Of the names in a list no two that differ show the same: passes that begin alike keep what tells them apart.
 

@@ -274,13 +274,13 @@ def test_a_link_is_the_view_the_panes_and_the_line(opened, small):
     pane(tab, "third").locator("select").select_option("1")
     line(tab, "left", 2).click()
     texts = [stage_of(tab, side) for side in ("left", "right", "third")]
-    to_view(tab, "Compare")
+    to_view(tab, "Diff")
     tab.get_by_role("button", name="copy a link to what is shown").click()
     tab.locator(".status", has_text="Copied").wait_for()
     link = tab.evaluate("navigator.clipboard.readText()")
     assert link == tab.evaluate("location.href")
     other = opened(small, f"#{link.partition('#')[2]}")
-    assert other.get_by_role("tab", name="Compare").get_attribute("aria-selected") == "true"
+    assert other.get_by_role("tab", name="Diff").get_attribute("aria-selected") == "true"
     to_view(other, "Code")
     assert [stage_of(other, side) for side in ("left", "right", "third")] == texts
     assert "return x.sin() + 1" in other.locator(".line.chosen").inner_text() and lit(other, "third") == [2]

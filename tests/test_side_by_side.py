@@ -83,7 +83,7 @@ def test_the_panes_follow_a_line_to_another_kernel(opened, targets):
 def test_figures_kernels_and_lines_are_told(opened, engines):
     """One view has the counts with their change, the kernels by what they compute, and the lines; a kernel opens in its pane."""
     tab = opened(engines)
-    panel = show(tab, "Side by side")
+    panel = show(tab, "Compare")
     figures = panel.get_by_role("table", name="figures")
     row = figures.get_by_role("row").filter(has_text="between kernels").inner_text().split("\t")
     assert [cell.strip() for cell in row] == ["between kernels", "240 B", "304 B", "+27 %"]
@@ -105,7 +105,7 @@ def test_the_pane_of_a_trace_without_texts_stays_empty(opened, replayed, first):
     texts = tab.evaluate(f"() => {APP}.panes.list.map((pane) => pane.artifact >= 0)")
     assert texts == [True, not first, first]
     assert all(lit(tab)[n] for n in (1, 2) if texts[n])
-    sides = show(tab, "Compare").get_by_role("combobox", name="text to compare")
+    sides = show(tab, "Diff").get_by_role("combobox", name="text to compare")
     assert sides.locator("option:checked").count() == 2
 
 
@@ -115,7 +115,7 @@ def test_traces_without_texts_say_so(opened, replayed):
     notice = opened(nothing).get_by_role("tabpanel", name="Code").inner_text()
     tab = opened(explorer.compare(nothing, nothing, names=("before", "after")))
     assert tab.get_by_role("tabpanel", name="Code").inner_text() == notice != ""
-    assert show(tab, "Side by side").get_by_text("0 matches", exact=True).is_visible()
+    assert show(tab, "Compare").get_by_text("0 matches", exact=True).is_visible()
 
 
 def nothing_of(trace: Trace) -> Trace:
@@ -140,16 +140,16 @@ def test_a_figures_change_has_its_unit_and_no_sign_of_its_own() -> None:
 def test_one_trace_has_no_such_view(opened, engines):
     """The page of one trace has no tab for it; its Compare says what to type to have another trace beside it."""
     tab = opened(engines.traces[0])
-    assert tab.get_by_role("tab", name="Side by side").count() == 0
+    assert tab.get_by_role("tab", name="Compare").count() == 0
     assert tab.locator(".pane").count() == 2
-    offer = show(tab, "Compare").get_by_text("explorer.compare(t, explorer.trace(f, x, target=")
+    offer = show(tab, "Diff").get_by_text("explorer.compare(t, explorer.trace(f, x, target=")
     assert offer.is_visible()
-    assert show(opened(engines), "Compare").get_by_text("explorer.compare(").count() == 0
+    assert show(opened(engines), "Diff").get_by_text("explorer.compare(").count() == 0
 
 
 def test_a_compile_is_timed_apart_from_the_figures(opened, targets):
     """How long the compile took is said of this machine, and no row of the figures has it."""
-    panel = show(opened(targets), "Side by side")
+    panel = show(opened(targets), "Compare")
     assert panel.get_by_text(re.compile(r"^Compiled where it was traced: before in .*, after in ")).is_visible()
     assert panel.get_by_role("table", name="figures").get_by_text("compile seconds").count() == 0
 
@@ -188,7 +188,7 @@ def test_a_renumbered_name_is_no_change_beside_a_real_one(tabs):
 def test_any_stage_is_compared_with_its_place_in_the_other_trace(opened, edited):
     """The view opens on a difference; another text on the left brings the same stage of the other trace to the right."""
     tab = opened(edited)
-    panel = show(tab, "Compare")
+    panel = show(tab, "Diff")
     first, second = (panel.get_by_role("combobox", name=f"{which} text to compare") for which in ("first", "second"))
     assert panel.locator(".cell b").all_inner_texts() == ["tanh", "erf"]
     first.select_option(label="before · Post-grad graph · backward")
@@ -200,4 +200,4 @@ def test_a_text_is_never_compared_with_itself_at_first(opened, edited):
     """With one pane of a trace left there is no pair in the panes, so the view opens on what differs."""
     tab = opened(edited)
     tab.get_by_role("button", name="close the third pane").click()
-    assert show(tab, "Compare").locator(".cell b").all_inner_texts() == ["tanh", "erf"]
+    assert show(tab, "Diff").locator(".cell b").all_inner_texts() == ["tanh", "erf"]

@@ -87,7 +87,7 @@ def test_a_diff_of_50000_lines_is_made(tabs):
 
 def test_compare_shows_what_a_stage_changed(opened, trained):
     """Two graphs of the same kind stand side by side by their text, equal stretches folded; the sides can be swapped."""
-    panel = show(opened(trained), "Compare")
+    panel = show(opened(trained), "Diff")
     assert panel.locator(".cell.gone").count() and panel.locator(".cell.made").count()
     said = panel.locator(".diff-bar .count").inner_text()
     gone, made = (int(n) for n in re.findall(r"\d+", said))
@@ -100,7 +100,7 @@ def test_a_trace_of_another_compiler_opens_on_its_dispatches(opened, replayed):
     tab = opened(replayed("iree_linear-torch2.13-cpu"))
     shown = tab.locator(".pane select").nth(1).locator("option:checked")
     assert shown.inner_text().startswith("flow · IREE")
-    compared = show(tab, "compare").locator("select").first.locator("option:checked")
+    compared = show(tab, "diff").locator("select").first.locator("option:checked")
     assert "IREE" in compared.inner_text()
 
 
@@ -109,7 +109,7 @@ def test_a_step_to_a_change_brings_what_differs_into_view(opened):
     texts = ["x = " + "a + " * 200 + end for end in ("first", "second")]
     graphs = [Artifact(f"g{n}", "dynamo", "0/0", "", f"g{n}", "fx", text) for n, text in enumerate(texts)]
     tab = opened(Trace(artifacts=(source("def f(): pass"), *graphs)))
-    panel = show(tab, "Compare")
+    panel = show(tab, "Diff")
     for which, name in (("first", "g0"), ("second", "g1")):
         panel.get_by_role("combobox", name=f"{which} text to compare").select_option(label=name)
     inside = """all => all.map(word => {
@@ -121,7 +121,7 @@ def test_a_step_to_a_change_brings_what_differs_into_view(opened):
     panel.get_by_role("button", name="next change").click()
     assert words.evaluate_all(inside) == [True, True]
     panel.locator(".slider").evaluate("bar => { bar.scrollLeft = 0 }")
-    tab.wait_for_function(f"() => !{APP}.tabs.views.get('compare').diff.slid")
+    tab.wait_for_function(f"() => !{APP}.tabs.views.get('diff').diff.slid")
 
 
 def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
@@ -136,7 +136,7 @@ def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):
         Link("k", (3,), "d", (3,), "y"),
     ]
     tab = opened(Trace(artifacts=artifacts, links=tuple(links)))
-    panel = show(tab, "Compare")
+    panel = show(tab, "Diff")
     panel.get_by_role("combobox", name="first text").select_option("1")
     panel.get_by_role("combobox", name="second text").select_option("2")
     texts = "rows => rows.map(r => [...r.querySelectorAll('.code')].map(c => c.textContent))"
@@ -375,7 +375,7 @@ def test_what_inductor_chose_among_is_a_table(opened):
     text = "mm(float32[8, 8])\n0.02 ms mm\nnot timed triton_mm_1"
     tuned = Artifact("a", "autotune", "0/0", "inference", "Choices for mm", "text", text, data=data)
     tab = opened(Trace(artifacts=(source("def f(): pass"), tuned)))
-    panel = show(tab, "Autotuning")
+    panel = show(tab, "Choices")
     rows = panel.get_by_role("table", name="choices").locator("tbody tr")
     assert [row.split("\t")[2:4] for row in rows.all_inner_texts()] == [["fastest", "20 µs"], ["✓ taken", "not timed"]]
     assert not untold(rows.nth(1).inner_text(), "relu") and tab.evaluate("window.hacked") is None
@@ -499,7 +499,7 @@ def test_a_break_is_one_card_for_its_place_with_its_hints_in_full(opened):
 
 def test_phases_are_bars(opened, trained):
     """The compiler's phases are bars whose widths are their shares of the time."""
-    panel = show(opened(trained), "Time")
+    panel = show(opened(trained), "Compiler")
     assert panel.locator(".bars li").count() > 5
     widths = panel.locator(".bars").first.locator("i").evaluate_all("bars => bars.map(b => parseFloat(b.style.width))")
     assert max(widths) > 20 and all(0 < w <= 100.01 for w in widths)
@@ -649,7 +649,7 @@ def test_hostile_rows_are_text(opened):
         for stage, facts in data.items()
     )
     tab = opened(Trace(artifacts=artifacts, failures=(Failure(HOSTILE, HOSTILE, HOSTILE),)))
-    for name in ("Graph", "Kernels", "Passes", "Compare", "Guards", "Time", "Run"):
+    for name in ("Graph", "Kernels", "Passes", "Diff", "Guards", "Compiler", "Run"):
         show(tab, name)
     assert tab.evaluate("window.hacked") is None
     assert tab.locator("img:not(.cm-widgetBuffer)").count() == 0

@@ -104,7 +104,7 @@ def test_two_nodes_are_kept_apart_from_the_view(hosted: tuple[Any, Explorer], tr
     expected = trace.what_if(keep_apart=(first, second), limit=0.01).figure("kernels")
     assert expected["change"] > 0
     assert figures.split("\t")[1:3] == [str(expected["before"]), str(expected["after"])]
-    beside = changed.get_by_role("tabpanel", name="Side by side")
+    beside = changed.get_by_role("tabpanel", name="Compare")
     assert f"{first} and {second} apart" in beside.locator("h2").first.inner_text()
     changed.get_by_role("button", name="back to the trace").click()
     assert tab.locator(".explorer-changed").count() == 0

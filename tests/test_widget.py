@@ -158,7 +158,7 @@ def test_a_view_without_anything_to_show_is_refused(replayed):
     with pytest.raises(InputError, match=says("view", "'fusion'", "code", "graph")):
         made.tab("fusion")
     with pytest.raises(InputError, match=says("view", "'traces'", "code", "graph")):
-        made.tab("traces")
+        made.tab("compare")
     assert made.command == {}
     made.close()
 

@@ -44,8 +44,8 @@ VIEWS = (
     ),
     View("code", "Code", "texts side by side, linked lines lit", lambda payload: True),
     View(
-        "traces",
-        "Side by side",
+        "compare",
+        "Compare",
         "what the traces differ in: figures, kernels by what they compute, lines of the program",
         lambda payload: "comparison" in payload,
     ),
@@ -68,14 +68,14 @@ VIEWS = (
         lambda payload: bool(payload["kernels"] or payload["calls"]),
     ),
     View(
-        "autotuning",
-        "Autotuning",
+        "choices",
+        "Choices",
         "what Inductor chose among for each operation, with settings, times and texts",
         lambda payload: bool(payload["choices"]),
     ),
     View("fusion", "Fusion", "what became one kernel, what did not, and why", lambda payload: bool(payload["fusion"])),
     View("passes", "Passes", "what each pass changed, one after the other", _has_passes),
-    View("compare", "Compare", "the difference of two texts", lambda payload: len(payload["artifacts"]) > 1),
+    View("diff", "Diff", "the difference of two texts", lambda payload: len(payload["artifacts"]) > 1),
     View(
         "dynamo",
         "Guards & breaks",
@@ -94,7 +94,7 @@ VIEWS = (
         "what the ranks exchange, and how much of it other work hides",
         lambda payload: bool(payload["collectives"].get("table")),
     ),
-    View("timings", "Time", "where the compiler's time went", _has_phases),
+    View("compiler", "Compiler", "where the compiler's time went", _has_phases),
     View("run", "Run", "run, check and time the compiled function", lambda payload: bool(payload["artifacts"])),
 )
 

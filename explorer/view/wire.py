@@ -665,10 +665,10 @@ class OpenCommand(TypedDict):
     number: int
 
 
-class CompareCommand(TypedDict):
+class DiffCommand(TypedDict):
     """Show the difference of two texts."""
 
-    kind: Literal["compare"]
+    kind: Literal["diff"]
     a: str
     b: str
     number: int
@@ -700,7 +700,7 @@ class GoCommand(TypedDict):
 
 
 #: What Python asks of every view, numbered so that the same may be asked twice.
-Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand
+Command = OpenCommand | DiffCommand | ViewCommand | SelectCommand | GoCommand
 
 
 class Progress(TypedDict, total=False):

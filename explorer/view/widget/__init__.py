@@ -182,12 +182,12 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
     def diff(self, a: str, b: str) -> None:
         """Show the difference of two texts, each an artifact's id or a stage."""
         first, second = self._text(a).id, self._text(b).id
-        self.command = wire.CompareCommand(kind="compare", a=first, b=second, number=self._next())
+        self.command = wire.DiffCommand(kind="diff", a=first, b=second, number=self._next())
 
     def tab(self, name: str) -> None:
-        """Show one of the tabs by name: "code", "compare", "passes", "graph", "kernels", "dynamo", "timings", …
+        """Show one of the tabs by name: "code", "diff", "passes", "graph", "kernels", "dynamo", "compiler", …
 
-        InputError for an unknown name, and for "traces" in the view of one.
+        InputError for an unknown name, and for "compare" in the view of one.
         """
         self._check_view(name)
         self.command = wire.ViewCommand(kind="view", name=name, number=self._next())

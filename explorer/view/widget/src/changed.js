@@ -52,7 +52,7 @@ export class Changed {
     this.holder.after(this.element);
     this.place();
     this.app = this.mount(this.host, payload);
-    this.app.tabs.showNamed("traces");
+    this.app.tabs.showNamed("compare");
     if (isOurs) back.focus({ preventScroll: true });
   }
 

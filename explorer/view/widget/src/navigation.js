@@ -139,6 +139,6 @@ export class Navigation {
    */
   compare(a, b) {
     const [one, other] = [this.store.byId.get(a), this.store.byId.get(b)];
-    if (one !== undefined && other !== undefined) this.tabs.show("compare").compare(one, other);
+    if (one !== undefined && other !== undefined) this.tabs.show("diff").compare(one, other);
   }
 }

@@ -4,7 +4,7 @@
 import { Advice } from "./advice.js";
 import { Autotuning } from "./autotuning.js";
 import { Collectives } from "./collectives.js";
-import { Compare } from "./compare.js";
+import { Difference } from "./difference.js";
 import { Dynamo } from "./dynamo.js";
 import { Fusion } from "./fusion.js";
 import { GraphView } from "./graphview.js";
@@ -36,18 +36,18 @@ import { Traces } from "./traces.js";
  * @typedef {{
  *   overview: Overview,
  *   code: undefined,
- *   traces: Traces,
+ *   compare: Traces,
  *   graph: GraphView,
  *   advice: Advice,
  *   kernels: Kernels,
- *   autotuning: Autotuning,
+ *   choices: Autotuning,
  *   fusion: Fusion,
  *   passes: Passes,
- *   compare: Compare,
+ *   diff: Difference,
  *   dynamo: Dynamo,
  *   memory: Memory,
  *   collectives: Collectives,
- *   timings: Timings,
+ *   compiler: Timings,
  *   run: Run,
  * }} Views
  */
@@ -56,17 +56,17 @@ import { Traces } from "./traces.js";
 /** @type {{ [Name in Exclude<ViewName, "code">]: (parts: Parts) => Views[Name] }} */
 export const MAKERS = {
   overview: (parts) => new Overview(parts),
-  traces: (parts) => new Traces(parts),
+  compare: (parts) => new Traces(parts),
   graph: (parts) => new GraphView(parts),
   advice: (parts) => new Advice(parts),
   kernels: (parts) => new Kernels(parts),
-  autotuning: (parts) => new Autotuning(parts),
+  choices: (parts) => new Autotuning(parts),
   fusion: (parts) => new Fusion(parts),
   passes: (parts) => new Passes(parts),
-  compare: (parts) => new Compare(parts),
+  diff: (parts) => new Difference(parts),
   dynamo: (parts) => new Dynamo(parts),
   memory: (parts) => new Memory(parts),
   collectives: (parts) => new Collectives(parts),
-  timings: (parts) => new Timings(parts),
+  compiler: (parts) => new Timings(parts),
   run: (parts) => new Run(parts),
 };

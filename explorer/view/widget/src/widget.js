@@ -221,7 +221,7 @@ class Link {
       this.silently(() => navigation.goTo(store.byId.get(command.artifact) ?? 0, command.line));
     if (command.kind === "open")
       this.silently(() => navigation.openAt(command.artifact, command.line, command.pane));
-    if (command.kind === "compare") navigation.compare(command.a, command.b);
+    if (command.kind === "diff") navigation.compare(command.a, command.b);
     if (command.kind === "view") tabs.showNamed(command.name);
   }
 

@@ -828,8 +828,8 @@ export interface OpenCommand {
 }
 
 /** Show the difference of two texts. */
-export interface CompareCommand {
-  kind: "compare";
+export interface DiffCommand {
+  kind: "diff";
   a: string;
   b: string;
   number: number;
@@ -1219,7 +1219,7 @@ export interface JudgedValue {
 
 export type LinkGroup = [number, number, number, number[]];
 
-export type Command = OpenCommand | CompareCommand | ViewCommand | SelectCommand | GoCommand;
+export type Command = OpenCommand | DiffCommand | ViewCommand | SelectCommand | GoCommand;
 
 export type Question =
   | MakeQuestion

@@ -7,7 +7,7 @@ import { SideBySide } from "./sidebyside.js";
 
 /** @import { Parts } from "./app.js" */
 
-export class Compare {
+export class Difference {
   /** @param {Pick<Parts, "store" | "hub" | "selection" | "hovering" | "panes" | "rail">} parts */
   constructor({ store, hub, selection, hovering, panes, rail }) {
     this.store = store;
