@@ -103,7 +103,7 @@ function texts(store, navigation, { places }) {
         element(
           "button",
           { class: "link", onclick: () => navigation.goTo(index, line) },
-          `${store.artifact(index).title}, line ${store.numberOf(index, line)}`,
+          `${store.name(index)}, line ${store.numberOf(index, line)}`,
         ),
       ),
     );
