@@ -416,7 +416,8 @@ function sentence(rows, { seconds, launchSeconds }) {
   const timed = timedBy(rows.map(({ cost }) => cost));
   if (seconds === null)
     return [
-      "No time is known: shares are of the bytes moved. Time the kernels in Run, or estimate for a GPU: ",
+      "Nothing timed these kernels: shares are of the bytes moved, and so are the overview's times. " +
+        "Time them in Run, or estimate for a GPU: ",
       element("code", {}, 'explorer.trace(f, x, target="h100")'),
     ];
   const missing = rows.filter(({ cost }) => cost.seconds === null).length;
