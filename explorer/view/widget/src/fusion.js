@@ -67,8 +67,8 @@ export class Fusion {
         onchange: () => this.pickName(at, this.boxes[at].value.trim()),
       }),
     );
-    this.said = element("p", { class: "why soft", role: "status" }, ASK);
-    this.count = element("span", { class: "soft" });
+    this.said = element("p", { class: "why soft", role: "status" });
+    this.count = ""; // what became of the scheduler's nodes
     this.ofLine = element("div", { class: "of-line", hidden: true });
     this.canvas = new Canvas({
       pick: (box) => this.pick(box),
@@ -91,7 +91,6 @@ export class Fusion {
       this.boxes[1],
       element("button", { onclick: () => this.choose("", "") }, "clear"),
       this.known,
-      this.count,
     );
     const body = element(
       "div",
@@ -104,8 +103,7 @@ export class Fusion {
       { class: "panel fusion" },
       this.said,
       this.ofLine,
-      bar,
-      this.whatIf.element,
+      element("div", { class: "fusion-bars" }, bar, this.whatIf.element),
       body,
     );
     for (const kind of /** @type {const} */ (["selected", "viewed"])) hub.on(kind, () => this.tellLine());
@@ -132,14 +130,14 @@ export class Fusion {
     });
     this.tree = groupTree(paths);
     this.expanded = new Set([...this.tree.children.values()].map((group) => group.key));
-    this.lay(true);
-    this.fill();
-    this.choose("", "");
     const kernels = this.verdicts.groups.filter((group) => group.kernels.length).length;
     const nodes = plural(this.nodes.name.length, "scheduler node");
     const groups = plural(this.verdicts.groups.length, "group");
     const generated = kernels === 1 ? "a generated kernel" : "generated kernels";
-    this.count.textContent = `${nodes} became ${groups}, ${kernels} of them ${generated}`;
+    this.count = `${nodes} became ${groups}, ${kernels} of them ${generated}.`;
+    this.lay(true);
+    this.fill();
+    this.choose("", "");
   }
 
   /** @param {boolean} fit */
@@ -341,7 +339,7 @@ export class Fusion {
       this.said.textContent = `${said}: ${sentence}`;
     } else {
       this.said.className = "why soft";
-      this.said.textContent = first ? `${first}: now a second node.` : ASK;
+      this.said.textContent = first ? `${first}: now a second node.` : `${this.count} ${ASK}`;
     }
     this.mark();
     this.tellLine();
