@@ -157,7 +157,7 @@ def test_a_view_without_anything_to_show_is_refused(replayed):
     made = Explorer(replayed("iree_linear-torch2.13-cpu"))
     with pytest.raises(InputError, match=says("view", "'fusion'", "code", "graph")):
         made.tab("fusion")
-    with pytest.raises(InputError, match=says("view", "'traces'", "code", "graph")):
+    with pytest.raises(InputError, match=says("view", "'compare'", "code", "graph")):
         made.tab("compare")
     assert made.command == {}
     made.close()

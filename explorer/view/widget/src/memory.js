@@ -64,7 +64,7 @@ export class Memory {
         title: "filled by",
         text: (row) => `${fills(row).join(" → ")} ${row.made_by}`.trim(),
         draw: (row) => [briefly(fills(row))],
-        why: (row) => fills(row).join(" → "),
+        why: (row) => `${fills(row).join(" → ")}\n${row.made_by}`.trim(),
         about: "the kernel or call that fills each of the buffers, one after the other",
       },
       {
