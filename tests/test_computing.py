@@ -385,3 +385,47 @@ def test_lines_of_the_program_have_the_numbers_of_their_file(opened, rotary):
     numbers = pane.locator(".cm-lineNumbers .cm-gutterElement")
     assert str(number) in numbers.all_inner_texts()
     assert pane.locator(".cm-line", has_text="torch.sigmoid").is_visible()
+
+
+def test_a_click_leaves_the_page_where_it_is(opened, rotary):
+    """In a long page, as a notebook is, a kernel's PTX opens at its linked lines within its pane; the page does not move."""
+    tab = opened(rotary, "#view=code", viewport={"width": 1200, "height": 700})
+    tab.evaluate("""() => {
+        document.documentElement.style.height = document.body.style.height = 'auto';
+        document.querySelector('#explorer').style.height = '640px';
+        document.body.style.padding = '900px 0';
+        scrollTo(0, 600);
+    }""")
+    ptx = next(n for n, a in enumerate(rotary.artifacts) if a.stage == "ptx")
+    tab.evaluate(f"(ptx) => {APP}.panes.show({APP}.panes.list[1], ptx)", ptx)
+    tab.locator(".pane").first.dispatch_event("pointerdown")
+    shown = set()
+    for code in ("torch.cos(angles)", "open_by = torch.sigmoid"):
+        tab.evaluate(CHOOSE, code)
+        drawn(tab)
+        assert tab.evaluate("scrollY") == 600 and lit_in_sight(tab)
+        shown.add(texts_shown(tab)[1])
+    assert len(shown) == 2, "else nothing was opened"
+
+
+CHOOSE = f"""(code) => {{
+    const {{ panes, store, selection }} = {APP};
+    const [pane] = panes.list;
+    const line = pane.lines.findIndex((text) => text.includes(code)) + 1;
+    selection.choose(pane.artifact, line, pane);
+}}"""
+
+
+def test_the_program_is_coloured_by_what_is_open_now(opened, rotary):
+    """After another kernel is opened, no line of the program keeps the colour that it had for the one before."""
+    tab = opened(rotary)
+    kernels = [n for n, a in enumerate(rotary.artifacts) if a.stage == "kernel"]
+    for kernel in (kernels[1], kernels[0], kernels[3]):
+        tab.evaluate(f"(kernel) => {APP}.panes.show({APP}.panes.list[1], kernel)", kernel)
+        drawn(tab)
+        looks = [
+            set(pane.locator(".cm-line").evaluate_all("all => all.map((line) => line.dataset.source)"))
+            for pane in tab.locator(".pane").all()
+        ]
+        coloured = [{look for look in each if look.isdigit()} for each in looks]
+        assert coloured[0] <= coloured[1] and coloured[1], rotary.artifacts[kernel].id

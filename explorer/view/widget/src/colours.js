@@ -36,6 +36,8 @@ export class Colours {
     this.selection = selection;
     /** @type {Map<number, number>} the swatch of each user line that has one */
     this.swatches = new Map();
+    /** @type {Set<number>} those of them that are shown now */
+    this.inPlay = new Set();
     /** @type {number[]} the user line that each swatch stands for */
     this.holders = [];
     /** @type {number[]} when each swatch was last in sight */
@@ -52,12 +54,13 @@ export class Colours {
    */
   look(index, line) {
     const root = this.store.root(index, line);
-    return root === null ? null : (this.swatches.get(root) ?? "linked");
+    if (root === null) return null;
+    return (this.inPlay.has(root) ? this.swatches.get(root) : undefined) ?? "linked";
   }
 
   /**
-   * Give colours to what is in sight now. A user line keeps its colour while it is in sight, and after that
-   * until another one needs it.
+   * Give colours to what is in sight now. A user line keeps its colour while it is in sight, and has it again
+   * when it comes back, unless another one needed it.
    *
    * @param {Sight[]} sights one for each text in sight
    */
@@ -68,7 +71,10 @@ export class Colours {
     for (const root of wanted) this.touch(this.swatches.get(root));
     const fresh = wanted.filter((root) => !this.swatches.has(root));
     for (const root of fresh) this.give(root, inPlay);
-    if (fresh.length) this.hub.tell("coloured", null);
+    const isSame =
+      !fresh.length && inPlay.size === this.inPlay.size && wanted.every((root) => this.inPlay.has(root));
+    this.inPlay = inPlay;
+    if (!isSame) this.hub.tell("coloured", null);
   }
 
   /**

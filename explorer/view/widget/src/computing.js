@@ -221,13 +221,16 @@ export class Computing {
   }
 
   /**
-   * The panes that show kernels, each at its stage; where none does, the last one without a linked line.
+   * The panes that show kernels, each at its stage; where none does, the last one without a linked line, or
+   * with a text of another graph, such as the backward's.
    *
    * @param {unknown} by
    */
   panesFor(by) {
+    const { graph } = this.store.artifact(this.all[0].place.artifact);
     /** @param {Pane} pane */
-    const hasRoom = ({ artifact }) => !this.selection.lit.get(artifact)?.size;
+    const hasRoom = ({ artifact }) =>
+      !this.selection.lit.get(artifact)?.size || this.store.artifact(artifact).graph !== graph;
     return this.ofKernels((pane) => pane !== by, hasRoom);
   }
 

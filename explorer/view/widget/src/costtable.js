@@ -178,6 +178,8 @@ export class CostTable {
         number: true,
         kept: true,
         text: ({ cost }) => timeCell(cost, timed),
+        under: ({ cost }) =>
+          (cost.launches ?? 1) > 1 ? [element("small", {}, `${cost.launches} launches`)] : [],
         sort: ({ cost }) => cost.seconds,
         why: ({ cost }) => cost.seconds_known,
         about: "seconds in one run, over all launches",

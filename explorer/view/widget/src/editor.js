@@ -298,7 +298,9 @@ export class Editor {
         tabindex: "0",
       }),
       search({ top: true }),
-      EditorView.scrollHandler.of((view, { head }) => this.about.isUntouched() && centre(view, head)),
+      EditorView.scrollHandler.of(
+        (view, { head }, { y }) => (y === "center" || this.about.isUntouched()) && centre(view, head),
+      ),
       lineTooltips(
         (line, word) => this.about.hover(line, word),
         () => this.about.language(),
@@ -670,7 +672,8 @@ export class Editor {
 }
 
 /**
- * Bring a place to the middle of a text, and leave alone what the text stands in: a notebook would jump.
+ * Bring a line to the middle of a text, at its beginning, and leave alone what the text stands in: a notebook
+ * would jump.
  *
  * @param {EditorView} view
  * @param {number} at
@@ -679,6 +682,7 @@ function centre(view, at) {
   const { scrollDOM, documentPadding } = view;
   const { top, height } = view.lineBlockAt(at);
   scrollDOM.scrollTop = top + documentPadding.top - (scrollDOM.clientHeight - height) / 2;
+  if (at === view.state.doc.lineAt(at).from) scrollDOM.scrollLeft = 0;
   return true;
 }
 

@@ -2,6 +2,8 @@
 
 import { element } from "./dom.js";
 
+const SHORT = 6; // letters of a name that is an abbreviation
+
 /** @import { Parts } from "./app.js" */
 /** @import { KernelInfo, LineInfo } from "./wire.js" */
 
@@ -41,7 +43,7 @@ export class KernelBar {
     const made = Object.values(kernel.forms).sort((a, b) => a - b);
     const ones = made.map((index) => {
       const { stage } = store.artifact(index);
-      const title = index === kernel.artifact ? "source" : store.stage(index).title;
+      const title = index === kernel.artifact ? "source" : short(stage, store.stage(index).title);
       const pressed = { "aria-pressed": String(index === shown), title: store.stage(index).about };
       return element("button", { ...pressed, onclick: () => on.show(index), "data-stage": stage }, title);
     });
@@ -51,7 +53,7 @@ export class KernelBar {
         element(
           "button",
           { title: `make ${title}`, onclick: () => on.make(kernel.artifact, stage) },
-          `${title} …`,
+          `${short(stage, title)} …`,
         ),
       );
     return [...ones, ...toMake];
@@ -75,3 +77,11 @@ export class KernelBar {
     });
   }
 }
+
+/**
+ * What engineers call a stage: TTIR, PTX; its title where its name is no such word.
+ *
+ * @param {string} stage
+ * @param {string} title
+ */
+const short = (stage, title) => (stage.length <= SHORT ? stage.toUpperCase() : title);

@@ -273,7 +273,10 @@ export class Pane {
     if (!this.sorted.length) return;
     const far = this.sorted.map((line) => this.lit.get(line)?.().length ?? 0);
     const nearest = Math.min(...new Set(far));
-    const near = this.sorted.filter((_, at) => far[at] === nearest);
+    const kernel = this.store.kernelAt(this.artifact);
+    // of what a kernel is compiled to, all lines of the user's are linked over the kernel
+    const isBelow = kernel !== null && kernel.artifact !== this.artifact;
+    const near = isBelow ? this.sorted : this.sorted.filter((_, at) => far[at] === nearest);
     const [first, last] = this.editor.inView();
     if (!near.some((line) => line >= first && line <= last - FEW)) this.editor.reveal(near[0]);
   }

@@ -7,6 +7,7 @@ import { element, focusedBeside } from "./dom.js";
 
 /** @type {{ [key: string]: number }} */
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
+const SLACK = 8; // pixels between the last tab and "more"
 const GAP = 2; // pixels between two tabs, as in style.css
 
 export class Tabs {
@@ -111,9 +112,9 @@ export class Tabs {
     const room = this.row.clientWidth;
     if (!room) return; // it is not in the document
     for (const tab of [...this.list, this.more]) tab.hidden = false;
-    const widths = new Map(this.list.map((tab) => [tab, tab.offsetWidth + GAP]));
+    const widths = new Map(this.list.map((tab) => [tab, tab.getBoundingClientRect().width + GAP]));
     const all = [...widths.values()].reduce((sum, width) => sum + width, 0);
-    let left = all <= room ? all : room - this.more.offsetWidth;
+    let left = all <= room ? all : room - this.more.offsetWidth - SLACK;
     const current = this.list.filter((tab) => tab.dataset.view === this.name);
     for (const tab of new Set([...current, ...this.list])) {
       left -= widths.get(tab) ?? 0;
