@@ -311,8 +311,8 @@ export class Fusion {
     const names = taken.map(({ name }) => name);
     const others = sides.map((list, at) => list.map(({ name }) => name).filter((one) => one !== names[at]));
     const meant = asked
-      .flatMap((name, at) => (name === names[at] ? [] : `${name} is ${names[at]}`))
-      .join(", ");
+      .flatMap((name, at) => (name === names[at] ? [] : `${name} is ${names[at]}${this.codeOf(names[at])}`))
+      .join("; ");
     const { sentence, ...answer } = this.verdicts.whyOf(taken[0], taken[1]);
     this.choose(names[0], names[1], { ...answer, sentence: sentence + (meant && ` (${meant}.)`) });
     this.asked = asked;
@@ -344,6 +344,13 @@ export class Fusion {
     this.mark();
     this.tellLine();
     if (first && second) this.canvas.reveal([...this.canvas.marked]);
+  }
+
+  /** @param {string} node the user's line that an operator is of, as far as that is known */
+  codeOf(node) {
+    const places = [...this.verdicts.operators.values()].flat();
+    const code = places.find((one) => one.node === node)?.code;
+    return code ? `, of ${code}` : "";
   }
 
   /**

@@ -67,20 +67,33 @@ export class Verdicts {
   }
 
   /**
-   * How far two sides are from each other in the graph, farther where neither reads the other.
+   * How far two sides are from each other: the fewest steps from one to what reads it, else, farther than any
+   * of these, by the order of the graph.
    *
    * @param {Side} one
    * @param {Side} other
    */
   distance(one, other) {
-    /** @param {Side} source @param {Side} reader */
-    const reads = (source, reader) =>
-      reader.nodes.some((n) => this.inputs.get(n)?.some((input) => source.nodes.includes(input)));
+    const steps = Math.min(this.stepsTo(one.result, other.result), this.stepsTo(other.result, one.result));
     const order = [...this.fxInputs.keys()];
     const [from, to] = [order.indexOf(one.result), order.indexOf(other.result)];
-    const far =
-      from < 0 || to < 0 ? Math.abs((one.nodes[0] ?? 0) - (other.nodes[0] ?? 0)) : Math.abs(from - to);
-    return far + (reads(one, other) || reads(other, one) ? 0 : order.length);
+    const far = Math.abs(from < 0 || to < 0 ? (one.nodes[0] ?? 0) - (other.nodes[0] ?? 0) : from - to);
+    return steps < Infinity ? steps : order.length + far;
+  }
+
+  /**
+   * The fewest steps from an FX node to one that reads it; Infinity where none leads there.
+   *
+   * @param {string} source
+   * @param {string} reader
+   */
+  stepsTo(source, reader) {
+    const found = new Map([[reader, 0]]);
+    for (const [name, steps] of found) {
+      if (name === source) return steps;
+      for (const input of this.fxInputs.get(name) ?? []) if (!found.has(input)) found.set(input, steps + 1);
+    }
+    return Infinity;
   }
 
   /** @param {number} number @returns {string} */
