@@ -17,6 +17,7 @@ from explorer.model.syntax import IR_VALUE
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once, text_lines
 from explorer.stages.inductor.kernel import owners
+from explorer.stages.kinds import instruction_kinds
 from explorer.stages.triton.instructions import is_instruction
 from explorer.stages.triton.numbers import (
     Number,
@@ -323,11 +324,12 @@ def assembly_links(how: str) -> Callable[[Artifact, TraceData], Iterable[Link]]:
         packed = {line for n, line in own_lines(llvm_chains, llir, kernel) if n in misplaced(llir)} if llir else set()
         named = number_lines(llir, kernel, trace) if llir else {}
         doubtful = {number: each.lines for number, each in named.items() if each.incomplete and distinct(number)}
+        kinds = instruction_kinds(artifact)  # the return computes nothing: it is no line's
         lines: dict[int, set[int]] = {}
         for each in by_loc(artifact, trace):
             number, line = each.source_lines[0], each.target_lines[0]
             text = artifact.lines[number - 1]
-            if CONSTANT.match(text) or (line in packed and _PACKED.match(text)):
+            if kinds[number - 1] or CONSTANT.match(text) or (line in packed and _PACKED.match(text)):
                 continue
             if any(line not in doubtful[each] for each in assembly_numbers(text) & doubtful.keys()):
                 continue  # LLVM may have given it another operation's line, as in its IR
