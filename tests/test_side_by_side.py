@@ -201,3 +201,16 @@ def test_a_text_is_never_compared_with_itself_at_first(opened, edited):
     tab = opened(edited)
     tab.get_by_role("button", name="close the third pane").click()
     assert show(tab, "Diff").locator(".cell b").all_inner_texts() == ["tanh", "erf"]
+
+
+def test_each_kernel_says_of_which_trace_it_is(opened, targets):
+    """In the table of kernels the trace stands beside the name, and the sums of all traces stay in sight."""
+    panel = show(opened(targets), "Kernels")
+    table = panel.get_by_role("table", name="kernels")
+    heads = table.locator("th[scope=col]").all_inner_texts()
+    assert heads[1] == "trace"
+    names = set(table.locator("tbody td:nth-child(2)").all_inner_texts())
+    sums = table.locator("tfoot tr")
+    assert names == set(targets.names) and sums.count() == len(names)
+    tops = [row.evaluate("row => Math.round(row.getBoundingClientRect().top)") for row in sums.all()]
+    assert len(set(tops)) == len(tops), "none stands over another"

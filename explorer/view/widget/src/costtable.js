@@ -145,12 +145,20 @@ export class CostTable {
   /** @returns {Column<CostRow>[]} */
   columns() {
     const graphs = new Set(this.rows.map((row) => `${row.frame} ${row.graph}`));
-    return [...this.costColumns(), ...resourceColumns(), ...this.placeColumns()].filter(({ key, text }) => {
+    const [name, ...costs] = this.costColumns();
+    const all = [name, this.traceColumn(), ...costs, ...resourceColumns(), ...this.placeColumns()];
+    return all.filter(({ key, text }) => {
       if (ALWAYS.includes(key)) return true;
       if (key === "graph") return graphs.size > 1;
       if (key === "operators") return this.rows.some(({ title }) => !title);
       return this.rows.some((row) => (text?.(row) ?? "") !== "");
     });
+  }
+
+  /** @returns {Column<CostRow>} the name of the row's trace, "" where there is one trace */
+  traceColumn() {
+    const { traces = [] } = this.store.payload.comparison ?? {};
+    return { key: "trace", title: "trace", kept: true, text: ({ trace }) => traces[trace]?.name ?? "" };
   }
 
   /** @returns {Column<CostRow>[]} what matters most: it stands first, where a narrow view has it in sight */
