@@ -181,8 +181,8 @@ export class Computing {
     const count = group.length > 1 ? `${at < 0 ? "" : `${at + 1} of `}${group.length} ` : "";
     what.textContent = `${count}${title}${this.isBackward(group) ? ", backward" : ""}`;
     chip.setAttribute("aria-pressed", String(at >= 0));
-    // scrollIntoView would scroll a notebook as well
-    if (at >= 0) this.row.scrollLeft = chip.offsetLeft - this.row.offsetLeft;
+    // In a frame, since to say where it stands lays the page out; scrollIntoView would scroll a notebook too.
+    if (at >= 0) requestAnimationFrame(() => (this.row.scrollLeft = chip.offsetLeft - this.row.offsetLeft));
   }
 
   /** @param {number} by */
