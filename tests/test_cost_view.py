@@ -83,6 +83,8 @@ def test_the_products_that_the_advice_names_are_marked(opened, rotary: Trace, mo
     assert verdict.remedy in (marks.first.locator(".mark.advice", has_text="slow precision").get_attribute("title") or "")
     panel.get_by_role("button", name=re.compile(r"^advised \d+$")).click()
     assert marks.count() == len(products)
+    marks.first.get_by_role("button").first.click()
+    assert not untold(panel.locator(".kernel-detail").inner_text(), "slow precision", verdict.title, verdict.remedy)
 
 
 def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Trace) -> None:

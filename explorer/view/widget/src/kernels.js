@@ -1,7 +1,7 @@
 // The kernels and library calls: a table of what each costs, one opened as its ladder of texts with what it
 // takes of the GPU.
 
-import { short } from "./costs.js";
+import { marksOf, short } from "./costs.js";
 import { CostTable } from "./costtable.js";
 import { Detail } from "./detail.js";
 import { element, plural } from "./dom.js";
@@ -11,7 +11,7 @@ import { called } from "./names.js";
 import { Tune } from "./tune.js";
 
 /** @import { Parts } from "./app.js" */
-/** @import { CostRow } from "./costs.js" */
+/** @import { CostRow, Mark } from "./costs.js" */
 /** @import { CallInfo, KernelInfo } from "./wire.js" */
 
 const BELOW = 120; // pixels of an opened kernel that must be in sight
@@ -36,6 +36,8 @@ export class Kernels {
     this.tune = new Tune(live, hub);
     /** @type {KernelInfo | null} the one that is opened */
     this.kernel = null;
+    /** @type {Mark[]} what is worth a look in it */
+    this.marks = [];
     this.number = 0; // of the edit that is said to run in its place, 0 for none
     this.one = new Detail("kernel-detail");
     /** @param {number} artifact @param {number} line */
@@ -82,7 +84,9 @@ export class Kernels {
   }
 
   /** @param {CostRow} row */
-  detail({ kernel, call }) {
+  detail(row) {
+    const { kernel, call } = row;
+    this.marks = marksOf(row);
     if (kernel) this.show(kernel);
     else if (call) this.showCall(call);
   }
@@ -106,8 +110,16 @@ export class Kernels {
         ", a call into a library",
         ...(line ? [": ", place] : []),
       ),
+      ...this.reasons(),
       ...callFacts(call),
       ...costFacts(call),
+    );
+  }
+
+  // What is worth a look, and what to do about it.
+  reasons() {
+    return this.marks.map(({ kind, text, about }) =>
+      element("p", {}, element("span", { class: `mark ${kind}` }, text), ` ${about}`),
     );
   }
 
@@ -130,6 +142,7 @@ export class Kernels {
       element("h2", {}, called(kernel)),
       kernel.title ? element("p", {}, element("code", {}, kernel.name)) : "",
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
+      ...this.reasons(),
       this.judged(kernel),
       operators && (!kernel.title || kernel.title.endsWith(" more"))
         ? element("p", {}, "computes ", element("code", {}, operators))
