@@ -42,7 +42,9 @@ MEASURED = "measured by Inductor's autotuning on the attached device, {ms:.4g} m
 ESTIMATED = "estimated, not measured: {limit}, at the share of the peak of {title} that such kernels reach"
 UNSIZED = "sizes that only the run knows: {names}"
 NOT_TIMED = "nothing timed it: Inductor times a Triton kernel only where it tries several configs, as with mode='max-autotune'"
-NO_TIMING = "nothing timed it: Inductor benchmarks Triton kernels only; t.benchmark() times the whole function"
+NO_TIMING = (
+    "nothing timed it: Inductor benchmarks Triton kernels only, and this is {kind}; t.benchmark() times the whole function"
+)
 NO_TARGET = "no estimate: the bandwidth of {target!r} is not known here"
 EXCHANGED = "no estimate here: a collective takes as long as what connects the GPUs does, see its row of t.collectives.table"
 WAITED = "a wait moves no bytes: what is left of its collective when it is reached is `exposed` in t.collectives.table"
@@ -283,7 +285,7 @@ def no_target(trace: TraceData, language: str = "") -> str:
     target = compiled_for(trace)
     if target.is_absent_gpu:
         return NO_TARGET.format(target=target.name)
-    return NOT_TIMED if language == "triton" else NO_TIMING
+    return NOT_TIMED if language == "triton" else NO_TIMING.format(kind=language or "a library call")
 
 
 # The estimate ----------------------------------------------------------------------------------------------------------
