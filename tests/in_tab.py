@@ -39,6 +39,17 @@ def drawn(tab: Any) -> None:
     tab.evaluate(TWO_FRAMES)
 
 
+def in_a_long_page(tab: Any) -> int:
+    """Put the view into the middle of a page that is scrolled, as a notebook is; the pixels by which it is."""
+    tab.evaluate("""() => {
+        document.documentElement.style.height = document.body.style.height = 'auto';
+        document.querySelector('#explorer').style.height = '640px';
+        document.body.style.padding = '900px 0';
+        scrollTo(0, 600);
+    }""")
+    return 600
+
+
 def until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until a condition holds of what other threads of this process do; it is asked again every few milliseconds."""
     end = time.monotonic() + seconds

@@ -12,7 +12,7 @@ from explorer.analysis.questions.program_lines import program_lines
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
-from tests.in_tab import APP, called, drawn, row_of, selected, show, texts_shown
+from tests.in_tab import APP, called, drawn, in_a_long_page, row_of, selected, show, texts_shown
 
 #: The chips of the strip: what each says, and whether it is the one that is shown.
 CHIPS = "chips => chips.map((chip) => [chip.querySelector('.what').textContent, chip.getAttribute('aria-pressed') === 'true'])"
@@ -390,12 +390,7 @@ def test_lines_of_the_program_have_the_numbers_of_their_file(opened, rotary):
 def test_a_click_leaves_the_page_where_it_is(opened, rotary):
     """In a long page, as a notebook is, a kernel's PTX opens at its linked lines within its pane; the page does not move."""
     tab = opened(rotary, "#view=code", viewport={"width": 1200, "height": 700})
-    tab.evaluate("""() => {
-        document.documentElement.style.height = document.body.style.height = 'auto';
-        document.querySelector('#explorer').style.height = '640px';
-        document.body.style.padding = '900px 0';
-        scrollTo(0, 600);
-    }""")
+    scrolled = in_a_long_page(tab)
     ptx = next(n for n, a in enumerate(rotary.artifacts) if a.stage == "ptx")
     tab.evaluate(f"(ptx) => {APP}.panes.show({APP}.panes.list[1], ptx)", ptx)
     tab.locator(".pane").first.dispatch_event("pointerdown")
@@ -403,7 +398,7 @@ def test_a_click_leaves_the_page_where_it_is(opened, rotary):
     for code in ("torch.cos(angles)", "open_by = torch.sigmoid"):
         tab.evaluate(CHOOSE, code)
         drawn(tab)
-        assert tab.evaluate("scrollY") == 600 and lit_in_sight(tab)
+        assert tab.evaluate("scrollY") == scrolled and lit_in_sight(tab)
         shown.add(texts_shown(tab)[1])
     assert len(shown) == 2, "else nothing was opened"
 

@@ -13,7 +13,7 @@ from explorer.stages.triton.origins import FORMS, KernelForm
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold
-from tests.in_tab import APP, CELLS, called, row_of, show
+from tests.in_tab import APP, CELLS, called, in_a_long_page, row_of, show
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -138,15 +138,10 @@ def test_a_chosen_row_leaves_the_page_where_it_is(opened, replayed) -> None:
     """In a long page, as a notebook is, a kernel opens in sight within the view; the page around the view does not move."""
     tab = opened(replayed("views/layers-torch2.13-h100"), viewport={"width": 1200, "height": 700})
     panel = show(tab, "Kernels")
-    tab.evaluate("""() => {
-        document.documentElement.style.height = document.body.style.height = 'auto';
-        document.querySelector('#explorer').style.height = '640px';
-        document.body.style.padding = '900px 0';
-        scrollTo(0, 600);
-    }""")
+    scrolled = in_a_long_page(tab)
     row = panel.get_by_role("table", name="kernels").locator("tbody tr button").first
     row.evaluate("row => row.click()")
-    assert tab.evaluate("scrollY") == 600
+    assert tab.evaluate("scrollY") == scrolled
     inside = "e => e.getBoundingClientRect().top < e.closest('.panel').getBoundingClientRect().bottom"
     assert panel.locator(".kernel-detail").evaluate(inside) and panel.evaluate("e => e.scrollTop") > 0
 
