@@ -272,26 +272,6 @@ export class Fusion {
     });
   }
 
-  /**
-   * Of what two names can stand for the two nearest to each other, the first of several.
-   *
-   * @param {Side[]} ones
-   * @param {Side[]} others
-   */
-  nearest(ones, others) {
-    /** @type {Side[]} */
-    let best = [];
-    let least = Infinity;
-    for (const one of ones)
-      for (const other of others) {
-        const far = this.verdicts.distance(one, other);
-        if (far >= least || (one.name === other.name && ones.length + others.length > 2)) continue;
-        least = far;
-        best = [one, other];
-      }
-    return best;
-  }
-
   /** @param {number} at @param {string} typed */
   pickName(at, typed) {
     const [first, second] = this.asked;
@@ -306,7 +286,7 @@ export class Fusion {
    */
   ask(asked) {
     const sides = asked.map((name) => this.candidates(name));
-    const taken = this.nearest(sides[0], sides[1]);
+    const taken = this.verdicts.nearest(sides[0], sides[1]);
     if (!taken.length) return this.choose(asked[0], asked[1]);
     const names = taken.map(({ name }) => name);
     const others = sides.map((list, at) => list.map(({ name }) => name).filter((one) => one !== names[at]));

@@ -51,7 +51,7 @@ export class MemoryChart {
       },
       ...this.bars,
     );
-    const sentence = `Peak with the inputs: ${bound} ${live}, of which ${most} are allocated here, at `;
+    const sentence = `Peak with the inputs: ${bound} ${live}, ${most} of it allocated here, at `;
     const there = element(
       "button",
       { class: "link", onclick: () => goTo(highest.line) },

@@ -67,33 +67,47 @@ export class Verdicts {
   }
 
   /**
-   * How far two sides are from each other: the fewest steps from one to what reads it, else, farther than any
-   * of these, by the order of the graph.
+   * Of what two names can stand for the two nearest to each other, the first of several: by the fewest steps
+   * from one to what reads it, else by the order of the graph.
    *
-   * @param {Side} one
-   * @param {Side} other
+   * @param {Side[]} ones
+   * @param {Side[]} others
+   * @returns {Side[]}
    */
-  distance(one, other) {
-    const steps = Math.min(this.stepsTo(one.result, other.result), this.stepsTo(other.result, one.result));
-    const order = [...this.fxInputs.keys()];
-    const [from, to] = [order.indexOf(one.result), order.indexOf(other.result)];
-    const far = Math.abs(from < 0 || to < 0 ? (one.nodes[0] ?? 0) - (other.nodes[0] ?? 0) : from - to);
-    return steps < Infinity ? steps : order.length + far;
+  nearest(ones, others) {
+    const order = new Map([...this.fxInputs.keys()].map((name, at) => [name, at]));
+    const read = new Map([...ones, ...others].map(({ result }) => [result, this.stepsTo(result)]));
+    /** @param {Side} one @param {Side} other */
+    const distance = (one, other) => {
+      const steps = read.get(other.result)?.get(one.result) ?? read.get(one.result)?.get(other.result);
+      if (steps !== undefined) return steps;
+      const [from, to] = [order.get(one.result), order.get(other.result)];
+      const isKnown = from !== undefined && to !== undefined;
+      return order.size + Math.abs(isKnown ? from - to : (one.nodes[0] ?? 0) - (other.nodes[0] ?? 0));
+    };
+    /** @type {Side[]} */
+    let best = [];
+    let least = Infinity;
+    for (const one of ones)
+      for (const other of others) {
+        const far = distance(one, other);
+        if (far >= least || (one.name === other.name && ones.length + others.length > 2)) continue;
+        least = far;
+        best = [one, other];
+      }
+    return best;
   }
 
   /**
-   * The fewest steps from an FX node to one that reads it; Infinity where none leads there.
+   * The fewest steps to an FX node from each that it needs.
    *
-   * @param {string} source
    * @param {string} reader
    */
-  stepsTo(source, reader) {
+  stepsTo(reader) {
     const found = new Map([[reader, 0]]);
-    for (const [name, steps] of found) {
-      if (name === source) return steps;
+    for (const [name, steps] of found)
       for (const input of this.fxInputs.get(name) ?? []) if (!found.has(input)) found.set(input, steps + 1);
-    }
-    return Infinity;
+    return found;
   }
 
   /** @param {number} number @returns {string} */
