@@ -25,7 +25,8 @@ HOST = ONE_LISTENER.replace("progress: {},", "progress: {}, called: {}, edits: [
 ONE, TWO = "static_cast<float>(1.0)", "static_cast<float>(2.0)"
 
 #: The edits of the view, and whether an element has the focus.
-EDITS = "document.querySelector('.explorer-host').app.parts.edits"
+APP = "document.querySelector('.explorer-host').app"
+EDITS = f"{APP}.parts.edits"
 HAS_FOCUS = "e => e === e.getRootNode().activeElement"
 
 
@@ -102,7 +103,7 @@ class Notebook:
         self.tell()
 
     def tell(self) -> None:
-        for name in ("edits", "progress"):
+        for name in ("edits", "progress", "additions"):
             self.tab.evaluate("([name, value]) => tell(name, value)", [name, getattr(self.widget, name)])
 
     def close(self) -> None:
@@ -151,6 +152,24 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert pane.locator(".edit-figures").count() == 0
     pane.locator(".history button").click()
     assert pane.locator(".edit-figures").count() == 1, "the history has it still"
+
+
+def test_ptx_and_sass_stand_beside_each_other(notebook: Any, triton: Trace) -> None:
+    """One press over a kernel shows its PTX with its SASS beside it, which is made then, and leaves the program in sight."""
+    book = notebook(triton)
+    source = triton.find("source")[0]
+    line = next(n for n, text in enumerate(source.lines, 1) if "softmax" in text)
+    at = triton.artifacts.index(source)
+    book.tab.evaluate(f"([at, line]) => {APP}.parts.selection.choose(at, line)", [at, line])
+    bar = book.tab.get_by_role("group", name="kernel, right text")
+    bar.get_by_role("button", name="PTX + SASS").click()
+    book.carry()
+    shown = f"() => {APP}.panes.list.map((pane) => [pane.store.artifact(pane.artifact).stage, pane.sorted.length])"
+    stages, lit = zip(*book.tab.evaluate(shown), strict=True)
+    assert stages == ("source", "ptx", "sass") and all(lit[1:]), "each shows what came of the line"
+    book.tab.get_by_role("button", name="close the third pane").click()
+    bar.get_by_role("button", name="PTX + SASS").click()
+    assert [stage for stage, _ in book.tab.evaluate(shown)] == ["source", "ptx", "sass"], "SASS that is there is shown"
 
 
 @pytest.mark.usefixtures("tried_here")

@@ -3,16 +3,19 @@
 import { element } from "./dom.js";
 
 const SHORT = 6; // letters of a name that is an abbreviation
+const [ASSEMBLY, MACHINE] = ["ptx", "sass"]; // what a kernel is assembled from, and what it is assembled to
 
 /** @import { Parts } from "./app.js" */
 /** @import { KernelInfo, LineInfo } from "./wire.js" */
 
 /**
- * What a press asks for: another text in this pane, one that is to be made first, a line of the user's.
+ * What a press asks for: another text in this pane, one that is to be made first, two texts beside each
+ * other, a line of the user's.
  *
  * @typedef {{
  *   show: (index: number) => void,
  *   make: (kernel: number, stage: string) => void,
+ *   both: (one: number, other: number | null, make: () => void) => void,
  *   source: (artifact: number, line: number) => void,
  * }} Asked
  */
@@ -47,16 +50,24 @@ export class KernelBar {
       const pressed = { "aria-pressed": String(index === shown), title: store.stage(index).about };
       return element("button", { ...pressed, onclick: () => on.show(index), "data-stage": stage }, title);
     });
-    const toMake = live
-      .makes(made.map((index) => store.artifact(index)))
-      .map(({ stage, title }) =>
-        element(
-          "button",
-          { title: `make ${title}`, onclick: () => on.make(kernel.artifact, stage) },
-          `${short(stage, title)} …`,
-        ),
-      );
-    return [...ones, ...toMake];
+    const toMake = live.makes(made.map((index) => store.artifact(index)));
+    const others = toMake.map(({ stage, title }) =>
+      element(
+        "button",
+        { title: `make ${title}`, onclick: () => on.make(kernel.artifact, stage) },
+        `${short(stage, title)} …`,
+      ),
+    );
+    const hasMachine = MACHINE in kernel.forms || toMake.some(({ stage }) => stage === MACHINE);
+    const both = hasMachine && ASSEMBLY in kernel.forms ? [this.both(kernel)] : [];
+    return [...ones, ...others, ...both];
+  }
+
+  /** @param {KernelInfo} kernel */
+  both({ artifact, forms }) {
+    const make = () => this.on.make(artifact, MACHINE);
+    const onclick = () => this.on.both(forms[ASSEMBLY], forms[MACHINE] ?? null, make);
+    return element("button", { onclick, title: "PTX and SASS beside each other" }, "PTX + SASS");
   }
 
   /** @param {KernelInfo} kernel */

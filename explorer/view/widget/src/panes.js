@@ -96,6 +96,7 @@ export class Panes {
       step: (by) => this.step(pane, by),
       show: (index) => this.show(pane, index),
       make: this.make,
+      both: (one, other, make) => this.both(pane, one, other, make),
       source: (artifact, line) => this.toSource(pane, artifact, line),
       close: () => this.close(pane),
       moved: () => this.settle(),
@@ -167,6 +168,24 @@ export class Panes {
     if (line) pane.editor.reveal(line);
     else pane.revealMarked();
     this.tell();
+  }
+
+  /**
+   * Show two texts beside each other, in a pane and another; make the second where it is not there yet.
+   *
+   * @param {Pane} pane
+   * @param {number} one
+   * @param {number | null} other
+   * @param {() => void} make
+   */
+  both(pane, one, other, make) {
+    const isFree = (/** @type {Pane} */ each) => each === pane || !this.store.isSource(each.artifact);
+    if (this.list.filter(isFree).length < 2) this.add();
+    const [left, right] = this.list.filter(isFree).slice(-2);
+    this.show(left, one);
+    if (other === null)
+      make(); // it opens in the last pane
+    else this.show(right ?? left, other);
   }
 
   /**
