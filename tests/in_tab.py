@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from explorer.tracing.traced import Trace
 from explorer.view import page
+from explorer.view.payload import payload
 from tests.tabs import TWO_FRAMES, to_view
 
 #: The front end of a page, from its outside.
@@ -130,6 +132,14 @@ def called(info: Any) -> str:
     """What the view calls a kernel or a library call: what it computes, and the kernel's number."""
     number = re.search(r"_\d+(?!\w)", info["name"])
     return f"{info['title']} {number[0]}" if number else str(info["title"])
+
+
+def calls_together(trace: Trace) -> list[list[Any]]:
+    """The rows of the library calls, those of one operator, sizes and line of the program together."""
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    for info, row in zip(payload(trace)["calls"], trace.inductor.extern_calls, strict=True):
+        groups.setdefault((info["title"], info["user"][2], row["graph"]), []).append(row)
+    return list(groups.values())
 
 
 def name_nodes(panel: Any, first: str, second: str) -> None:

@@ -13,14 +13,14 @@ from explorer.stages.triton.origins import FORMS, KernelForm
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold
-from tests.in_tab import APP, CELLS, called, in_a_long_page, row_of, show
+from tests.in_tab import APP, CELLS, called, calls_together, in_a_long_page, row_of, show
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def seconds(text: str) -> float:
     """The seconds in a text such as "≈ 2.1 µs"."""
-    found = re.search(r"([\d.]+) (ns|µs|ms|s)\b", text)
+    found = re.search(r"([\d.]+) (ns|µs|ms|s)(?![a-z])", text)
     assert found, text
     return float(found[1]) * UNITS[found[2]]
 
@@ -41,10 +41,13 @@ def constrained(trace: Trace) -> tuple[Trace, str]:
 
 
 def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, rotary: Trace) -> None:
-    """Each kernel and call of a run is a row, the longest first; the sums below are right, and the shares add up to all."""
+    """Each kernel is a row, and so are the calls that are alike; the longest first, with the right sums, and shares of all."""
     panel = show(opened(rotary), "Kernels")
     table, calls = panel.get_by_role("table", name="kernels"), rotary.inductor.extern_calls
-    expected = [*(row["seconds"] for row in rotary.kernels.table), *(row["seconds"] for row in calls)]
+    groups = calls_together(rotary)
+    assert len(groups) < len(calls)
+    expected = [row["seconds"] for row in rotary.kernels.table]
+    expected += [sum(row["seconds"] for row in group) for group in groups]
     assert panel.locator("h2").first.inner_text() == f"{len(rotary.kernels)} kernels and {len(calls)} library calls"
     heads = table.locator("th[scope=col]").all_inner_texts()
     shown = [seconds(text) for text in table.locator("tbody tr").evaluate_all(CELLS, heads.index("time (estimated)"))]
@@ -78,8 +81,8 @@ def test_the_products_that_the_advice_names_are_marked(opened, rotary: Trace, mo
     (verdict,) = [one for one in trace.advise() if one.kind == "slow precision"]
     panel = show(opened(trace), "Kernels")
     marks = panel.get_by_role("table", name="kernels").locator("tbody tr").filter(has_text="slow precision")
-    products = [row for row in rotary.inductor.extern_calls if row["operations"]]
-    assert marks.count() == len(products) == int(verdict.title.split()[0])
+    products = [group for group in calls_together(rotary) if group[0]["operations"]]
+    assert marks.count() == len(products) and sum(map(len, products)) == int(verdict.title.split()[0])
     assert verdict.remedy in (marks.first.locator(".mark.advice", has_text="slow precision").get_attribute("title") or "")
     panel.get_by_role("button", name=re.compile(r"^advised \d+$")).click()
     assert marks.count() == len(products)
@@ -93,14 +96,18 @@ def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Tra
     panel = show(tab, "Kernels")
     table, calls = panel.get_by_role("table", name="kernels"), rotary.inductor.extern_calls
     panel.get_by_role("button", name=f"library calls {len(calls)}").click()
-    assert table.locator("tbody tr").count() == len(calls)
+    groups = calls_together(rotary)
+    assert table.locator("tbody tr").count() == len(groups)
     expected = sum(row["seconds"] for row in calls)
     assert seconds(table.locator("tfoot tr").inner_text()) == pytest.approx(expected, rel=0.05)
-    call = calls[-1]
-    row_of(panel, f"{call['call']} {call['node']}").click()
+    group = max(groups, key=len)
+    call = group[0]
+    row_of(panel, f"{call['call']} {', '.join(row['node'] for row in group)}").click()
     detail = panel.locator(".kernel-detail")
     assert call["operator"] in detail.inner_text()
-    detail.get_by_role("button", name="of the output code").click()
+    places = detail.get_by_role("button", name="of the output code")
+    assert places.count() == len(group) > 1
+    places.last.click()
     assert f"{call['call']}(" in tab.locator(".line.chosen").filter(has_text="extern_kernels").first.inner_text()
 
 
@@ -109,7 +116,8 @@ def test_spills_low_occupancy_and_launches_are_marked(opened, rotary: Trace) -> 
     trace, name = constrained(rotary)
     panel = show(opened(trace), "Kernels")
     table = panel.get_by_role("table", name="kernels")
-    floor = sum(row["limit"] == "launch" for row in (*trace.kernels.table, *trace.inductor.extern_calls))
+    rows = [*trace.kernels.table, *(group[0] for group in calls_together(trace))]
+    floor = sum(row["limit"] == "launch" for row in rows)
     assert floor > 0 and table.locator(".mark.launch").count() == floor
     for text, mark in (("spills 1", "spills 12 B"), ("low occupancy 1", "occupancy 25 %")):
         panel.get_by_role("button", name=text, exact=True).click()
@@ -149,12 +157,10 @@ def test_a_chosen_row_leaves_the_page_where_it_is(opened, replayed) -> None:
 def test_a_call_is_named_by_its_operator(opened, rotary: Trace) -> None:
     """What stands before most names, such as "extern_kernels.", is left out of the table; it is found and read aloud with it."""
     panel = show(opened(rotary), "Kernels")
-    calls = [
-        (f"{row['call']} {row['node']}", row["call"].removeprefix("extern_kernels.")) for row in rotary.inductor.extern_calls
-    ]
-    for name, operator in calls:
-        shown = row_of(panel, name).locator("xpath=..").locator(".in-parts").inner_text()
-        assert shown.split() == [operator, name.split()[1]] and operator != name.split()[0]
+    for group in calls_together(rotary):
+        name, nodes = group[0]["call"], ", ".join(row["node"] for row in group)
+        shown = row_of(panel, f"{name} {nodes}").locator("xpath=..").locator(".in-parts").inner_text()
+        assert " ".join(shown.split()) == f"{name.removeprefix('extern_kernels.')} {nodes}" and not shown.startswith(name)
 
 
 def test_without_a_time_the_shares_are_of_the_bytes(opened, replayed) -> None:

@@ -7,9 +7,10 @@ import { bytes, duration } from "./dom.js";
 /** @import { CallInfo, CauseInfo, Cost, KernelInfo, Resources, UserPlace } from "./wire.js" */
 
 /**
- * A kernel or a library call. `title` says what it computes, "" where that is not known, and `user` is its
- * line of the program; `operators` are ATen's, `trace` is the number of its trace among several, `advice` are
- * the verdicts that name it.
+ * A kernel, or the library calls that do the same for a line, as those of a model's layers do. `title` says
+ * what they compute, "" where that is not known, and `user` is their line of the program; `operators` are
+ * ATen's, `trace` is the number of their trace among several, `advice` are the verdicts that name them.
+ * `call` is the first of `calls`.
  *
  * @typedef {{
  *   name: string,
@@ -23,6 +24,7 @@ import { bytes, duration } from "./dom.js";
  *   advice: CauseInfo[],
  *   kernel: KernelInfo | null,
  *   call: CallInfo | null,
+ *   calls: CallInfo[],
  * }} CostRow
  */
 /** @typedef {"launch" | "spills" | "occupancy" | "advice"} MarkKind */
@@ -55,8 +57,9 @@ export const short = (operator) => operator.replace(/^(aten|prims)\./, "");
  */
 export function costRows(store) {
   const { kernels, calls, advice } = store.payload;
-  /** @param {KernelInfo | CallInfo} one */
-  const about = ({ advised }) => advised.map((number) => advice.verdicts[number]);
+  /** @param {(KernelInfo | CallInfo)[]} ones */
+  const about = (...ones) =>
+    [...new Set(ones.flatMap(({ advised }) => advised))].map((number) => advice.verdicts[number]);
   /** @param {number} artifact */
   const trace = (artifact) => (artifact < 0 ? 0 : store.traceOf(artifact));
   return [
@@ -72,21 +75,54 @@ export function costRows(store) {
       advice: about(kernels[at]),
       kernel: kernels[at],
       call: null,
+      calls: [],
     })),
-    ...calls.map(({ name, title, user, operator, frame, graph, cost, artifact }, at) => ({
-      name,
-      title,
-      user,
-      operators: operator ? [operator] : [],
-      frame,
-      graph,
-      trace: trace(artifact),
-      cost,
-      advice: about(calls[at]),
-      kernel: null,
-      call: calls[at],
-    })),
+    ...alike(calls, trace).map((group) => {
+      const [{ name, title, user, operator, frame, graph, artifact }] = group;
+      return {
+        name,
+        title,
+        user,
+        operators: operator ? [operator] : [],
+        frame,
+        graph,
+        trace: trace(artifact),
+        cost: together(group),
+        advice: about(...group),
+        kernel: null,
+        call: group[0],
+        calls: group,
+      };
+    }),
   ];
+}
+
+/**
+ * The calls that compute the same for a line together, as the overview has them.
+ *
+ * @param {CallInfo[]} calls
+ * @param {(artifact: number) => number} trace
+ */
+function alike(calls, trace) {
+  /** @type {Map<string, CallInfo[]>} */
+  const groups = new Map();
+  for (const call of calls) {
+    const { name, title, user, frame, graph, artifact, node, cost } = call;
+    const [, , place] = user;
+    const what = title && place ? [title, place] : [node, artifact];
+    const key = JSON.stringify([trace(artifact), frame, graph, name, cost.timed, ...what]);
+    groups.set(key, [...(groups.get(key) ?? []), call]);
+  }
+  return [...groups.values()];
+}
+
+/** @param {CallInfo[]} calls @returns {Cost} */
+function together(calls) {
+  const [{ cost }] = calls;
+  const { launches, read, written, seconds, launchSeconds } = totals(calls);
+  return calls.length < 2
+    ? cost
+    : { ...cost, launches, read, written, seconds, launch_seconds: launchSeconds };
 }
 
 /**

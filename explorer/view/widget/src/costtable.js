@@ -12,7 +12,7 @@ import { Table } from "./table.js";
 /** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Column, Foot } from "./table.js" */
-/** @import { Cost, OverviewInfo, UserPlace } from "./wire.js" */
+/** @import { CallInfo, Cost, OverviewInfo, UserPlace } from "./wire.js" */
 /** @typedef {"read" | "written"} Moved */
 /**
  * Rows that can be shown alone.
@@ -96,9 +96,10 @@ export class CostTable {
       });
       return made;
     };
-    const buttons = partsOf(this.rows).map(({ text, about, has }) =>
-      choice(`${text} ${this.rows.filter(has).length.toLocaleString("en")}`, about, () => this.show(has)),
-    );
+    const buttons = partsOf(this.rows).map(({ text, about, has }) => {
+      const count = this.rows.filter(has).reduce((sum, { calls }) => sum + (calls.length || 1), 0);
+      return choice(`${text} ${count.toLocaleString("en")}`, about, () => this.show(has));
+    });
     if (this.lines) {
       const about = "the lines of the program, and the kernels and calls that compute each";
       buttons.push(choice(`your lines ${lines.length.toLocaleString("en")}`, about, () => this.show(null)));
@@ -167,15 +168,17 @@ export class CostTable {
     const { of, share } = this.shares;
     const parts = parted(this.rows.filter(({ call }) => !call).map(({ name }) => name));
     /** @param {CostRow} row */
-    const named = ({ name, call }) =>
-      element("span", { class: "in-parts" }, ...(call ? called(name, call.node) : inParts(name, parts)));
+    const named = ({ name, calls }) =>
+      element("span", { class: "in-parts" }, ...(calls.length ? called(name, calls) : inParts(name, parts)));
     return [
       {
         key: "name",
         title: "kernel",
         code: true,
         medium: true,
-        text: ({ title, name, call }) => `${title ? `${title}, ` : ""}${name}${call ? ` ${call.node}` : ""}`,
+        text: ({ title, name, calls }) =>
+          [title && `${title},`, name, nodes(calls)].filter(Boolean).join(" "),
+        words: ({ calls }) => calls.map(({ node }) => node).join(" "),
         draw: (row) => (row.title ? [element("span", { class: "computes" }, row.title)] : [named(row)]),
         under: (row) => (row.title ? [named(row)] : []),
         about: "what it computes, and its name in the output code",
@@ -186,8 +189,12 @@ export class CostTable {
         number: true,
         kept: true,
         text: ({ cost }) => timeCell(cost, timed),
-        under: ({ cost }) =>
-          (cost.launches ?? 1) > 1 ? [element("small", {}, `${cost.launches} launches`)] : [],
+        under: ({ cost, call }) => {
+          const what = call ? ["call", "calls"] : ["launch", "launches"];
+          return (cost.launches ?? 1) > 1
+            ? [element("small", {}, plural(cost.launches ?? 0, what[0], what[1]))]
+            : [];
+        },
         sort: ({ cost }) => cost.seconds,
         why: ({ cost }) => cost.seconds_known,
         about: "seconds in one run, over all launches",
@@ -268,17 +275,27 @@ export class CostTable {
 const BEFORE = /^(?:extern_kernels|torch\.ops)\./; // the names of most operators that are called
 
 /**
- * What a library call is called, without what stands before most names, and the node that tells it from
+ * What library calls are called, without what stands before most names, and the nodes that tell them from
  * others.
  *
  * @param {string} name
- * @param {string} node
+ * @param {CallInfo[]} calls
  */
-function called(name, node) {
+function called(name, calls) {
   return [
     element("span", { class: "head" }, name.replace(BEFORE, "")),
-    element("span", { class: "node" }, ` ${node}`),
+    element("span", { class: "node" }, ` ${nodes(calls)}`),
   ];
+}
+
+/**
+ * The scheduler's nodes of some calls, "op4 … op44" for several.
+ *
+ * @param {CallInfo[]} calls
+ */
+function nodes(calls) {
+  const names = calls.map(({ node }) => node);
+  return names.length > 2 ? `${names[0]} … ${names.at(-1)}` : names.join(", ");
 }
 
 /** @param {CostRow[]} rows */

@@ -88,32 +88,36 @@ export class Kernels {
     const { kernel, call } = row;
     this.marks = marksOf(row);
     if (kernel) this.show(kernel);
-    else if (call) this.showCall(call);
+    else if (call) this.showCalls(call, row);
   }
 
-  /** @param {CallInfo} call */
-  showCall(call) {
+  /** @param {CallInfo} call the first @param {CostRow} row */
+  showCalls(call, { calls, cost }) {
     this.kernel = null;
-    const { artifact, line } = call;
-    const place = element(
-      "button",
-      { class: "link", onclick: () => this.navigation.goTo(artifact, line) },
-      `line ${line} of the output code`,
+    const places = calls.map(({ artifact, line, node }) =>
+      element(
+        "li",
+        {},
+        element("code", {}, `${call.name} ${node}`),
+        ...(line ? [", ", this.callLine(artifact, line)] : []),
+      ),
     );
+    const what = calls.length > 1 ? `${calls.length} calls into a library` : "A call into a library";
     this.one.put(
       call,
       element("h2", {}, called(call)),
-      element(
-        "p",
-        {},
-        element("code", {}, `${call.name} ${call.node}`),
-        ", a call into a library",
-        ...(line ? [": ", place] : []),
-      ),
+      element("p", {}, `${what}:`),
+      element("ul", {}, ...places),
       ...this.reasons(),
       ...callFacts(call),
-      ...costFacts(call),
+      ...costFacts({ cost }),
     );
+  }
+
+  /** @param {number} artifact @param {number} line */
+  callLine(artifact, line) {
+    const onclick = () => this.navigation.goTo(artifact, line);
+    return element("button", { class: "link", onclick }, `line ${line} of the output code`);
   }
 
   // What is worth a look, and what to do about it.
