@@ -1,4 +1,4 @@
-"""Say how alike matched kernels are: the same source, and what differs below the source. Pure."""
+"""Say how alike matched kernels are, and what differs: in the sizes of their loops, in their source, and below it. Pure."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ COUNTED = {
 }
 #: Where the code of a Triton kernel begins, after what Inductor writes of the device and of its own settings.
 BODY = "\ndef "
+#: The number of elements along a dimension that a kernel's loops run over: a reduction that is split otherwise has other ones.
+EXTENT = re.compile(r"^ +(\w*numel) = (\d+)$", re.MULTILINE)
+#: How a kernel's source names its values; they are numbered in the order of the lines.
+VALUE = re.compile(r"\btmp\d+\b")
+#: How a difference in the sources is called. Its values are the lines that each source has and another lacks.
+SOURCE_LINES = "source lines"
 #: How TTIR names a function of the GPU's math library.
 LIBRARY_FUNCTION = re.compile(r'symbol = "(\w+)"')
 #: A kernel's resources that are plain numbers, and what they are called.
@@ -35,7 +41,7 @@ NUMBERS = {"num_warps": "warps", "num_stages": "stages", "registers": "registers
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike the kernels of a match are, and what differs below their source: a name → its value in each trace."""
+    """How alike the kernels of a match are, and what differs: a name → its value in each trace."""
 
     what: str
     differs: Mapping[str, tuple[str, ...]]
@@ -60,10 +66,19 @@ def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
     if len(kernels) < len(members):
         return Likeness(SAME_CALL if not kernels else SAME_VALUES, {})
     what = SAME_SOURCE if len(set(map(_body, kernels))) == 1 else SAME_VALUES
-    facts = [_below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)]
+    facts = [dict(EXTENT.findall(_body(kernel))) | _below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)]
     known = [name for name in facts[0] if all(name in other for other in facts)]
     values = {name: tuple(fact[name] for fact in facts) for name in known}
-    return Likeness(what, {name: of for name, of in values.items() if len(set(of)) > 1})
+    differs = {name: of for name, of in values.items() if len(set(of)) > 1}
+    if what == SAME_VALUES:
+        differs[SOURCE_LINES] = tuple(map(str, _own_lines(kernels)))
+    return Likeness(what, differs)
+
+
+def _own_lines(kernels: Sequence[KernelData]) -> list[int]:
+    """Count for each kernel the lines of its source that the source of another one lacks; names of values do not count."""
+    lines = [Counter(VALUE.sub("tmp", line) for line in _body(kernel).split("\n")) for kernel in kernels]
+    return [max((mine - other).total() for other in lines) for mine in lines]
 
 
 @once
@@ -113,7 +128,7 @@ def summary(alike: Sequence[Likeness], reasons: Sequence[str]) -> Iterator[str]:
     differ = Counter(name for one in alike for name in one.differs)
     if differ:
         listed = ", ".join(f"{name} in {count}" for name, count in differ.most_common())
-        yield f"Below the source, of these {quantity(kernels, 'kernel')} differ: {listed}."
+        yield f"What differs in these {quantity(kernels, 'kernel')}: {listed}."
 
 
 def _counted(what: str, count: int) -> str:

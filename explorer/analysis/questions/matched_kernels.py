@@ -126,13 +126,13 @@ def _sharing(every: Sequence[Sequence[MatchedKernel]]) -> list[list[tuple[int, i
 
 def _scheduled(trace: TraceData, ops: Iterable[Op]) -> Iterator[MatchedKernel]:
     """The kernels and calls that Inductor made of the groups of a trace's scheduler nodes."""
-    of_group: dict[tuple[str, str, str], list[Op]] = {}
-    for op in ops:
-        of_group.setdefault(op.group, []).append(op)
+    # by node, not by group: the IR after fusion may list the nodes of a group in another order in the group's name
+    by_node = {(*op.group[:2], op.name): op for op in ops}
     kernels: dict[tuple[str, str, str], list[Op]] = {}
     calls: list[tuple[GroupRow, list[Op]]] = []
     for group in (group for graph in fusion_of(trace).graphs for group in graph.groups()):
-        members = of_group.get((group["frame"], group["graph"], group["name"]), [])
+        places = ((group["frame"], group["graph"], node) for node in group["nodes"])
+        members = [by_node[place] for place in places if place in by_node]
         if is_call(group):
             calls.append((group, members))
         for name in () if is_call(group) else group["kernels"]:

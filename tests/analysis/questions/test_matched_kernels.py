@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -40,6 +41,21 @@ def test_a_trace_and_itself_match_kernel_by_kernel(replayed: Replayed) -> None:
     for kernel in calls:
         assert kernel.name in artifact_of(t, kernel.artifact).lines[kernel.line - 1]
     assert sum(kernel.bytes or 0 for kernel in calls) == sum(row["read"] + row["written"] for row in t.inductor.extern_calls)
+
+
+def test_a_fused_node_may_name_its_nodes_in_any_order(replayed: Replayed) -> None:
+    """The name of a fused node in the IR after fusion lists its nodes in an order of its own: what it computes is known still."""
+    t = replayed("views/rotary-torch2.13-h100")
+
+    def turned(a: Artifact) -> Artifact:
+        if a.stage != "ir_post_fusion":
+            return a
+        nodes = tuple(replace(node, name="_".join(reversed(node.fused))) if node.fused else node for node in a.nodes)
+        return replace(a, data=replace(a.data, nodes=nodes))
+
+    other = trace_of(replace(t, artifacts=tuple(map(turned, t.artifacts))))
+    found = matched_kernels(explorer.compare(t, other, names=("one", "other")))
+    assert {match.what for match in found} == {"same"}
 
 
 def test_a_kernel_that_a_trace_lacks_is_only_in_the_other(replayed: Replayed) -> None:
@@ -162,6 +178,22 @@ def test_another_source_of_the_same_values_is_not_called_the_same(replayed: Repl
     kernels, words = alike(trace, trace_of(replace(trace, artifacts=tuple(texts))))
     assert [one.what for one in kernels].count("same values") == 1
     assert not untold(words[0], "1 kernel computes the same from another source")
+    stores = sum("tl.store" in line for line in first.lines)
+    (differs,) = [one.differs for one in kernels if one.what == "same values"]
+    assert differs == {"source lines": (str(stores), str(stores))}
+
+
+def test_a_reduction_that_is_split_otherwise_says_so(replayed: Replayed) -> None:
+    """The sizes that the loops of a kernel run over are what differs, before the lines; other numbers of the values are not."""
+    trace = replayed("views/layers-torch2.13-h100")
+    first = next(a for a in trace.find("kernel") if "xnumel = " in a.text)
+    rows = re.search(r"xnumel = (\d+)", first.text)
+    assert rows
+    text = first.text.replace(f"xnumel = {rows[1]}\n", "xnumel = 7\n").replace("tmp1", "tmp91")
+    texts = (replace(a, text=text) if a is first else a for a in trace.artifacts)
+    kernels, _ = alike(trace, trace_of(replace(trace, artifacts=tuple(texts))))
+    (differs,) = [one.differs for one in kernels if one.what == "same values"]
+    assert list(differs.items()) == [("xnumel", (rows[1], "7")), ("source lines", ("1", "1"))]
 
 
 def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:
