@@ -138,7 +138,11 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert "in place" in pane.locator(".verdict").inner_text()
     assert pane.locator(".edit-figures tbody tr").count() >= 2
     assert pane.locator(".edit-diff .line-made").inner_text().startswith("+ ")
-    assert "edit " in pane.locator(".edited-badge").inner_text()
+    badge = pane.locator(".edited-badge")
+    assert badge.inner_text() == "edit 1 runs"
+    pane.get_by_role("button", name="close", exact=True).click()
+    assert badge.inner_text() == "the original; edit 1 runs in its place", "of what is shown now"
+    pane.get_by_role("button", name="edit", exact=True).click()
     assert "edited" in book.tab.locator(".rail .edited-mark").all_inner_texts()
     pane.get_by_role("button", name="reset", exact=True).click()
     book.carry()
@@ -286,6 +290,7 @@ def test_a_draft_is_kept(notebook: Any, triton: Trace) -> None:
     assert content.inner_text().startswith("# a/b")
     content.press("Escape")
     assert pane.locator(".edit-box").is_hidden() and not content.inner_text().startswith("# a/b")
+    assert pane.locator(".edited-badge").inner_text() == "a draft is kept"
     pane.get_by_role("button", name="edit", exact=True).click()
     assert content.inner_text().startswith("# a/b")
     state = "document.querySelector('.explorer-host').app.parts.edits.kept"

@@ -93,8 +93,13 @@ export class Editing {
 
   /** @returns {boolean} whether it has changes that were not run yet */
   get isUnsaved() {
+    return this.isOn && this.isUntried;
+  }
+
+  /** @returns {boolean} */
+  get isUntried() {
     const tried = this.edits.of(this.id).at(-1)?.text;
-    return this.isOn && this.draft !== this.original && this.draft !== tried;
+    return this.draft !== this.original && this.draft !== tried;
   }
 
   // Another text is in the pane: it is edited where it was when it was left.
@@ -236,8 +241,13 @@ export class Editing {
     this.button.title = refusal || "edit this text and run it in the original's place";
     this.button.setAttribute("aria-pressed", String(isOn));
     const standing = takes ? edits.standing(pane.artifact) : undefined;
-    this.badge.hidden = !standing;
-    this.badge.textContent = standing ? `edit ${standing.number} runs` : "";
+    const isDrafted = takes && !isOn && this.isUntried;
+    this.badge.hidden = !standing && !isDrafted;
+    const facts = [
+      standing && `${isOn ? "" : "the original; "}edit ${standing.number} runs${isOn ? "" : " in its place"}`,
+      isDrafted && "a draft is kept",
+    ];
+    this.badge.textContent = facts.filter(Boolean).join("; ");
     this.element.hidden = !isOn;
     if (!isOn) return;
     const isBusy = edits.asked !== "";

@@ -7,7 +7,7 @@ import { element, plural } from "./dom.js";
 /**
  * A column: its key in the rows, and what is shown, sorted by and said of a cell where that is not what
  * stands under the key, what stands under it in the cell, and by which other words a filter finds it.
- * "number" to "wide" are how its cells look; "kept" ones are never cut.
+ * "number" to "wraps" are how its cells look; "kept" ones are never cut.
  *
  * @template Row
  * @typedef {{
@@ -26,10 +26,12 @@ import { element, plural } from "./dom.js";
  *   narrow?: boolean,
  *   medium?: boolean,
  *   wide?: boolean,
+ *   wraps?: boolean,
  * }} Column
  */
 
 const MOST = 300; // rows drawn at once
+const FILTERED = 16; // rows from which a filter saves looking
 
 /** @typedef {{ [key: string]: string }} Foot the cells of a row of sums, by the keys of their columns */
 /**
@@ -38,7 +40,7 @@ const MOST = 300; // rows drawn at once
  * @template Row
  * @typedef {{ foot?: (rows: Row[]) => Foot[], order?: { key: string, down: boolean } }} More
  */
-/** @typedef {"number" | "kept" | "code" | "narrow" | "medium" | "wide"} Look */
+/** @typedef {"number" | "kept" | "code" | "narrow" | "medium" | "wide" | "wraps"} Look */
 /** @type {[Look, string][]} */
 const LOOKS = [
   ["number", "right"],
@@ -47,6 +49,7 @@ const LOOKS = [
   ["narrow", "narrow"],
   ["medium", "medium"],
   ["wide", "wide"],
+  ["wraps", "wraps"],
 ];
 
 /**
@@ -89,7 +92,8 @@ export class Table {
     const parts = [element("thead", {}, this.head), this.body, ...(more.foot ? [this.foot] : [])];
     this.table = element("table", { "aria-label": label }, ...parts);
     this.more = element("button", { onclick: () => ((this.most += 1000), this.draw()) }, "show more");
-    const bar = element("div", { class: "table-bar" }, rows.length > 7 ? this.filter : null, this.count);
+    const bar =
+      rows.length < FILTERED ? null : element("div", { class: "table-bar" }, this.filter, this.count);
     this.element = element(
       "div",
       { class: "table" },

@@ -1,7 +1,7 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element } from "./dom.js";
+import { bytes, duration, element, plural } from "./dom.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 
@@ -66,6 +66,7 @@ export class Traces {
         key: title,
         title,
         text: (/** @type {FactInfo} */ { values }) => values[at],
+        wraps: true,
       })),
     ];
   }
@@ -92,7 +93,7 @@ export class Traces {
   /** @param {ComparisonInfo} comparison @returns {Column<MatchInfo>[]} */
   kernels({ kernels }) {
     /** @type {("bytes" | "seconds")[]} */
-    const costs = ["bytes", "seconds"];
+    const costs = ["seconds", "bytes"];
     const known = costs.filter((unit) => kernels.some((row) => row[unit].some((value) => value !== null)));
     return [
       {
@@ -100,7 +101,6 @@ export class Traces {
         title: "match",
         about: "same source: the same Triton code; same values: from other code",
       },
-      { key: "graph", title: "graph" },
       ...this.places((/** @type {MatchInfo} */ row) => row.kernels),
       {
         key: "differs",
@@ -122,10 +122,16 @@ export class Traces {
           () => unit,
         ),
       ]),
+      { key: "graph", title: "graph" },
       {
         key: "code",
         title: "lines of the program",
         text: (/** @type {MatchInfo} */ { code }) => code.join("\n"),
+        draw: (/** @type {MatchInfo} */ { code: [first = "", ...more] }) => [
+          first,
+          more.length ? element("span", { class: "soft" }, ` +${plural(more.length, "line")}`) : "",
+        ],
+        why: (/** @type {MatchInfo} */ { code }) => code.join("\n"),
         code: true,
         wide: true,
       },
@@ -153,7 +159,6 @@ export class Traces {
       key: title,
       title,
       code: true,
-      medium: true,
       text: (/** @type {Row} */ row) => this.textOf(of(row)[trace]),
       draw: (/** @type {Row} */ row) => of(row)[trace].map((place) => this.place(place, trace)),
     }));
