@@ -218,6 +218,24 @@ def test_a_column_of_600_pixels_can_be_used(opened, rotary, window):
     assert rail["width"] == pytest.approx(600, abs=1) and rail["y"] + rail["height"] <= boxes[0]["y"] + rail["height"] + 1
 
 
+def test_beside_a_notebooks_files_the_stages_are_there_for_texts(opened, rotary):
+    """In 970 pixels the rail is there where it chooses a text, until it is said to be there or away: then it is so everywhere."""
+    tab = opened(rotary, "#view=overview")
+    rail, toggler = tab.locator(".rail"), tab.get_by_role("button", name="show or hide the stages")
+    assert rail.is_visible()
+    tab.set_viewport_size({"width": 970, "height": 680})
+    rail.wait_for(state="hidden")
+    whole = "e => [e.scrollHeight - e.clientHeight, e.scrollWidth - e.clientWidth]"
+    assert tab.get_by_role("tabpanel", name="Overview").evaluate(whole) == [0, 0], "the first screen needs no scrolling"
+    for name, is_there in (("Code", True), ("Kernels", False), ("Graph", True), ("Memory", False)):
+        to_view(tab, name)
+        assert rail.is_visible() == is_there, name
+    toggler.click()
+    assert rail.is_visible()
+    to_view(tab, "Kernels")
+    assert rail.is_visible()
+
+
 def test_opening_a_view_scrolls_nothing_around_it(opened, rotary):
     """At 200 % zoom the first lines of a text lie below the window: a page, or a notebook, stays where it is nevertheless."""
     tab = opened(rotary)

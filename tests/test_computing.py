@@ -339,6 +339,36 @@ def test_a_click_on_an_argument_selects_its_call(opened):
         assert first == second is not None
 
 
+def test_a_source_alone_gets_a_pane_beside_it(opened, rotary):
+    """Where every other pane was closed, a click on a line opens what computes it in a new one, as the view says it does."""
+    tab = opened(rotary)
+    tab.get_by_role("button", name="close the right pane").click()
+    assert len(texts_shown(tab)) == 1
+    click(tab, "torch.cos(angles)")
+    assert stage_and_kernel(rotary, texts_shown(tab)[1])[0] == "kernel" and lit_in_sight(tab)
+
+
+def test_a_chip_has_the_time_of_what_is_shown(opened, replayed):
+    """That of the one kernel or call which is shown; of several that do the same together while none of them is."""
+    trace = replayed("views/layers-torch2.13-h100")
+    tab = opened(trace, "#view=code")
+    click(tab, "self.up")
+    shown, *others = [re.sub(r"\s+", " ", text) for text in tab.locator(".computing .row button").all_inner_texts()]
+    known = payload(trace)
+    costs = {info["title"]: info["cost"]["seconds"] for info in (*known["kernels"], *known["calls"])}
+
+    def times(chip: str) -> tuple[int, float, float]:
+        """How many a chip stands for, its time, and that of one of them, in microseconds."""
+        found = re.fullmatch(r"(?:1 of )?(\d+) × (.*?)(?:, backward)? ≈ ([\d.]+) µs", chip)
+        assert found, chip
+        return int(found[1]), float(found[3]), costs[found[2]] * 1e6
+
+    count, time, own = times(shown)
+    assert count > 1 and time == pytest.approx(own, rel=0.05)
+    count, time, own = times(others[0])
+    assert count > 1 and time == pytest.approx(count * own, rel=0.05)
+
+
 # The other texts of a kernel, and its lines ----------------------------------------------------------------------------------
 
 

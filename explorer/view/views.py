@@ -35,6 +35,7 @@ def _has_phases(payload: wire.Payload) -> bool:
     return any(artifact["stage"] == "phase" and "rows" in artifact for artifact in payload["artifacts"])
 
 
+#: In the order in which newcomers ask what they show: a narrow view has the last ones under "more".
 VIEWS = (
     View(
         "overview",
@@ -50,10 +51,23 @@ VIEWS = (
         lambda payload: "comparison" in payload,
     ),
     View(
-        "graph",
-        "Graph",
-        "FX graphs and the scheduler's graph, collapsed by module or kernel",
-        lambda payload: any("nodes" in artifact for artifact in payload["artifacts"]),
+        "kernels",
+        "Kernels",
+        "the generated kernels and library calls, and what they cost",
+        lambda payload: bool(payload["kernels"] or payload["calls"]),
+    ),
+    View("fusion", "Fusion", "what became one kernel, what did not, and why", lambda payload: bool(payload["fusion"])),
+    View(
+        "memory",
+        "Memory",
+        "what is live when, and why",
+        lambda payload: bool(payload["memory"].get("table") or payload["memory"].get("unread")),
+    ),
+    View(
+        "dynamo",
+        "Guards & breaks",
+        "graph breaks, recompiles, guards, dynamic sizes",
+        _has_stage("guards", "graph_break", "recompile"),
     ),
     View(
         "advice",
@@ -62,31 +76,18 @@ VIEWS = (
         lambda payload: bool(payload["advice"]["verdicts"] or payload["kernels"]),
     ),
     View(
-        "kernels",
-        "Kernels",
-        "the generated kernels and library calls, and what they cost",
-        lambda payload: bool(payload["kernels"] or payload["calls"]),
+        "graph",
+        "Graph",
+        "FX graphs and the scheduler's graph, collapsed by module or kernel",
+        lambda payload: any("nodes" in artifact for artifact in payload["artifacts"]),
     ),
+    View("passes", "Passes", "what each pass changed, one after the other", _has_passes),
+    View("diff", "Diff", "the difference of two texts", lambda payload: len(payload["artifacts"]) > 1),
     View(
         "choices",
         "Choices",
         "what Inductor chose among for each operation, with settings, times and texts",
         lambda payload: bool(payload["choices"]),
-    ),
-    View("fusion", "Fusion", "what became one kernel, what did not, and why", lambda payload: bool(payload["fusion"])),
-    View("passes", "Passes", "what each pass changed, one after the other", _has_passes),
-    View("diff", "Diff", "the difference of two texts", lambda payload: len(payload["artifacts"]) > 1),
-    View(
-        "dynamo",
-        "Guards & breaks",
-        "graph breaks, recompiles, guards, dynamic sizes",
-        _has_stage("guards", "graph_break", "recompile"),
-    ),
-    View(
-        "memory",
-        "Memory",
-        "what is live when, and why",
-        lambda payload: bool(payload["memory"].get("table") or payload["memory"].get("unread")),
     ),
     View(
         "collectives",

@@ -14,12 +14,14 @@ import { Splitter } from "./splitter.js";
  */
 
 const NARROW = 760; // pixels, as in style.css: the rail stands above the texts, and is away at first
+const MIDDLING = 1100; // pixels, as in style.css: at first the rail is there only where it chooses a text
+const OF_TEXTS = ["code", "graph", "passes", "diff"]; // the views that show a text chosen in the rail
 /** @type {[before: number, after: number]} */
 const LEAST = [90, 160]; // pixels that the rail and the texts keep
 
 export class Arrangement {
-  /** @param {Pick<Parts, "rail" | "panes" | "tabs">} parts */
-  constructor({ rail, panes, tabs }) {
+  /** @param {Pick<Parts, "hub" | "rail" | "panes" | "tabs">} parts */
+  constructor({ hub, rail, panes, tabs }) {
     this.rail = rail.element;
     this.stage = tabs.element;
     this.panes = panes;
@@ -29,6 +31,8 @@ export class Arrangement {
     this.away = null;
     this.isLeftOut = false;
     this.isNarrow = false;
+    this.isMiddling = false;
+    this.isOfTexts = OF_TEXTS.includes(tabs.name);
     this.element = element("main", {}, this.rail, this.stage);
     this.splitter = new Splitter("beside the stages", this.sides());
     this.stage.before(this.splitter.element);
@@ -37,6 +41,10 @@ export class Arrangement {
     });
     this.observer = new ResizeObserver(([{ contentRect }]) => this.resized(contentRect.width));
     this.observer.observe(this.element);
+    hub.on("viewed", (name) => {
+      this.isOfTexts = OF_TEXTS.includes(name);
+      this.show();
+    });
     this.show();
   }
 
@@ -68,12 +76,13 @@ export class Arrangement {
   resized(width) {
     if (!width) return; // it is not in the document
     this.isNarrow = width <= NARROW;
+    this.isMiddling = width <= MIDDLING;
     this.show();
     this.splitter.tell();
   }
 
   get isAway() {
-    return this.isLeftOut || (this.away ?? this.isNarrow);
+    return this.isLeftOut || (this.away ?? (this.isNarrow || (this.isMiddling && !this.isOfTexts)));
   }
 
   toggle() {

@@ -22,7 +22,7 @@ const KERNEL = "kernel"; // the stage of what Inductor generates
  *   isMain: boolean,
  * }} Computes
  */
-/** @typedef {{ group: Computes[], element: HTMLElement, what: HTMLElement }} Chip */
+/** @typedef {{ group: Computes[], element: HTMLElement, what: HTMLElement, time: HTMLElement }} Chip */
 /** @typedef {{ text: number, place: KernelPlace, stage: string }} Opened a text, and what it is of */
 
 export class Computing {
@@ -150,12 +150,10 @@ export class Computing {
   /** @param {string} title @param {Computes[]} group @returns {Chip} */
   chip(title, group) {
     const names = [...new Set(group.map(({ place }) => place.name))].join(", ");
-    const seconds = secondsOf(group);
-    const time = seconds === null ? "" : timeText(seconds, timedBy(costsOf(group)));
     const what = element("span", { class: "what" });
+    const time = element("small", {});
     const attributes = { title: `${title} · ${names}`, onclick: () => this.goOn(group) };
-    const chip = element("button", attributes, what, time && element("small", {}, ` ${time}`));
-    return { group, element: chip, what };
+    return { group, element: element("button", attributes, what, time), what, time };
   }
 
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
@@ -174,9 +172,10 @@ export class Computing {
   }
 
   /** @param {Chip} chip */
-  markChip({ group, element: chip, what }) {
+  markChip({ group, element: chip, what, time }) {
     const at = this.at < 0 ? -1 : group.indexOf(this.all[this.at]);
     const [first] = group;
+    time.textContent = ` ${timeOf(at < 0 ? group : [group[at]])}`;
     const title = group.length > 1 ? `× ${first.title}` : this.store.calledAt(first.place);
     const count = group.length > 1 ? `${at < 0 ? "" : `${at + 1} of `}${group.length} ` : "";
     what.textContent = `${count}${title}${this.isBackward(group) ? ", backward" : ""}`;
@@ -222,7 +221,7 @@ export class Computing {
 
   /**
    * The panes that show kernels, each at its stage; where none does, the last one without a linked line, or
-   * with a text of another graph, such as the backward's.
+   * with a text of another graph, such as the backward's; a new one beside sources alone.
    *
    * @param {unknown} by
    */
@@ -231,6 +230,9 @@ export class Computing {
     /** @param {Pane} pane */
     const hasRoom = ({ artifact }) =>
       !this.selection.lit.get(artifact)?.size || this.store.artifact(artifact).graph !== graph;
+    const { list } = this.panes;
+    const made = list.every(({ artifact }) => this.store.isSource(artifact)) ? this.panes.add() : undefined;
+    if (made) return [made];
     return this.ofKernels((pane) => pane !== by, hasRoom);
   }
 
@@ -330,6 +332,12 @@ function grouped(all) {
   const groups = new Map();
   for (const one of all) groups.set(one.title, [...(groups.get(one.title) ?? []), one]);
   return groups;
+}
+
+/** @param {Computes[]} group the one that is shown, or all of a chip */
+function timeOf(group) {
+  const seconds = secondsOf(group);
+  return seconds === null ? "" : timeText(seconds, timedBy(costsOf(group)));
 }
 
 /** @param {Computes[]} group */

@@ -9,6 +9,7 @@ import { Shares } from "./shares.js";
 /** @import { Parts } from "./app.js" */
 
 export const NAMES = ["left", "right", "third", "fourth"];
+const READABLE = 320; // pixels of a pane in which lines can be read
 
 export class Panes {
   /**
@@ -171,7 +172,8 @@ export class Panes {
   }
 
   /**
-   * Show two texts beside each other, in a pane and another; make the second where it is not there yet.
+   * Show two texts beside each other, in a pane and another, that of the program where there is no room for
+   * three; make the second where it is not there yet.
    *
    * @param {Pane} pane
    * @param {number} one
@@ -180,12 +182,14 @@ export class Panes {
    */
   both(pane, one, other, make) {
     const isFree = (/** @type {Pane} */ each) => each === pane || !this.store.isSource(each.artifact);
-    if (this.list.filter(isFree).length < 2) this.add();
-    const [left, right] = this.list.filter(isFree).slice(-2);
+    const hasRoom = this.element.clientWidth / (this.list.length + 1) >= READABLE;
+    if (this.list.length < 2 || (hasRoom && this.list.filter(isFree).length < 2)) this.add();
+    const free = this.list.filter(isFree);
+    const [left, right] = (free.length < 2 ? this.list : free).slice(-2);
     this.show(left, one);
     if (other === null)
       make(); // it opens in the last pane
-    else this.show(right ?? left, other);
+    else this.show(right, other);
   }
 
   /**
