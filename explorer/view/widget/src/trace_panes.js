@@ -84,11 +84,14 @@ export class TracePanes {
   }
 
   /**
-   * Show the first kernel of each trace beside each other.
+   * Show the first kernel of each trace beside each other; of two generated kernels, what differs in them.
    *
    * @param {KernelPlace[][]} kernels
    */
   show(kernels) {
+    const texts = kernels.flatMap(([place]) => (this.store.kernelAt(place?.artifact) ? place.artifact : []));
+    if (texts.length === 2 && kernels.length === 2)
+      return void this.tabs.show("diff").compare(texts[0], texts[1]);
     this.tabs.show("code");
     while (this.panes.list.length <= kernels.length) this.panes.add();
     kernels.forEach(([place], trace) => place && this.open(place, trace));

@@ -1,7 +1,7 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element, plural } from "./dom.js";
+import { bytes, duration, element } from "./dom.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 
@@ -41,8 +41,9 @@ export class Traces {
       ),
       element("h2", {}, "Kernels and calls, matched by what they compute"),
       ...summary.map((words) => element("p", {}, words)),
-      new Table("matched kernels", this.kernels(comparison), kernels, (row) => beside.show(row.kernels))
-        .element,
+      new Table("matched kernels", this.kernels(comparison), kernels, (row) => beside.show(row.kernels), {
+        order: { key: `seconds ${this.names[0]}`, down: true },
+      }).element,
       element("h2", {}, "Lines of the program, and the kernels that compute them"),
       new Table("lines", this.lines(), lines, ({ artifact, at }) => {
         if (artifact >= 0) navigation.goTo(artifact, at);
@@ -99,7 +100,8 @@ export class Traces {
       {
         key: "what",
         title: "match",
-        about: "same source: the same Triton code; same values: from other code",
+        about:
+          "same source: the same Triton code; same values: from other code. A press shows the difference",
       },
       ...this.places((/** @type {MatchInfo} */ row) => row.kernels),
       {
@@ -126,16 +128,37 @@ export class Traces {
       {
         key: "code",
         title: "lines of the program",
-        text: (/** @type {MatchInfo} */ { code }) => code.join("\n"),
-        draw: (/** @type {MatchInfo} */ { code: [first = "", ...more] }) => [
-          first,
-          more.length ? element("span", { class: "soft" }, ` +${plural(more.length, "line")}`) : "",
-        ],
-        why: (/** @type {MatchInfo} */ { code }) => code.join("\n"),
+        text: (/** @type {MatchInfo} */ row) => numbered(this.linesOf(row)) || row.code.join("; "),
+        why: (/** @type {MatchInfo} */ row) =>
+          this.linesOf(row)
+            .map(({ line, code }) => `${line}: ${code}`)
+            .join("\n"),
+        words: (/** @type {MatchInfo} */ row) =>
+          this.linesOf(row)
+            .map(({ code }) => code)
+            .join(" "),
         code: true,
         wide: true,
       },
     ];
+  }
+
+  /**
+   * The lines that the kernels of a match compute, as the table of lines has them.
+   *
+   * @param {MatchInfo} row
+   */
+  linesOf({ kernels }) {
+    const mine = new Set(kernels.flat().map((place) => this.keyOf(place)));
+    const lines = this.store.payload.lines.filter((info) =>
+      info.kernels.flat().some((place) => mine.has(this.keyOf(place))),
+    );
+    return [...new Map(lines.map((info) => [info.place, info])).values()];
+  }
+
+  /** @param {KernelPlace} place of a kernel, or of a call on its line of the output code */
+  keyOf({ artifact, line }) {
+    return this.store.kernelAt(artifact) ? `${artifact}` : `${artifact}:${line}`;
   }
 
   /** @returns {Column<LineInfo>[]} */
@@ -198,6 +221,21 @@ export class Traces {
       };
     });
   }
+}
+
+/**
+ * Lines by their numbers, each file once: "model.py 27 28, data.py 3".
+ *
+ * @param {LineInfo[]} lines
+ */
+function numbered(lines) {
+  /** @type {Map<string, number[]>} */
+  const files = new Map();
+  for (const { place, line } of lines) {
+    const file = place.slice(0, place.lastIndexOf(":"));
+    files.set(file, [...(files.get(file) ?? []), line]);
+  }
+  return [...files].map(([file, numbers]) => `${file} ${numbers.join(" ")}`).join(", ");
 }
 
 /** @param {number | null | undefined} value @param {Unit} unit */
