@@ -97,7 +97,7 @@ def test_figures_kernels_and_lines_are_told(opened, engines):
 
 
 def test_a_match_leads_to_the_difference_of_its_kernels(opened, replayed):
-    """It tells the lines of the program that its kernels compute, by their numbers; a press on it shows both sources, compared."""
+    """It tells the lines of the program that its kernels compute, by number; a press on it shows both sources, compared."""
     trace = replayed("views/layers-torch2.13-h100")
     first = trace.find("kernel")[0]
     changed = (replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a is first else a for a in trace.artifacts)

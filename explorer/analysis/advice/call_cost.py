@@ -40,6 +40,8 @@ BREAK = 9e-6
 MIN_SHARE, MIN_SECONDS = 0.05, 2e-6
 #: What a trace's `backend` says where Inductor compiled.
 INDUCTOR = (None, "", "inductor")
+#: The operators that a pattern joins with an addition into one call.
+PRODUCTS = ("aten.mm.default", "aten.bmm.default")
 _LINE = "\n"
 
 
@@ -256,10 +258,34 @@ class TracedCall:
         names = of_calls or set(launch.row["fx_nodes"])
         return [node for node in launch.graph.graph_nodes if node["name"] in names]
 
+    def lined_nodes(self, launch: Launch) -> list[Mapping[str, Plain]]:
+        """List the FX nodes whose user lines a launch computes.
+
+        These are the nodes of `nodes_of`. An addmm that a pattern made of a product and an addition has the addition's line: the
+        product stands in its place, which is nearly all of the work.
+        """
+        place = launch.graph.artifact.frame, launch.graph.artifact.graph
+        return [self._products.get((*place, str(node["name"])), node) for node in self.nodes_of(launch)]
+
+    @cached_property
+    def _products(self) -> dict[tuple[str, str, str], Mapping[str, Plain]]:
+        """The product that a pattern put each node in the place of, by frame, graph and name of that node."""
+        found: dict[tuple[str, str, str], Mapping[str, Plain]] = {}
+        for a in self.trace.find("pattern_match"):
+            pairs = zip(a.data["matched"], a.data["matched_targets"], strict=True)
+            products = {name for name, target in pairs if target in PRODUCTS}
+            if not products:
+                continue
+            graphs = self.trace.find("backward" if a.graph == "backward" else "forward", a.frame, a.graph)
+            nodes = (node for graph in graphs for node in graph.nodes)
+            product = next((node for node in nodes if node["name"] in products and node.get("file")), None)
+            found |= {(a.frame, a.graph, str(name)): product for name in a.data["made"] if product is not None}
+        return found
+
     def lines_of(self, launches: Iterable[Launch]) -> tuple[UserLine, ...]:
         """List the user lines of some launches, the longest launch first."""
         longest = sorted(launches, key=lambda launch: -launch.seconds)
-        return tuple(dict.fromkeys(line for launch in longest for line in self.user_lines(self.nodes_of(launch))))
+        return tuple(dict.fromkeys(line for launch in longest for line in self.user_lines(self.lined_nodes(launch))))
 
     def inputs_of(self, launch: Launch) -> dict[str, str]:
         """Map the inputs of a launch's graph to what the program calls them."""

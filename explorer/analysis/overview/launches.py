@@ -99,7 +99,7 @@ def _lines(call: TracedCall, launch: Launch) -> tuple[UserLine | None, int]:
 
     Nodes that a pattern made, such as those of a softmax, have no line: then it is that of the kernel's own lines.
     """
-    counted = Counter(line for node in call.nodes_of(launch) for line in call.user_lines([node]))
+    counted = Counter(line for node in call.lined_nodes(launch) for line in call.user_lines([node]))
     if not counted:
         texts = {kernel.artifact.id for kernel in call.kernels_of(launch)}
         counted.update(

@@ -66,7 +66,14 @@ class TraceRequest:
 
 
 #: What people write who know other tools, and what `trace` calls it.
-KEYWORD_HABITS = {"fusion": "keep_apart", "device": "target", "gpu": "target", "arch": "target", "training": "train", "backward": "train"}
+KEYWORD_HABITS = {
+    "fusion": "keep_apart",
+    "device": "target",
+    "gpu": "target",
+    "arch": "target",
+    "training": "train",
+    "backward": "train",
+}
 
 
 def keyword_names() -> list[str]:

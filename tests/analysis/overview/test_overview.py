@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import explorer
 from explorer.analysis.advice.call_cost import TracedCall
 from explorer.analysis.overview import overview, text
 from explorer.analysis.overview.launches import launches
@@ -123,3 +124,22 @@ def test_a_trace_without_kernels_says_so() -> None:
     """Nothing is launched: the table says why, and what failed is printed last."""
     empty = Trace({"name": "f", "target": "h100"}, failures=(Failure("compile", "Error", "it broke"),))
     assert launches(TracedCall(empty)).why_empty and repr(empty).endswith("it broke")
+
+
+@pytest.mark.compile
+def test_a_product_joined_with_an_addition_is_of_its_own_line() -> None:
+    """The gradient of a weight that is used twice is an addmm, made of a product and a sum: it is of the product's line."""
+    import torch
+
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = torch.nn.Embedding(64, 32)
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            x = self.embed(ids) * 2
+            return torch.nn.functional.linear(x, self.embed.weight)
+
+    trace = explorer.trace(Tied(), torch.arange(16), target="h100", train=True)
+    (joined,) = [row for row in trace.profile.launches if row["what"].startswith("addmm")]
+    assert "linear" in joined["code"] and joined["graph"] == "backward"
