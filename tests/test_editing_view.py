@@ -149,6 +149,7 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert not kernel.edits.current and pane.locator(".edited-badge").is_hidden()
     verdict = pane.locator(".verdict").inner_text()
     assert not untold(verdict, "original", "back") and untold(verdict, "putting")
+    assert ONE in book.text and TWO not in book.text, "the history has the text of the edit"
     for what in (".edit-figures", ".edit-diff", ".fault-text:visible"):
         assert pane.locator(what).count() == 0, "nothing of the edit stands below it"
     pane.get_by_role("button", name="close", exact=True).click()
@@ -174,6 +175,16 @@ def test_ptx_and_sass_stand_beside_each_other(notebook: Any, triton: Trace) -> N
     book.tab.get_by_role("button", name="close the third pane").click()
     bar.get_by_role("button", name="PTX + SASS").click()
     assert [stage for stage, _ in book.tab.evaluate(shown)] == ["source", "ptx", "sass"], "SASS that is there is shown"
+
+
+def test_an_edit_goes_on_where_its_pane_moves_to(notebook: Any, triton: Trace) -> None:
+    """Another pane that is closed moves those after it up: what is edited in one of them is edited there still."""
+    book = notebook(triton)
+    book.edit(pane="right")
+    book.write("import", "# a draft\nimport")
+    book.tab.get_by_role("button", name="close the left pane").click()
+    assert "# a draft" in book.text
+    assert book.tab.locator(".pane").count() == 1 and book.tab.locator(".edit-box").is_visible()
 
 
 @pytest.mark.usefixtures("tried_here")

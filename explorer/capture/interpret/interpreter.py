@@ -133,16 +133,20 @@ class Interpreter:
         body = self.rewritten(function)
         with np.errstate(all="ignore"):
             values = self._values(function, arguments)
+            self._tell(name, 0, count)
             done = min(1, count)
             self._together(function, body, values, np.arange(done))
             while done < count:
                 size = max(1, AT_ONCE // blocks.largest)
                 self._together(function, body, values, np.arange(done, min(done + size, count)))
                 done = min(done + size, count)
-                if self._progress is not None:
-                    self._progress(f"{name}, {done} of {count} programs")
+                self._tell(name, done, count)
         written = tuple(key for _, _, key in memory.ranges if key in memory.written)
         return InterpretedLaunch(name, count, written, blocks.largest, time.perf_counter() - began)
+
+    def _tell(self, name: str, done: int, count: int) -> None:
+        if self._progress is not None:
+            self._progress(f"{name}, {done} of {count} programs")
 
     def _together(self, function: Any, body: Callable[..., Any], values: Mapping[str, Any], ids: Any) -> None:
         """Run programs in step; if they diverge, run each branch's programs again."""

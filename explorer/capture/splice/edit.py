@@ -19,7 +19,7 @@ SYNTAX, COMPILE, LAUNCH, CRASH, TIMEOUT = "syntax error", "compile error", "laun
 WRAPPER = "wrapper"
 #: What is said of a status beyond its name.
 MEANING = {
-    IN_PLACE: "it is right, and replaces the original, which the kernel's edits.reset() restores",
+    IN_PLACE: "it is right, and replaces the original until it is reset",
     COMPILED: "it compiles for a GPU you don't have; only Triton source can be run here, by the interpreter",
     NOT_COMPARED: "it runs, but no value could be compared, so it does not take the kernel's place; check=False puts it there",
     WRONG: "its results differ from eager's by more than rounding, so it does not take the kernel's place",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -406,7 +407,7 @@ def _judged(rows: Table, same: bool) -> tuple[str, str]:
     """Return the status of an edit after the check of the whole function, and a message on the fault."""
     wrong = [row for row in rows if row["equal"] is False]
     if wrong:
-        said = [f"{row['output']}: {row['note'] or 'unequal'}, at most {row['max_abs']} off" for row in wrong[:3]]
+        said = [f"{row['output']}: {row['note'] or 'unequal'}, {_off(row)}" for row in wrong[:3]]
         more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
         return statuses.WRONG, "\n".join([*said, *more])
     if any(row["equal"] for row in rows):
@@ -414,6 +415,15 @@ def _judged(rows: Table, same: bool) -> tuple[str, str]:
     if same:
         return statuses.IN_PLACE, "no value of the function could be compared; the kernel's own are the original's to the bit"
     return statuses.NOT_COMPARED, ""
+
+
+def _off(row: Mapping[str, Any]) -> str:
+    """Say how far a value is from the right one, and which part of that this is."""
+    off, part = row["max_abs"], row["max_rel"]
+    if off is None or not math.isfinite(off):
+        return f"off by {off}"
+    of_value = f", {part:.2g} times the right value" if part is not None and math.isfinite(part) else ""
+    return f"off by up to {off:.3g}{of_value}"
 
 
 def one_text(source: str | None, forms: Mapping[str, str]) -> tuple[str, str]:

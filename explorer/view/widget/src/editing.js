@@ -204,9 +204,9 @@ export class Editing {
       if (hadFocus) this.button.focus(); // what had it is hidden
     } else if (!this.isOn && isMine && !this.edits.refusal) this.begin();
     const isAnswer = answer?.id === this.id && answer.number !== null;
-    if (isAnswer && this.viewed && !answer.number) {
+    if (isAnswer && !answer.number && this.isOn) {
       this.viewed = null; // the original is back
-      this.text(this.draft, false);
+      if (this.pane.editor.text !== this.draft) this.text(this.draft, false);
     }
     if (isAnswer && this.isOn && !this.viewed)
       this.point(this.pane.element.contains(focusedBeside(this.pane.element)));

@@ -149,8 +149,22 @@ export class Edits {
     }
   }
 
-  // The original is back: of the edit before nothing is shown any more.
+  /**
+   * A text stands in another pane, where its edit goes on.
+   *
+   * @param {number} index
+   * @param {string} from the name of the pane
+   * @param {string} to
+   */
+  moved(index, from, to) {
+    const id = index < 0 ? "" : this.store.artifact(index).id;
+    if (this.open.get(id) === from) this.open.set(id, to);
+  }
+
+  // The original is back: of the edit before nothing is shown any more, nor is its text the draft; the
+  // history has it.
   isBack() {
+    if (this.drafts.get(this.asked) === this.of(this.asked).at(-1)?.text) this.drafts.delete(this.asked);
     this.undone.set(this.asked, this.of(this.asked).at(-1)?.number ?? 0);
     this.answered("the original is back", 0);
   }

@@ -127,7 +127,11 @@ export class Panes {
     const at = this.list.indexOf(pane);
     const after = this.list.slice(at);
     this.shares.drop(at);
-    after.slice(0, -1).forEach((one, n) => this.show(one, after[n + 1].artifact));
+    after.slice(0, -1).forEach((one, n) => {
+      const { name, artifact } = after[n + 1];
+      this.edits.moved(artifact, name, one.name);
+      this.show(one, artifact);
+    });
     this.list.pop();
     after[after.length - 1].close();
     this.counted();
