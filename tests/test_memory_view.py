@@ -1,4 +1,4 @@
-"""The chart of memory names what is live where the pointer is, in a real browser."""
+"""The chart of memory draws and names what is live, and what is saved for backward is summed, in a real browser."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from explorer.analysis.questions.memory import memory_figures, memory_of
+from explorer.model.values import Artifact
 from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import load_axe, serious
 from tests.tabs import to_view
+
+SAVED = "saved for backward"
 
 
 @pytest.fixture(scope="module")
@@ -136,17 +140,91 @@ def test_axe_finds_nothing_serious_in_the_chart(opened, trained: Trace, scheme: 
     assert serious(tab) == []
 
 
-def test_what_is_kept_for_the_backward_is_summed(opened, trained: Trace) -> None:
-    """The forward says how many bytes it keeps and in how many tensors, inputs included; the backward keeps none."""
-    kept = [row for row in trained.memory.table if row["saved"]]
-    total, inputs = sum(row["bytes"] for row in kept), sum(row["kind"] == "input" for row in kept)
-    assert total > 0 < inputs < len(kept)
-    said = memory(opened(trained)).get_by_text("saved for backward: ")
+def size_of(text: str) -> float:
+    """The bytes that a text such as "1.5 KiB" states."""
+    number, unit = text.split(" ")
+    return float(number) * 1024 ** ("B", "KiB", "MiB").index(unit)
+
+
+def bars_of(chart: Any) -> list[dict[str, Any]]:
+    """The bars of a chart: their share of its height, the share of a bar that its inputs fill, and the colours from below."""
+    bars = chart.locator("i:not(.at)").evaluate_all("""bars => bars.map((bar) => {
+        const { backgroundImage } = getComputedStyle(bar);
+        const [inputs, allocated] = backgroundImage.match(/(color|rgb)\\([^)]*\\)/g);
+        const drawn = bar.getBoundingClientRect().height / bar.parentElement.clientHeight;
+        return { drawn, filled: parseFloat(backgroundImage.match(/([\\d.]+)%/)[1]) / 100, colours: [inputs, allocated] };
+    })""")
+    return list(bars)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("graph", ["forward", "backward"])
+def test_the_marked_bar_is_the_highest(opened, trained: Trace, graph: str, scheme: str) -> None:
+    """A bar is as high as what is live, inputs below in another colour; the peak fills the chart, whose height is its bytes."""
+    panel = memory(opened(trained, color_scheme=scheme))
+    at = ["forward", "backward"].index(graph)
+    chart, axis = panel.get_by_role("slider").nth(at), panel.locator(".memory-axis:has(.key)").nth(at)
+    points = trained.memory.timeline.where(graph=graph)
+    peak = max(range(len(points)), key=lambda n: points[n]["live"])
+    assert "peak" in (chart.locator("i").nth(peak).get_attribute("class") or "")
+    chart.focus()
+    chart.press("Home" if peak else "End")
+    assert axis.inner_text().split("\n")[0] == f"{points[peak]['live'] / 1024:.1f} KiB"
+    chosen = 0 if peak else len(points) - 1
+    shown = [point for n, point in enumerate(points) if n != chosen]
+    keys = axis.locator(".key").evaluate_all("keys => keys.map((key) => getComputedStyle(key).backgroundColor)")
+    assert axis.locator(".legend > span").all_inner_texts() == ["allocated here", "inputs"] and len(set(keys)) == 2
+    for point, bar in zip(shown, bars_of(chart), strict=True):
+        assert bar["drawn"] == pytest.approx(point["live"] / points[peak]["live"], abs=0.02)
+        assert bar["filled"] == pytest.approx(1 - point["allocated"] / point["live"], abs=0.001)
+        assert bar["colours"] == keys[::-1]
+
+
+def test_what_is_saved_for_the_backward_is_summed(opened, trained: Trace) -> None:
+    """The forward says how many bytes it saves and in how many tensors, computed and of inputs; the backward saves none."""
+    saved = [row for row in trained.memory.table if row["saved"]]
+    total, inputs = (sum(row["bytes"] for row in saved if row["kind"] in kinds) for kinds in (("input", SAVED), ("input",)))
+    assert 0 < inputs < total == memory_figures(memory_of(trained)).saved
+    said = memory(opened(trained)).get_by_text(f"{SAVED}: ")
     assert said.count() == 1
-    assert f"in {len(kept)} tensors, {inputs} input" in said.inner_text()
-    (number, unit) = said.locator("b").inner_text().split(" ")
-    size = float(number) * 1024 ** ("B", "KiB", "MiB").index(unit)
-    assert size == pytest.approx(total, rel=0.01)
+    assert size_of(said.locator("b").inner_text()) == pytest.approx(total, rel=0.01)
+    parts = re.fullmatch(
+        rf".* in {len(saved)} tensors: (\S+ \w+) that the forward computes, (\S+ \w+) of inputs and parameters",
+        said.inner_text(),
+    )
+    assert parts
+    assert [size_of(part) for part in parts.groups()] == [pytest.approx(size, rel=0.02) for size in (total - inputs, inputs)]
+
+
+def test_the_rows_that_are_saved_for_the_backward_make_up_its_total(opened) -> None:
+    """The kind of an input and of an output says that it is saved too; the filter finds them, and their sum is the total."""
+    inputs = [f"primals_{n}" for n in range(1, 16)]
+    kept = ["buf0", "buf1", *inputs[:6]]
+    made = [f"buf{n} = empty_strided_cuda(({256 * (n + 1)}, ), (1, ), torch.float32)" for n in range(3)]
+    code = {
+        "forward": (inputs, made, ["buf1", "buf2", *kept]),
+        "backward": ([*kept, "tangents_1"], [], ["tangents_1"]),
+    }
+    trace = Trace(artifacts=tuple(written(graph, *parts) for graph, parts in code.items()))
+    panel = memory(opened(trace))
+    total = panel.get_by_text(f"{SAVED}: ").locator("b").inner_text()
+    table = panel.get_by_role("table", name="memory of 0/0 forward")
+    rows = table.locator("tbody tr")
+    assert rows.count() == 18 and table.locator("tfoot tr").count() == 0
+    panel.get_by_role("searchbox", name="filter memory of 0/0 forward").fill(SAVED)
+    kinds = [row.locator("td").nth(1).inner_text() for row in rows.all()]
+    assert sorted(kinds) == [*[f"input, {SAVED}"] * 6, f"output, {SAVED}", SAVED]
+    sizes = [size_of(row.locator("td").nth(2).inner_text()) for row in rows.all()]
+    assert sum(sizes) == size_of(total) == (1 + 2 + 6 * 0.5) * 1024
+    assert not untold(table.locator("tfoot").inner_text(), "total of 8 rows", total)
+
+
+def written(graph: str, inputs: list[str], made: list[str], results: list[str]) -> Artifact:
+    """The output code of a graph: its inputs, of 512 bytes each, the buffers that it makes, and its results."""
+    given = [f"{name} = rand_strided((128, ), (1, ), device='cuda:0', dtype=torch.float32)" for name in inputs]
+    body = [f"{', '.join(inputs)} = args", *made, f"return ({', '.join(results)}, )"]
+    text = "\n    ".join(["def call(args):", *body]) + "\n" + "\n".join(given)
+    return Artifact(graph, "output_code", "0/0", graph, graph, "python", text)
 
 
 def test_the_peak_is_that_of_the_overview(opened, trained: Trace) -> None:

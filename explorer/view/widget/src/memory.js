@@ -2,7 +2,7 @@
 // piece of it is.
 
 import { bytes, element, plural } from "./dom.js";
-import { MemoryChart, briefly, liveAt, nameOf, sizeOf } from "./memorychart.js";
+import { MemoryChart, briefly, isInput, kindOf, liveAt, nameOf, sizeOf, total } from "./memorychart.js";
 import { Table } from "./table.js";
 import { groupName } from "./why.js";
 
@@ -52,7 +52,7 @@ export class Memory {
         code: true,
         about: "what the program calls it, and the buffers that live here one after the other",
       },
-      { key: "kind", title: "kind" },
+      { key: "kind", title: "kind", text: kindOf },
       {
         key: "bytes",
         title: "size",
@@ -77,8 +77,15 @@ export class Memory {
       { key: "last_use", title: "last use", number: true },
       { key: "freed", title: "freed", number: true },
     ];
-    const storages = new Table(`memory of ${frame} ${graph}`, columns, rows, (row) => goTo(row.born || 1));
-    const parts = [element("h3", {}, `${frame} ${graph}`), ...keptFor(rows), storages.element];
+    const storages = new Table(
+      `memory of ${frame} ${graph}`,
+      columns,
+      rows,
+      (row) => goTo(row.born || 1),
+      // all rows together would add up what is never live at once
+      { foot: (shown) => (shown.length < rows.length ? [totalOf(shown)] : []) },
+    );
+    const parts = [element("h3", {}, `${frame} ${graph}`), ...savedBy(rows), storages.element];
     /** @param {number} line */
     const goToSource = (line) => goTo(output < 0 ? line : leading(this.store, output, line, rows));
     const left = uncounted
@@ -154,18 +161,30 @@ function leading(store, output, line, rows) {
   return places.find((at) => at && leads(at)) ?? line;
 }
 
+/** @param {StorageRow[]} rows */
+const totalOf = (rows) => ({ names: `total of ${plural(rows.length, "row")}`, bytes: sumOf(rows) });
+
 /**
- * How much a graph keeps for its backward, its inputs included; nothing for a graph that keeps none.
+ * The bytes of storages, "at least" where the size of one is not known.
  *
  * @param {StorageRow[]} rows
  */
-function keptFor(rows) {
-  const kept = rows.filter(({ saved }) => saved);
-  if (!kept.length) return [];
-  const sum = kept.reduce((total, row) => total + (row.bytes ?? 0), 0);
-  const inputs = kept.filter(({ kind }) => kind === "input").length;
-  const least = kept.some((row) => row.bytes === null) ? "at least " : "";
-  const among = inputs ? `, ${plural(inputs, "input")} among them` : "";
-  const total = element("b", {}, `${least}${bytes(sum)}`);
-  return [element("p", {}, "saved for backward: ", total, ` in ${plural(kept.length, "tensor")}${among}`)];
+const sumOf = (rows) => `${rows.some((row) => row.bytes === null) ? "at least " : ""}${bytes(total(rows))}`;
+
+/**
+ * How much a graph saves for its backward: what its forward computes, and inputs and parameters, which the
+ * program holds anyway. Nothing for a graph that saves none.
+ *
+ * @param {StorageRow[]} rows
+ */
+function savedBy(rows) {
+  const saved = rows.filter((row) => row.saved);
+  if (!saved.length) return [];
+  const [inputs, computed] = [saved.filter(isInput), saved.filter((row) => !isInput(row))];
+  const parts = [
+    ...(computed.length ? [`${sumOf(computed)} that the forward computes`] : []),
+    ...(inputs.length ? [`${sumOf(inputs)} of inputs and parameters`] : []),
+  ];
+  const among = ` in ${plural(saved.length, "tensor")}: ${parts.join(", ")}`;
+  return [element("p", {}, "saved for backward: ", element("b", {}, sumOf(saved)), among)];
 }

@@ -1,5 +1,6 @@
-// Live bytes over the lines of the output code, as a chart. The pointer, or the arrow keys, choose a line,
-// and the storages that are live after it are named below.
+// Live bytes over the lines of the output code, as a chart: the inputs, and above them what the graph
+// allocates. The pointer, or the arrow keys, choose a line, and the storages that are live after it are named
+// below.
 
 import { baseName, button, bytes, element, listed, plural } from "./dom.js";
 
@@ -8,6 +9,7 @@ import { baseName, button, bytes, element, listed, plural } from "./dom.js";
 // So many storages of unknown size are named, the others counted; as in analysis/questions/memory.py.
 const MOST_NAMED = 4;
 const MOST_LISTED = 8; // storages below the chart
+const SAVED = "saved for backward"; // a kind, as in analysis/questions/memory.py
 const PAGE = 10; // points that Page Up and Page Down go over
 
 export class MemoryChart {
@@ -33,8 +35,7 @@ export class MemoryChart {
     this.now.style.setProperty("--rows", String(Math.min(MOST_LISTED, Math.max(...rowsAt))));
     const { bound, leftOut } = boundOf(rows, uncounted);
     const [most, live] = [bytes(highest.allocated), bytes(highest.live)];
-    const drawn = Math.max(1, ...points.map((point) => point.allocated));
-    const what = "allocated memory over the lines of the output code";
+    const what = "live memory over the lines of the output code";
     /** @type {HTMLElement} */
     this.chart = element(
       "div",
@@ -62,7 +63,7 @@ export class MemoryChart {
       "div",
       {},
       element("p", { class: "soft" }, sentence, there, leftOut),
-      element("p", { class: "memory-axis" }, `${bytes(drawn)} allocated`),
+      element("p", { class: "memory-axis" }, live, legend()),
       this.chart,
       element("p", { class: "memory-axis" }, `line ${points[0].line}`, element("span", {}, `line ${last}`)),
       this.now,
@@ -140,10 +141,10 @@ export class MemoryChart {
 
   /** @param {StorageRow} row */
   item(row) {
-    const { kind, made_by: name, lines, born } = row;
+    const { made_by: name, lines, born } = row;
     /** @param {string[]} places @param {string} by */
     const told = (places, by) =>
-      [kind, by && `filled by ${by}`, places.join(", ")].filter(Boolean).join(" · ");
+      [kindOf(row), by && `filled by ${by}`, places.join(", ")].filter(Boolean).join(" · ");
     return element(
       "li",
       {},
@@ -161,11 +162,26 @@ export class MemoryChart {
   }
 }
 
+const legend = () =>
+  element(
+    "span",
+    { class: "legend" },
+    element("span", {}, element("i", { class: "key" }), "allocated here"),
+    element("span", {}, element("i", { class: "key inputs" }), "inputs"),
+  );
+
 /** @param {StorageRow} row */
-const isInput = ({ kind }) => kind === "input";
+export const isInput = ({ kind }) => kind === "input";
+
+/**
+ * The kind of a storage, and whether it is saved for backward too, as inputs and outputs may be.
+ *
+ * @param {StorageRow} row
+ */
+export const kindOf = ({ kind, saved }) => (saved && kind !== SAVED ? `${kind}, ${SAVED}` : kind);
 
 /** @param {StorageRow[]} rows */
-const total = (rows) => rows.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
+export const total = (rows) => rows.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
 
 /**
  * What the program calls a storage, and the buffers that live in it one after the other.
@@ -247,13 +263,14 @@ function momentText({ line, allocated, live, unsized }, isPeak) {
 
 /** @param {MomentRow[]} points @param {number} peak */
 function bars(points, peak) {
-  const most = Math.max(...points.map((p) => p.allocated), 1);
+  const most = Math.max(points[peak].live, 1);
   const [first, last] = [points[0].line, points[points.length - 1].line];
   return points.map((p, at) => {
     const bar = element("i", { class: at === peak ? "peak" : null });
     const end = at + 1 < points.length ? points[at + 1].line : last + 1;
     place(bar, (p.line - first) / (last - first + 1), (end - first) / (last - first + 1));
-    bar.style.height = `${(p.allocated / most) * 100}%`;
+    bar.style.height = `${(p.live / most) * 100}%`;
+    bar.style.setProperty("--below", `${((p.live - p.allocated) / Math.max(p.live, 1)) * 100}%`);
     return bar;
   });
 }
