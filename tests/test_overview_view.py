@@ -179,6 +179,23 @@ def test_memory_leads_to_its_chart(overview: Any, layers: Trace) -> None:
     assert view(panel.page) == "Memory" and panel.page.get_by_role("tabpanel", name="Memory").is_visible()
 
 
+def test_what_is_saved_for_backward_leads_to_the_memory(overview: Any, replayed: Callable[[str], Trace]) -> None:
+    """The section of the memory states the figure of a comparison, and leads to the view that has its parts."""
+    trace = replayed("mlp_train-torch2.11-cuda")
+    panel = overview(trace)
+    line = panel.locator(".at-peak p", has_text="saved for backward")
+    assert line.inner_text() == f"saved for backward {figures(trace)['saved for backward (bytes)'] / 1024:.1f} KiB"
+    line.get_by_role("button", name="saved for backward").click()
+    assert view(panel.page) == "Memory" and panel.page.get_by_role("tabpanel", name="Memory").is_visible()
+
+
+def test_nothing_is_said_of_a_backward_that_is_not_there(overview: Any, layers: Trace) -> None:
+    """A trace that saves nothing for a backward has no line of it."""
+    panel = overview(layers)
+    assert figures(layers)["saved for backward (bytes)"] == 0 and panel.locator(".at-peak").count() == 1
+    assert "saved for backward" not in panel.inner_text()
+
+
 def test_it_stands_on_one_screen(overview: Any, layers: Trace) -> None:
     """On a screen of 1440 × 900 nothing of it scrolls, neither in the view nor in the page."""
     panel = overview(layers, viewport={"width": 1440, "height": 900})

@@ -41,6 +41,7 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "peak": " ".join(graph),
         "bound": "at least" if graph in _incomplete(memory) else "at most",
         "memory": kinds,
+        "saved": overview.saved_for_backward,
     }
 
 

@@ -552,7 +552,8 @@ class OverviewInfo(TypedDict):
     Python and "breaking" of its graph breaks, as "about" says; "unread" says why they are not known. "ranked" counts what
     "hottest" is the beginning of: where one C++ kernel has the loops of several groups it is more than "launches". "memory" are
     the kinds of what is live at the peak of the graph that takes most, with their bytes; "peak" names this graph, and "bound" is
-    "at least" where a size or the scratch memory of a call of this graph is not known.
+    "at least" where a size or the scratch memory of a call of this graph is not known. "saved" are the bytes that forward graphs
+    save for their backward, None where a size is not known.
     """
 
     trace: str
@@ -575,6 +576,7 @@ class OverviewInfo(TypedDict):
     peak: str
     bound: Literal["at least", "at most"]
     memory: list[KindInfo]
+    saved: int | None
 
 
 class ViewInfo(TypedDict):

@@ -76,6 +76,11 @@ class Overview:
         return self._figures.get("peak memory (bytes)")
 
     @property
+    def saved_for_backward(self) -> int | None:
+        """The bytes that forward graphs save for their backward; None where that is not known."""
+        return self._figures.get("saved for backward (bytes)")
+
+    @property
     def lacks_backward(self) -> bool:
         """Whether the trace has no backward, because it was not asked for one."""
         return self.trace.meta.get("train") is False and not any(a.graph == "backward" for a in self.trace.artifacts)

@@ -15,7 +15,7 @@ from explorer.analysis.overview import overview, text
 from explorer.analysis.overview.launches import launches
 from explorer.analysis.overview.overview import Overview
 from explorer.analysis.overview.titles import title
-from explorer.analysis.questions.comparison import figures
+from explorer.analysis.questions.comparison import figures, shown
 from explorer.model.values import Artifact, Failure
 from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.tracing.traced import Trace
@@ -35,6 +35,14 @@ def test_the_flow_has_the_counts_of_a_comparison(layers: Trace) -> None:
     names = ("FX nodes", "scheduler nodes", "fused groups", "kernel launches", "library calls")
     assert [int(number) for number in re.findall(r"\d+", flow)] == [1, *(counted[name] for name in names)]
     assert "of memory at the peak" in rest
+
+
+def test_what_is_saved_for_backward_is_printed(replayed: Callable[[str], Trace], layers: Trace) -> None:
+    """The line of the memory has the figure of a comparison; it is not there where nothing is saved."""
+    trained = replayed("mlp_train-torch2.13-cpu")
+    saved = figures(trained)["saved for backward (bytes)"]
+    assert saved and f"at the peak of a graph; {shown('saved for backward (bytes)', saved)} saved for backward\n" in repr(trained)
+    assert "saved for backward" not in repr(layers)
 
 
 def test_launches_are_ranked_and_make_up_the_work(layers: Trace) -> None:

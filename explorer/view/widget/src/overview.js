@@ -305,7 +305,7 @@ export class Overview {
   // The memory ----------------------------------------------------------------------------------------------
 
   /** @param {OverviewInfo} info */
-  memory({ trace, memory, peak, bound, lacks_backward }) {
+  memory({ trace, memory, peak, bound, saved, lacks_backward }) {
     if (!memory.length) return null;
     const whole = memory.reduce((sum, { bytes: size }) => sum + size, 0);
     const parts = memory.map(({ kind, bytes: size }) => ({
@@ -313,6 +313,9 @@ export class Overview {
       share: size / whole,
       words: `${kind} ${bytes(size)}`,
     }));
+    /** @param {string} words */
+    const link = (words) =>
+      element("button", { class: "link", onclick: () => void this.tabs.show("memory") }, words);
     return element(
       "section",
       { class: "at-peak" },
@@ -320,11 +323,12 @@ export class Overview {
         "h3",
         {},
         trace ? `${trace}: ` : "",
-        element("button", { class: "link", onclick: () => void this.tabs.show("memory") }, "memory"),
+        link("memory"),
         ` at the peak of ${peak}, with the inputs: ${bound} `,
         element("b", {}, bytes(whole)),
       ),
       ...bars(parts),
+      saved ? element("p", {}, link("saved for backward"), " ", element("b", {}, bytes(saved))) : null,
       lacks_backward ? element("p", { class: "soft" }, "without a backward, which train=True adds") : null,
     );
   }

@@ -655,7 +655,8 @@ export interface KindInfo {
  * not known. "ranked" counts what "hottest" is the beginning of: where one C++ kernel has the loops of
  * several groups it is more than "launches". "memory" are the kinds of what is live at the peak of the graph
  * that takes most, with their bytes; "peak" names this graph, and "bound" is "at least" where a size or the
- * scratch memory of a call of this graph is not known.
+ * scratch memory of a call of this graph is not known. "saved" are the bytes that forward graphs save for
+ * their backward, None where a size is not known.
  */
 export interface OverviewInfo {
   trace: string;
@@ -678,6 +679,7 @@ export interface OverviewInfo {
   peak: string;
   bound: "at least" | "at most";
   memory: KindInfo[];
+  saved: number | null;
 }
 
 /** Something that went wrong: its stage, also as people call it, and the step, also in words. */
