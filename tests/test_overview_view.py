@@ -13,6 +13,7 @@ import explorer
 from explorer.analysis.overview.overview import Overview
 from explorer.analysis.questions.comparison import figures
 from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import APP, load_axe, selected, serious, show
 from tests.tabs import to_texts
@@ -45,6 +46,12 @@ def overview(opened: Any) -> Callable[..., Any]:
 def shown_of(tab: Any) -> Any:
     """The overview that a tab shows."""
     return tab.get_by_role("tabpanel", name="Overview")
+
+
+def seconds(text: str) -> float:
+    """The seconds in a text such as "2.1 µs"."""
+    number, unit = text.split()
+    return float(number) * {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3}[unit]
 
 
 def view(tab: Any) -> str:
@@ -145,6 +152,35 @@ def test_no_launch_is_lost(overview: Any, layers: Trace, traces: int) -> None:
     if traces > 1:
         more.click()
         assert view(panel.page) == "Kernels"
+
+
+def test_each_line_of_the_program_has_its_time(overview: Any, replayed: Callable[[str], Trace]) -> None:
+    """Below the launches stand the program's lines, each once, with the time of all that computes it; a press leads to one.
+
+    A program of many lines leaves room for them on the screen: fewer launches are listed.
+    """
+    rotary = replayed("views/rotary-torch2.13-h100")
+    panel = overview(rotary, viewport={"width": 970, "height": 680})
+    assert panel.locator(".hottest li").count() == 5
+    assert panel.evaluate("one => one.scrollHeight <= one.clientHeight"), "the lines scroll by themselves"
+    rows = [re.sub(r"\s+", " ", row) for row in panel.get_by_role("list", name="your lines").locator("li").all_inner_texts()]
+    known = payload(rotary)
+    by_text = {info["artifact"]: info["cost"]["seconds"] for info in known["kernels"]}
+    by_line = {(info["artifact"], info["line"]): info["cost"]["seconds"] for info in known["calls"]}
+    expected: dict[str, dict[Any, float]] = {}
+    for info in known["lines"]:
+        for place in info["kernels"][0]:
+            at = place["artifact"], place["line"]
+            key = at[0] if at[0] in by_text else at
+            expected.setdefault(info["place"], {})[key] = by_text[at[0]] if at[0] in by_text else by_line[at]
+    assert len(rows) == len(expected) > 1
+    for row in rows:
+        time, place = re.match(r"([\d.]+ \S+) (\S+:\d+)", row).groups()  # type: ignore[union-attr]
+        assert seconds(time) == pytest.approx(sum(expected[place].values()), rel=0.01), place
+    button = panel.get_by_role("list", name="your lines").get_by_role("button").first
+    code = button.locator("code").inner_text()
+    button.click()
+    assert view(panel.page) == "Code" and chosen(panel.page).strip() == code
 
 
 def test_advice_leads_to_its_card(overview: Any, replayed: Callable[[str], Trace]) -> None:

@@ -39,7 +39,7 @@ CALL_BYTES = "the operands and results of the call, each once"
 NO_GROUPS = "no record says which scheduler nodes this kernel computes, so what it reads and writes is not known"
 TOGETHER = "several kernels were written for one group of nodes, {names}: what each of them moves is not known"
 MEASURED = "measured by Inductor's autotuning on the attached device, {ms:.4g} ms a launch"
-ESTIMATED = "estimated, not measured: {limit}, at the share of the peak of {title} that such kernels reach"
+ESTIMATED = "estimated for {title}, not measured; what limits it: {limit}"
 UNSIZED = "sizes that only the run knows: {names}"
 NOT_TIMED = "nothing timed it: Inductor times a Triton kernel only where it tries several configs, as with mode='max-autotune'"
 NO_TIMING = (
@@ -293,10 +293,10 @@ def no_target(trace: TraceData, language: str = "") -> str:
 
 #: The part of a launch that limits its estimated time.
 LIMITS = {
-    "launch": "a launch, since it does little",
-    "memory": "its bytes at the memory's bandwidth",
-    "L2": "its bytes at the bandwidth of L2, where they fit",
-    "operations": "its operations at the rate of their dtype",
+    "launch": "the launch, for it does little work",
+    "memory": "memory bandwidth, at the share of the peak that such kernels reach",
+    "L2": "the bandwidth of L2, in which its bytes fit, at the share of the peak that such kernels reach",
+    "operations": "the arithmetic of its dtype, at the share of the peak that such kernels reach",
 }
 #: Seconds of a kernel that does next to nothing: one that Inductor generates, one whose threads wait for each other (reductions,
 #: transposing copies), a library's, and cuDNN's attention, which clears its workspace before. Measured on an H200 by

@@ -42,7 +42,12 @@ export class CostTable {
       order: timed ? { key: "seconds", down: true } : undefined,
     });
     this.table.element.classList.add("costs");
-    this.notes = element("div", {}, ...(this.rows.length > 1 ? notes(this.rows) : []));
+    this.notes = element(
+      "details",
+      { class: "soft" },
+      element("summary", {}, "how bytes and times are known"),
+      ...(this.rows.length > 1 ? notes(this.rows) : []),
+    );
     this.lines = lineTable(store, go);
     this.elements = this.rows.length
       ? [
@@ -448,7 +453,7 @@ function sentence(rows, { seconds, launchSeconds }) {
       element("code", {}, 'explorer.trace(f, x, target="h100")'),
     ];
   const missing = rows.filter(({ cost }) => cost.seconds === null).length;
-  const floor = launchSeconds ? `, ${percent(launchSeconds / seconds)} of it to start each kernel` : "";
+  const floor = launchSeconds ? `, ${percent(launchSeconds / seconds)} of that to start kernels` : "";
   const left = missing ? `; the time of ${missing} of ${rows.length} is not known` : "";
   return `The work of one run takes ${duration(seconds)} (${timed})${floor}${left}. `;
 }

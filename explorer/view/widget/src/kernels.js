@@ -106,9 +106,9 @@ export class Kernels {
     this.one.put(
       call,
       element("h2", {}, called(call)),
+      ...this.reasons(),
       element("p", {}, `${what}:`),
       element("ul", {}, ...places),
-      ...this.reasons(),
       ...callFacts(call),
       ...costFacts({ cost }),
     );

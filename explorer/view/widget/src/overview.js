@@ -3,15 +3,19 @@
 
 import { bytes, duration, element, plural } from "./dom.js";
 import { percent } from "./costs.js";
+import { timedLines } from "./programlines.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Child } from "./dom.js" */
 /** @import { ViewName } from "./views.js" */
 /** @import { HotInfo, OverviewInfo, StepInfo } from "./wire.js" */
 
-const ALONE = 10; // launches that are listed of one trace, and of each of several
-const BESIDE = 5;
+const ALONE = 10; // launches that are listed of one trace
+const OVER_LINES = 5; // of one with more lines of the program below them than this
+const BESIDE = 5; // of each of several traces
 const LOOKS = 6;
+const ROWS = 7; // lines of the program that are in sight however low the view is
+const ROW = 19; // pixels
 
 /** @type {{ [noun: string]: ViewName[] }} the views that show a step of the flow, the best first */
 const VIEW_OF_STEP = {
@@ -33,9 +37,11 @@ export class Overview {
     const several = overview.length > 1;
     /** the longest of what is drawn, to which all bars of all traces are drawn */
     this.longest = Math.max(...overview.flatMap(({ device, host, breaking }) => [device, host + breaking]));
-    const most = several ? BESIDE : ALONE;
+    const lines = several ? null : this.lines();
+    const isLong = lines !== null && lines.querySelectorAll("li").length > OVER_LINES;
+    const most = several ? BESIDE : isLong ? OVER_LINES : ALONE;
     const about = overview.map((each) =>
-      element("section", { class: "of-trace" }, ...this.trace(each, most, several)),
+      element("section", { class: "of-trace" }, ...this.trace(each, most, several), lines),
     );
     const traces = element("div", { class: "traces-beside" }, ...about);
     const aside = element(
@@ -201,8 +207,7 @@ export class Overview {
   /** @param {HotInfo} hot @param {number} longest */
   hot(hot, longest) {
     const { title, kind, seconds, share, kernel, artifact, line } = hot;
-    const bar = element("i", { class: kind.replaceAll(" ", "-"), "aria-hidden": "true" });
-    bar.style.width = `${(100 * seconds) / longest}%`;
+    const bar = barOf(kind.replaceAll(" ", "-"), seconds / longest);
     return element(
       "li",
       {},
@@ -233,6 +238,35 @@ export class Overview {
     if (artifact < 0) return element("span", { class: name, title }, ...words);
     const onclick = () => this.navigation.goTo(artifact, line);
     return element("button", { class: `link ${name}`, title, onclick }, ...words);
+  }
+
+  // The lines of the program, each with the time of the kernels and calls that compute it; null where no such
+  // time is known.
+  lines() {
+    const rows = timedLines(this.store).filter(({ seconds }) => seconds);
+    if (!rows.length) return null;
+    const longest = Math.max(...rows.map(({ seconds }) => seconds));
+    const items = rows.map(({ info: { artifact, at, place, code }, seconds }) =>
+      element(
+        "li",
+        {},
+        element("span", { class: "seconds" }, duration(seconds)),
+        element("span", { class: "lane" }, barOf("kernels", seconds / longest)),
+        this.toLine(
+          "user",
+          `${place}: ${code}`,
+          artifact,
+          at,
+          element("span", { class: "place" }, place),
+          element("code", {}, code),
+        ),
+      ),
+    );
+    const list = element("ol", { "aria-label": "your lines", tabindex: 0 }, ...items);
+    list.style.minHeight = `${ROW * Math.min(items.length, ROWS)}px`; // the least that it scrolls in
+    const about =
+      "the kernels and calls that compute each line; what computes several counts in full for each";
+    return element("div", { class: "your-lines" }, element("h3", { title: about }, "your lines"), list);
   }
 
   // What is worth a look ------------------------------------------------------------------------------------
@@ -335,16 +369,25 @@ export class Overview {
 }
 
 /**
+ * A bar as wide as its share of the line.
+ *
+ * @param {string} kind
+ * @param {number} share
+ * @param {string} [title]
+ */
+function barOf(kind, share, title) {
+  const bar = element("i", { class: kind, "aria-hidden": "true", ...(title ? { title } : {}) });
+  bar.style.width = `${100 * share}%`;
+  return bar;
+}
+
+/**
  * A bar for each part, by its share of the line, and what the bars are.
  *
  * @param {{ kind: string, share: number, words: string }[]} parts
  */
 function bars(parts) {
-  const drawn = parts.map(({ kind, share, words }) => {
-    const bar = element("i", { class: kind, title: words });
-    bar.style.width = `${100 * share}%`;
-    return bar;
-  });
+  const drawn = parts.map(({ kind, share, words }) => barOf(kind, share, words));
   const legend = parts.map(({ kind, words }) =>
     element("span", {}, element("i", { class: `key ${kind}`, "aria-hidden": "true" }), words),
   );

@@ -38,6 +38,23 @@ export function lineTable(store, go) {
   return element("div", {}, table.element, element("p", { class: "soft note" }, note));
 }
 
+/**
+ * The lines of one trace, each once, with the seconds of what computes it in any graph, 0 where these are not
+ * known.
+ *
+ * @param {Store} store
+ */
+export function timedLines(store) {
+  /** @type {Map<string, { info: LineInfo, about: Set<KernelInfo | CallInfo> }>} */
+  const lines = new Map();
+  for (const row of store.payload.lines.map((info) => rowOf(store, info))) {
+    const line = lines.get(row.info.place) ?? { info: row.info, about: new Set() };
+    for (const { about } of row.computed) if (about) line.about.add(about);
+    lines.set(row.info.place, line);
+  }
+  return [...lines.values()].map(({ info, about }) => ({ info, seconds: totals([...about]).seconds ?? 0 }));
+}
+
 /** @param {Store} store @param {LineInfo} info @returns {Row} */
 function rowOf(store, info) {
   const computed = info.kernels[0].map((place) => ({

@@ -223,7 +223,7 @@ function sorted(rows, value, down) {
     if (key === null) unknown.push(row);
     else known.push({ key, row });
   }
-  known.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-  if (down) known.reverse();
+  const sign = down ? -1 : 1; // turned round as a whole, equal rows would lose their order
+  known.sort((a, b) => sign * (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   return [...known.map(({ row }) => row), ...unknown];
 }
