@@ -12,3 +12,12 @@ def quantity(number: int, noun: str) -> str:
 def cut(text: str, width: int) -> str:
     """Return a text of at most so many columns, with "…" where its end is left out."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def readable_bytes(size: float) -> str:
+    """Write a number of bytes: 1536 is "1.5 KiB"."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    power = 0
+    while size >= 1024 and power < len(units) - 1:
+        size, power = size / 1024, power + 1
+    return f"{size:.4g} {units[power]}"

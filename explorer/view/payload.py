@@ -485,6 +485,7 @@ def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.Fu
         "fx_inputs": {name: list(inputs) for name, inputs in graph.fx_inputs.items()},
         "devices": [graph.nodes.get(name, {}).get("device") for name in v.names],
         "apart": [graph.unfusable("", n) for n in singles],
+        "epilogues": [list(readers) for readers in graph.epilogues],
         "kernels": jsonable(v.data.kernels),
         "final": [row.number for row in v.data.final],
         "attempts": graph.most_partners,

@@ -294,7 +294,8 @@ class FusionInfo(TypedDict):
     Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
     "known" all other names, "operators" the places of operators, whose names are no node's. "touched", "kept_inputs" (the
     reductions and calls that it reads), "inputs" (the nodes that it needs), "steps" (kind, text and FX node of what runs between
-    two others), "devices" and "apart" (why the scheduler never asks) are by single node. "fx_inputs" are by FX node. "final" are
+    two others), "devices", "apart" (why the scheduler never asks) and "epilogues" (what a template of a library's product could
+    compute with it) are by single node. "fx_inputs" are by FX node. "final" are
     the numbers of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
     """
 
@@ -318,6 +319,7 @@ class FusionInfo(TypedDict):
     fx_inputs: dict[str, list[str]]
     devices: list[str | None]
     apart: Names
+    epilogues: list[list[int]]
     kernels: list[tuple[str, list[int]]]
     final: list[int]
     attempts: int | None

@@ -14,11 +14,10 @@ from explorer.analysis.findings.finding import Finding, not_judged
 from explorer.analysis.findings.fused import why_apart, why_in_several_graphs
 from explorer.analysis.findings.rules import Node, lines_of, listed
 from explorer.analysis.questions.fusion import Graph, fusion_of
-from explorer.analysis.questions.memory import readable
 from explorer.analysis.questions.operator_places import operator_name
 from explorer.analysis.questions.tables import graph_breaks
 from explorer.model.trace_data import TraceData
-from explorer.model.wording import quantity
+from explorer.model.wording import quantity, readable_bytes
 
 #: What tells nodes of one operator and one code apart at the end of a key, see `facts.nodes_by_key`.
 NUMBER = re.compile(r" #\d+$")
@@ -267,12 +266,12 @@ def _peak(before: Facts, now: Facts, trace: TraceData) -> Iterator[Finding]:
     """Yield a finding if the peak memory is another, or is not known any more."""
     if before.peak_bytes is None or before.peak_bytes == now.peak_bytes:
         return
-    expected = f"a peak of {readable(before.peak_bytes)} ({before.peak_bytes} bytes)"
+    expected = f"a peak of {readable_bytes(before.peak_bytes)} ({before.peak_bytes} bytes)"
     if now.peak_bytes is None:
         _, unknown = rules.peak_bytes(trace)
         yield not_judged("peak memory", expected, "; ".join(f"{where}: {why}" for where, why in unknown.items()), "t.memory")
         return
-    actual = f"a peak of {readable(now.peak_bytes)} ({now.peak_bytes} bytes)"
+    actual = f"a peak of {readable_bytes(now.peak_bytes)} ({now.peak_bytes} bytes)"
     found = next(rules.over_peak(trace, now.peak_bytes), None)
     why, lines = (found.why, found.lines) if found else ("", ())
     yield Finding("peak memory", expected, actual, lines, why, "t.memory.peak", is_gain=now.peak_bytes < before.peak_bytes)

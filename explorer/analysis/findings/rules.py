@@ -14,13 +14,14 @@ from explorer.analysis.findings.finding import Finding, not_judged
 from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.kernels import KernelData, kernels_of
 from explorer.analysis.questions.lowering import lowerings
-from explorer.analysis.questions.memory import memory_of, readable
+from explorer.analysis.questions.memory import memory_of
 from explorer.analysis.questions.missing import A_GPU, why_no_graph, why_no_kernel
 from explorer.analysis.questions.summary import first_line
 from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Failure, Plain, text_lines
+from explorer.model.wording import readable_bytes
 from explorer.stages.torch_compile.compile_call import CompileCall
 
 #: An FX node and how it was lowered, a row of `t.inductor.lowerings`.
@@ -263,7 +264,7 @@ def failed(failure: Failure) -> Finding:
 
 def over_peak(trace: TraceData, under: float) -> Iterator[Finding]:
     """Yield each graph whose peak memory is not under a limit in bytes, and each with an unknown peak."""
-    expected = f"peak memory under {readable(int(under))}"
+    expected = f"peak memory under {readable_bytes(int(under))}"
     peaks, unknown = peak_bytes(trace)
     if unseen := why_no_code(trace):
         yield not_judged("peak memory", expected, unseen)
@@ -278,11 +279,11 @@ def over_peak(trace: TraceData, under: float) -> Iterator[Finding]:
 
 def _over(trace: TraceData, expected: str, frame: str, graph: str, peak: int) -> Finding:
     largest = memory_of(trace).peak.where(frame=frame, graph=graph)[:3]
-    parts = [f"{readable(row['bytes'] or 0)} of {row['kind']} {listed(row['inputs'] or row['names'])}" for row in largest]
+    parts = [f"{readable_bytes(row['bytes'] or 0)} of {row['kind']} {listed(row['inputs'] or row['names'])}" for row in largest]
     places = dict.fromkeys(line for row in largest for line in row["lines"])
     lines = tuple(_line_at(trace, place) for place in places)[:MAX_SHOWN]
     why = f"the largest at the peak: {', '.join(parts)}"
-    return Finding("peak memory", expected, f"{readable(peak)} in frame {frame} graph {graph}", lines, why, "t.memory.peak")
+    return Finding("peak memory", expected, f"{readable_bytes(peak)} in frame {frame} graph {graph}", lines, why, "t.memory.peak")
 
 
 def _line_at(trace: TraceData, at: str) -> str:

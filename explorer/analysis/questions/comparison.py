@@ -27,7 +27,7 @@ from explorer.analysis.questions.joined_sets import joined
 from explorer.analysis.questions.kernel_bytes import VIEWS, bytes_moved
 from explorer.analysis.questions.kernels import first_form, kernels_of
 from explorer.analysis.questions.line_texts import LineTexts, texts_of
-from explorer.analysis.questions.memory import memory_figures, memory_of, readable
+from explorer.analysis.questions.memory import memory_figures, memory_of
 from explorer.analysis.questions.program_lines import program_lines
 from explorer.analysis.questions.source_lines import FirstLine
 from explorer.analysis.questions.tables import graph_breaks, table
@@ -35,7 +35,7 @@ from explorer.analysis.questions.user_lines import UserLine, compiled_kernels, c
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table
-from explorer.model.wording import quantity
+from explorer.model.wording import quantity, readable_bytes
 from explorer.process.garbage import full_collections_paused
 from explorer.stages.inductor.output_code import LIBRARIES, calls_of, names_called
 
@@ -395,7 +395,7 @@ def shown(figure: str, value: Any) -> str:
     if value is None:
         return ""
     if figure.endswith("(bytes)"):
-        return readable(value)
+        return readable_bytes(value)
     return f"{value:.3g}" if figure.startswith("estimated") else str(value)
 
 

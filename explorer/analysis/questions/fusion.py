@@ -19,11 +19,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import NamedTuple, TypeVar
 
 from explorer.analysis.questions.breaks import check_in_a_graph
 from explorer.analysis.questions.operator_places import OperatorPlace, operator_name, operator_places, several_places
 from explorer.analysis.questions.rows import BufferRow, GroupRow, InlinedRow, PairRow
+from explorer.analysis.questions.target import gpu_of
 from explorer.errors import InputError, unknown_name
 from explorer.model.accessor import Accessor
 from explorer.model.events import FusionRequest
@@ -34,6 +36,7 @@ from explorer.model.wording import quantity
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
 from explorer.stages.inductor.verdicts import Fusion as RecordedFusion
+from explorer.stages.torch_compile.setting import ChangedSettings
 
 #: A scheduler node's number, or an FX node's name.
 N = TypeVar("N", int, str)
@@ -52,6 +55,13 @@ KINDS: tuple[tuple[str, str], ...] = (
 WRONG_WAY = "node1 must go before node2"
 #: Where a template computes the nodes that are fused into it.
 ROLES = {"prologue": "where the template loads its input", "epilogue": "on the template's result before it is stored"}
+#: The products, and the types of their results, that Inductor has Triton templates for. From use_triton_template of torch 2.13.
+TEMPLATE_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
+TEMPLATE_DTYPES = ("float16", "bfloat16", "float32")
+#: Inductor autotunes no product on an NVIDIA GPU with fewer. From is_big_gpu of torch 2.13.
+MIN_MULTIPROCESSORS = 68
+#: Operators that put elements into another order, or take only some of them.
+REORDERS = re.compile(r"permute|transpose|cat\b|slice|split|select|flip|roll|gather|index|pad|strided")
 #: A line of the program, as in "model.py:12".
 LINE = re.compile(r"(.+\.\w+):(\d+)")
 #: The operations of a loop that reduce.
@@ -98,6 +108,7 @@ class Fusion(Accessor):
                 _rows_of(self._trace, a),
                 _fx_nodes_of(self._trace, a),
                 _functions_of(self._trace, a),
+                _lacks_templates(self._trace, a),
             )
             for a in self._trace.find("fusion")
         )
@@ -322,6 +333,19 @@ def _functions_of(trace: TraceData, artifact: Artifact) -> dict[str, str]:
     return {str(node["name"]): str(node.get("target", "")).rpartition(".")[2] for graph in graphs for node in graph.nodes}
 
 
+def _lacks_templates(trace: TraceData, artifact: Artifact) -> bool:
+    """Tell whether max_autotune was off, and would have let Inductor choose Triton templates for products.
+
+    False where the trace does not have the settings.
+    """
+    gpu = gpu_of(trace)
+    if gpu is not None and gpu.vendor == "nvidia" and gpu.multiprocessors < MIN_MULTIPROCESSORS:
+        return False
+    settings = [typed(ChangedSettings, a.data) for a in trace.find("setting", artifact.frame)]
+    changed = {row.name for one in settings for row in one.rows if row.of == "inductor"}
+    return bool(settings) and changed.isdisjoint({"max_autotune", "max_autotune_gemm"})
+
+
 def _same_nodes(artifact: Artifact, nodes: Artifact) -> bool:
     """Tell whether verdicts are about the nodes of an ir_pre_fusion artifact, whose graph may be nested."""
     verdicts, scheduled = typed(RecordedFusion, artifact.data), typed(SchedulerGraph, nodes.data)
@@ -361,7 +385,8 @@ class Step(NamedTuple):
 class Graph:
     """The verdicts on one graph, with the reads, writes and origins of its nodes, and the graph's FX nodes.
 
-    `functions` has what each of Dynamo's nodes calls, such as "layer_norm".
+    `functions` has what each of Dynamo's nodes calls, such as "layer_norm". `lacks_templates` tells whether max_autotune was off,
+    and would have let Inductor choose Triton templates for products.
     """
 
     artifact: Artifact = field(repr=False)
@@ -369,6 +394,7 @@ class Graph:
     nodes: Mapping[str, Mapping[str, Plain]] = field(repr=False)
     graph_nodes: tuple[Mapping[str, Plain], ...] = field(default=(), repr=False)
     functions: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
+    lacks_templates: bool = False
 
     @property
     def place(self) -> str:
@@ -753,9 +779,10 @@ class Graph:
     def _never(self, one: Side, other: Side) -> str:
         """Say why the scheduler did not consider two nodes."""
         first, second = one.name, other.name
-        for name, numbers, _ in (one, other):
-            if sentence := next(filter(None, (self.unfusable(name, number) for number in numbers)), ""):
-                return sentence
+        for side, reader in ((one, other), (other, one)):
+            for number in side.nodes:
+                if sentence := self.unfusable(side.name, number):
+                    return sentence + self._with_template(side, number, reader)
         a, b = (self.touched(side.nodes) for side in (one, other))
         if not a & b:
             return f"{first} and {second} were never considered: they have no buffer in common.{self._between_sides(one, other)}"
@@ -767,6 +794,52 @@ class Graph:
             f"{first} and {second} were never considered: both touch {shared}, but the scheduler pairs each node only with the "
             f"next {self.most_partners} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts)."
         )
+
+    def _with_template(self, product: Side, number: int, reader: Side) -> str:
+        """Say how Inductor could fuse a library's product with its reader; "" where it could not."""
+        if not set(reader.nodes) <= set(self.epilogues[number]):
+            return ""
+        return (
+            f' With mode="max-autotune" Inductor may choose a Triton template for {product.name}, and fuse {reader.name} into it.'
+        )
+
+    @cached_property
+    def epilogues(self) -> list[tuple[int, ...]]:
+        """For each single node the pointwise nodes that a Triton template could compute with it; () if it is no such product."""
+        readers: list[list[int]] = [[] for _ in self.inputs]
+        if self.lacks_templates and self.verdicts.settings.get("epilogue_fusion"):
+            elements = [self._product_elements(n) for n in range(len(self.inputs))]
+            for reader, inputs in enumerate(self.inputs):
+                count = self._pointwise_elements(reader)
+                for number in inputs:
+                    needed_by_others = any(self._ancestors[other] >> number & 1 for other in inputs)
+                    if count is not None and count == elements[number] and not needed_by_others:
+                        readers[number].append(reader)
+        return [tuple(numbers) for numbers in readers]
+
+    def _product_elements(self, number: int) -> int | None:
+        """Count the elements of a product that a library computes and a template could; None for other nodes."""
+        group = self._group_of[number]
+        row = self.nodes.get(self.verdicts.names[number], {})
+        if kind_of(group, (number,)) != "extern" or not str(row.get("device")).startswith(("cuda", "xpu")):
+            return None
+        calls = [call for call in group.calls or () if call.buffer in row.get("writes", ())]
+        if len(calls) != 1 or calls[0].operator not in TEMPLATE_PRODUCTS or calls[0].dtype not in TEMPLATE_DTYPES:
+            return None
+        sizes = [result.size for result in calls[0].results or () if result.size is not None]
+        return _elements(sizes[0]) if len(sizes) == 1 else None
+
+    def _pointwise_elements(self, number: int) -> int | None:
+        """Count the elements of a pointwise loop; None for other nodes, and for a loop that may read in another order."""
+        row = self.nodes.get(self.verdicts.names[number], {})
+        if row.get("kind") != "SchedulerNode" or _is_kept(row) or not self._reordering.isdisjoint(row.get("origins", ())):
+            return None
+        return _elements(size for sizes in row.get("sizes") or () for size in sizes)
+
+    @cached_property
+    def _reordering(self) -> set[str]:
+        """The FX nodes whose results have the elements of their inputs in another order, or only some of them."""
+        return {str(node["name"]) for node in self.graph_nodes if REORDERS.search(str(node.get("target")))}
 
     def _between_sides(self, one: Side, other: Side) -> str:
         """Say through what one of two sides needs the other; "" where neither does, and where their own kernels touch."""
@@ -840,8 +913,8 @@ class Graph:
         if kind == "extern":
             called = group and (group.call or group.ir)
             return (
-                f"{name} is a call of {called}, which is not Inductor's own code: nothing is fused with it, and it ends the "
-                "kernel."
+                f"{name} is a call of {called}, which is not Inductor's own code: nothing is fused with it, and the kernels "
+                "before and after it stay separate."
             )
         if kind == "output of a call":
             return f"{name} is one of several results of a call: it computes nothing itself."
@@ -936,6 +1009,12 @@ def _operations(row: Mapping[str, Plain]) -> Iterator[tuple[str, str]]:
     for blocks in (row.get("bodies") or {}).values():
         for block in blocks.values():
             yield from ((str(operation), str(nodes)) for operation, nodes in block.items())
+
+
+def _elements(sizes: Iterable[object]) -> int | None:
+    """Multiply sizes as Inductor writes them; None where one is a symbol."""
+    texts = [str(size) for size in sizes]
+    return prod(map(int, texts)) if all(text.isdecimal() for text in texts) else None
 
 
 def _is_kept(row: Mapping[str, Plain]) -> bool:

@@ -11,11 +11,10 @@ from typing import Any
 from explorer.analysis.questions.comparison import Comparison, Key
 from explorer.analysis.questions.kernels import KernelData, texts_of_kernel
 from explorer.analysis.questions.matched_kernels import KernelMatch
-from explorer.analysis.questions.memory import readable
 from explorer.analysis.questions.target import gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import once
-from explorer.model.wording import quantity
+from explorer.model.wording import quantity, readable_bytes
 
 SAME_SOURCE, SAME_VALUES, SAME_CALL, SAME_LINES = "same source", "same values", "same call", "same lines"
 #: How many matches of each kind there are, as a sentence says it; the other kinds are counted by their own name.
@@ -101,7 +100,7 @@ def _below(trace: TraceData, kernel: KernelData) -> dict[str, str]:
         facts["threads a block"] = str(warps * gpu.warp)
     facts |= {word: str(resources[name]) for name, word in NUMBERS.items() if resources.get(name) is not None}
     if resources.get("shared") is not None:
-        facts["shared memory"] = readable(resources["shared"])
+        facts["shared memory"] = readable_bytes(resources["shared"])
     if (spilled := _spilled(resources)) is not None:
         facts["spills"] = spilled
     texts = [text.text for text in texts_of_kernel(trace, kernel.artifact) if text.stage == "ttir"]

@@ -23,6 +23,7 @@ from explorer.model.shared import CallMemory, TensorLayout
 from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table, once
+from explorer.model.wording import readable_bytes
 from explorer.stages.fx_graph import input_names, node_lines
 from explorer.stages.inductor.output_code import calls_by_function, calls_in, library_calls
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
@@ -183,10 +184,10 @@ class Memory(Accessor):
             uncounted = _uncounted(artifact)
             unsized = [row for row in table if row["bytes"] is None]
             bound = "at least" if unsized or uncounted else "at most"
-            head = f"{artifact.frame} {artifact.graph}: {readable(peak)} {bound}"
+            head = f"{artifact.frame} {artifact.graph}: {readable_bytes(peak)} {bound}"
             where = f", line {rows[0]['peak_line']} of {artifact.id}" if rows else ""
             kept = sum(row["bytes"] or 0 for row in table if row["saved"])
-            kept_text = f"; {readable(kept)} saved for backward" if kept else ""
+            kept_text = f"; {readable_bytes(kept)} saved for backward" if kept else ""
             lines.append(head + where + kept_text + _left_out(unsized) + _unmeasured(uncounted))
         return "\n".join(lines) or "no output code, so nothing is known of memory"
 
@@ -241,15 +242,6 @@ def _first_of(names: Sequence[str]) -> str:
     """Join the first names, and count the others."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + more
-
-
-def readable(size: float) -> str:
-    """Format a number of bytes: 1536 is "1.5 KiB"."""
-    units = ("B", "KiB", "MiB", "GiB", "TiB")
-    power = 0
-    while size >= 1024 and power < len(units) - 1:
-        size, power = size / 1024, power + 1
-    return f"{size:.4g} {units[power]}"
 
 
 # Rows ------------------------------------------------------------------------------------------------------------------

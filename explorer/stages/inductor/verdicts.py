@@ -10,6 +10,7 @@ from typing import NamedTuple
 from explorer.model.records import FieldError, Record, record
 from explorer.model.shared import Names, OperatorCall, Setting
 from explorer.model.values import Call
+from explorer.model.wording import readable_bytes
 from explorer.stages.inductor.reasons import MadeBuffer, Rule, asked_by, sentence, why_made, words
 
 
@@ -262,7 +263,9 @@ class Verdicts:
         """A verdict as one plain sentence."""
         a, b = self.name(verdict.first), self.name(verdict.second)
         if verdict.verdict == "fused":
-            return f"{a} and {b} are fused: they share {verdict.shared or 0} bytes that are moved once less."
+            shared = readable_bytes(verdict.shared) if verdict.shared else ""
+            saved = f": they share {shared}, which one kernel moves once instead of twice" if shared else ""
+            return f"{a} and {b} are fused{saved}."
         if verdict.verdict == "possible":
             return f"{a} and {b} could have been fused."
         why = sentence(verdict.rule, verdict.args, a=a, b=b, shared=verdict.shared or 0, **self.settings)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.analysis.questions.costs import LIMITS
-from explorer.analysis.questions.memory import readable
 from explorer.model.values import Table
+from explorer.model.wording import readable_bytes
 from explorer.reference.gpus.figures import Target
 from explorer.studies.fitting.optimizers import OptimizerMemory
 
@@ -118,18 +118,19 @@ def _memory_lines(fit: Fit) -> list[str]:
         where += ", without an optimizer"
     size = f"{fit.parameters / 1e9:.4g} billion parameters" if fit.parameters >= 1e8 else f"{fit.parameters:,} parameters"
     head = f"{fit.title}, {size}: {verdict} on {where}"
-    peak = f"{readable(fit.peak_bytes)} at the peak, in {fit.peak_at}; the GPU has {readable(fit.available)}, {_room(fit)}"
-    parts = [f"  {what:<20} {readable(fit.bytes_of(what))}" for what in dict.fromkeys(row["what"] for row in fit.memory)]
-    return [head, peak, *parts]
+    peak = f"{readable_bytes(fit.peak_bytes)} at the peak, in {fit.peak_at}"
+    room = f"the GPU has {readable_bytes(fit.available)}, {_room(fit)}"
+    parts = [f"  {what:<20} {readable_bytes(fit.bytes_of(what))}" for what in dict.fromkeys(row["what"] for row in fit.memory)]
+    return [head, f"{peak}; {room}", *parts]
 
 
 def _room(fit: Fit) -> str:
     """Say what is left of the GPU's memory, or how much is too much and what most of it is."""
     left = fit.available - fit.peak_bytes
     if left >= 0:
-        return f"{readable(left)} more"
+        return f"{readable_bytes(left)} more"
     most = max(dict.fromkeys(row["what"] for row in fit.memory), key=fit.bytes_of)
-    return f"{readable(-left)} less: {LESS.get(most, SPLIT)}"
+    return f"{readable_bytes(-left)} less: {LESS.get(most, SPLIT)}"
 
 
 def _time_lines(fit: Fit) -> list[str]:
@@ -147,7 +148,7 @@ def _notes(fit: Fit) -> list[str]:
         notes.append(f"each rank has the whole of {', '.join(fit.unsplit)}: the plan does not split them")
     if fit.world > 1:
         sizes = {row["weights"] for row in fit.ranks}
-        differ = ", ".join(f"rank {row['rank']} {readable(row['weights'])}" for row in fit.ranks)
+        differ = ", ".join(f"rank {row['rank']} {readable_bytes(row['weights'])}" for row in fit.ranks)
         notes.append("all ranks are alike" if len(sizes) == 1 else f"ranks have unequal parts of the weights: {differ}")
     traced = ", ".join(
         f"{row['region']} ({row['calls']} of its form)" if row["calls"] > 1 else row["region"] for row in fit.regions
@@ -167,7 +168,7 @@ def left_out(train: bool, kept: OptimizerMemory | None, cache: int | None, world
         return (*alone, NO_STEP if kept is not None else NO_OPTIMIZER)
     if cache == 0:
         return LEFT_OUT
-    return (*LEFT_OUT, UNKNOWN_CACHE if cache is None else NO_CACHE.format(size=readable(cache)))
+    return (*LEFT_OUT, UNKNOWN_CACHE if cache is None else NO_CACHE.format(size=readable_bytes(cache)))
 
 
 def cache_bytes(config: Any, batch: int, sequence: int, size: int) -> int | None:

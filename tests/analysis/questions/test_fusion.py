@@ -18,6 +18,7 @@ from explorer.model.records import typed
 from explorer.model.trace_data import artifact_of
 from explorer.model.values import Fuse, KeepApart, plain
 from explorer.stages.inductor.verdicts import FinalNode
+from explorer.stages.torch_compile.setting import ChangedSetting, ChangedSettings
 from explorer.tracing.traced.trace import trace_of_events
 from explorer.types import Artifact, Event
 from tests.facts import says, untold
@@ -118,7 +119,7 @@ def trace() -> Trace:
 @pytest.mark.parametrize(
     ("first", "second", "fused", "rule", "facts"),
     [
-        ("op0", "op1", True, "", ("op0", "op1", "kernel", "triton_a", "round 1", "256 bytes")),
+        ("op0", "op1", True, "", ("op0", "op1", "kernel", "triton_a", "round 1", "256 B")),
         ("sin", "buf1", True, "", ("sin", "buf1", "kernel", "triton_a")),
         ("mul", "exp", True, "", ("mul", "exp", "scheduler node", "op1")),
         ("op0", "op2", False, "exceeds max fusion", ("op0", "op2", "op0_op1", "2 nodes", "max_fusion_size")),
@@ -306,6 +307,38 @@ def test_alone_says_why_a_node_is_a_kernel_by_itself(
     """Fused, a call, refused by every partner, or without any."""
     why = trace.fusion.graphs[0].alone(node)
     assert (why.fused, why.considered) == (fused, considered) and not untold(why.sentence, node, *facts)
+
+
+def with_setting(trace: Trace, name: str) -> Trace:
+    """The trace as if a setting of Inductor's were not at its default."""
+    (settings,) = trace.find("setting")
+    rows = (*typed(ChangedSettings, settings.data).rows, ChangedSetting("inductor", name, "True", "False", "torch.compile"))
+    changed = replace(settings, data=ChangedSettings(rows))
+    return replace(trace, artifacts=tuple(changed if a is settings else a for a in trace.artifacts))
+
+
+def test_a_librarys_product_says_how_its_reader_could_be_fused(rotary: Trace) -> None:
+    """Only a pointwise node that reads the product in its order, and no reduction of it, can follow in a template."""
+    way = ' With mode="max-autotune" Inductor may choose a Triton template for {}, and fuse {} into it.'
+    (graph,) = rotary.fusion.graphs
+    for first, second in (("mm_default_2", "op20"), ("op20", "mm_default_2"), ("sigmoid", "mm_default_1")):
+        product, reader = sorted((first, second), key=lambda name: name[:2] != "mm")
+        assert graph.why(first, second).sentence.endswith(f"stay separate.{way.format(product, reader)}")
+    needing_a_reduction, reordering, reducing = ("bmm", "op11"), ("bmm_1", "op14"), ("bmm", "op8")
+    for pair in (needing_a_reduction, reordering, reducing, ("op20", "mm_default"), ("mm_default_1", "mm_default_2")):
+        assert graph.why(*pair).sentence.endswith("stay separate."), pair
+
+
+def test_no_template_is_announced_that_inductor_would_not_choose(rotary: Trace) -> None:
+    """On a GPU with few multiprocessors, where max_autotune was on, and where the trace does not have the settings."""
+    (settings,) = rotary.find("setting")
+    on = ChangedSetting(of="inductor", name="max_autotune", value="True", default="False", set_by="torch.compile")
+    rows = (*typed(ChangedSettings, settings.data).rows, on)
+    others = tuple(a for a in rotary.artifacts if a is not settings)
+    small = replace(rotary, meta={**rotary.meta, "target": "t4"})
+    tuned = replace(rotary, artifacts=(*others, replace(settings, data=ChangedSettings(rows=rows))))
+    for trace in (small, tuned, replace(rotary, artifacts=others)):
+        assert trace.why("mm_default_2", "op20", frame="0/0", graph="inference").sentence.endswith("stay separate.")
 
 
 # Tables ----------------------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ import torch
 
 import explorer
 from explorer.analysis.questions import memory
-from explorer.analysis.questions.memory import element_size, memory_figures, readable
+from explorer.analysis.questions.memory import element_size, memory_figures
 from explorer.model.records import blank
 from explorer.model.trace_data import artifact_of, source_line
 from explorer.model.values import Artifact, plain
+from explorer.model.wording import readable_bytes
 from explorer.stages.inductor.scheduler_ir import SchedulerNode
 from explorer.tracing.traced import Trace
 from tests.facts import untold
@@ -182,7 +183,7 @@ def test_element_sizes(dtype: str, size: int) -> None:
 
 def test_bytes_are_readable() -> None:
     """Powers of 1024."""
-    assert [readable(n) for n in (0, 512, 1536, 3 << 20)] == ["0 B", "512 B", "1.5 KiB", "3 MiB"]
+    assert [readable_bytes(n) for n in (0, 512, 1536, 3 << 20)] == ["0 B", "512 B", "1.5 KiB", "3 MiB"]
 
 
 # Recorded ----------------------------------------------------------------------------------------------------------
@@ -311,7 +312,8 @@ def test_the_peak_is_that_of_the_storages_that_are_there(function: Callable[[Any
     shape = (1, 2, 16, 16) if function is attention else (16, 16)
     trace = explorer.trace(function, torch.rand(shape), target="h100")
     peak = max(row["live"] for row in trace.memory.timeline)
-    assert peak == most_alive(trace.check) == memory_figures(trace.memory).peak and not untold(repr(trace.memory), readable(peak))
+    assert peak == most_alive(trace.check) == memory_figures(trace.memory).peak
+    assert not untold(repr(trace.memory), readable_bytes(peak))
 
 
 def test_the_results_of_a_call_live_until_their_last_name_goes() -> None:

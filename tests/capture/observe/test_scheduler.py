@@ -553,3 +553,16 @@ def test_choices_that_the_user_set_stay_in_force() -> None:
     refused = [row for row in trace.fusion.table if row["verdict"] == "refused"]
     assert refused and all(re.match(r"Scheduler\._?can_fuse", row["rule"]) for row in refused), "no reason was given"
     assert len(trace.kernels) == 3
+
+
+@pytest.mark.compile
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+def test_a_template_that_is_announced_is_what_max_autotune_makes() -> None:
+    """A GELU of a product is told of the template, and the compile with that mode has it in the template's epilogue."""
+    pytest.importorskip("triton")
+    net = nn.Sequential(nn.Linear(256, 512, bias=False), nn.GELU())
+    x = R(512, 256)
+    before = explorer.trace(net, x, target="h100").why("mm", "gelu")
+    assert not before.fused and 'mode="max-autotune"' in before.sentence
+    tuned = explorer.trace(net, x, target="h100", mode="max-autotune").why("mm", "gelu")
+    assert tuned.fused and "gelu is in the template's epilogue" in tuned.sentence

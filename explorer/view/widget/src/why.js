@@ -28,6 +28,7 @@ export class Verdicts {
     this.kernels = graph.kernels;
     this.final = graph.final;
     this.apart = graph.apart;
+    this.epilogues = graph.epilogues;
     this.touched = graph.touched;
     this.devices = graph.devices;
     this.steps = graph.steps;
@@ -363,9 +364,13 @@ export class Verdicts {
    */
   never(one, other) {
     const sides = [one, other];
-    for (const { name, nodes } of sides) {
-      const apart = nodes.map((n) => this.apart[n]).find(Boolean);
-      if (apart) return { sentence: name + apart };
+    for (const [side, reader] of [
+      [one, other],
+      [other, one],
+    ]) {
+      const number = side.nodes.find((n) => this.apart[n]);
+      if (number !== undefined)
+        return { sentence: side.name + this.apart[number] + this.withTemplate(side, number, reader) };
     }
     const [a, b] = sides.map(({ nodes }) => new Set(nodes.flatMap((n) => this.touched[n])));
     const both = [...a].filter((name) => b.has(name)).sort();
@@ -382,6 +387,19 @@ export class Verdicts {
       `${never}: both touch ${shared}, but the scheduler pairs each node only with the next ` +
       `${this.attempts} nodes that touch its buffer (max_fusion_buffer_group_pairwise_attempts).`;
     return { sentence, open: true };
+  }
+
+  /**
+   * How Inductor could fuse a library's product with its reader; "" where it could not.
+   *
+   * @param {Side} product
+   * @param {number} number
+   * @param {Side} reader
+   */
+  withTemplate(product, number, reader) {
+    if (!reader.nodes.every((n) => this.epilogues[number].includes(n))) return "";
+    const template = `a Triton template for ${product.name}`;
+    return ` With mode="max-autotune" Inductor may choose ${template}, and fuse ${reader.name} into it.`;
   }
 
   /**
