@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from explorer.tracing.traced import Trace
-from tests.facts import untold
 from tests.in_tab import APP, name_nodes, show
 from tests.tabs import to_view
 
@@ -73,13 +72,13 @@ def test_a_node_is_picked_by_a_line_of_the_program(opened, rotary: Trace) -> Non
     place, code = next((place, code) for place, code in lines.items() if "softmax" in code)
     first.fill(place)
     first.press("Enter")
-    assert first.input_value() == place and "now a second node" in panel.locator(".why").inner_text()
+    assert first.input_value() == place and panel.locator(".why").inner_text().startswith(f"{place} is the first node.")
     second.fill(code)
     second.press("Enter")
     said = panel.locator(".why").inner_text()
-    nodes = [first.input_value(), second.input_value()]
-    assert all(re.fullmatch(r"op\d+", node) for node in nodes) and len(set(nodes)) == 2
-    assert not untold(said, f"{place} is {nodes[0]}", f"{code} is {nodes[1]}", f"other {place}")
+    assert (first.input_value(), second.input_value()) == (place, code), "what was typed stays"
+    (one,), (other,) = (re.findall(rf"{re.escape(typed)} is (op\d+)", said) for typed in (place, code))
+    assert one != other and f"other {place}" in said
     assert said.startswith(("✓ fused", "✕ not fused"))
     soft = panel.get_by_role("table", name="verdicts").locator("tbody tr").first.locator("small").all_inner_texts()
     assert len(soft) == 2 and all(soft)
@@ -110,3 +109,111 @@ def test_a_verdict_is_found_by_the_programs_operators(opened, rotary: Trace) -> 
     panel.get_by_label("filter verdicts").fill("softmax")
     count = panel.locator(".table-bar [role=status]").first.inner_text()
     assert re.match(r"[1-9]\d* of \d+ rows", count), count
+
+
+def typed(panel: Any, which: str, name: str) -> str:
+    """Type one name into the fusion view; what the view says then."""
+    panel.get_by_label(f"{which} node").fill(name)
+    panel.get_by_label(f"{which} node").press("Enter")
+    return str(panel.locator(".why").inner_text())
+
+
+#: The places of the lines that a node can be picked by.
+PLACES = f"[...{APP}.tabs.views.get('fusion').lines().keys()]"
+
+
+def test_a_line_is_typed_by_its_number(opened, rotary: Trace) -> None:
+    """A number alone is that line where one file has it. Where several have it their places are named."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    place = tab.evaluate(PLACES)[3]
+    number = place.partition(":")[2]
+    assert typed(panel, "second", number).startswith(f"{place} is the second node.")
+    said = typed(panel, "first", "rsqrt")
+    assert said.startswith(("✓ fused", "✕ not fused")) and f"{place} is op" in said
+    panel.get_by_role("button", name="clear", exact=True).click()
+    other = f"other.py:{number}"
+    tab.evaluate(f"place => {APP}.tabs.views.get('fusion').places.set(place, {{ nodes: ['op0'], code: '' }})", other)
+    said = typed(panel, "second", number)
+    assert said == f"? no answer: several files have a line {number}: type {place} or {other}."
+
+
+def test_an_unknown_name_is_told_how_a_line_is_written(opened, rotary: Trace) -> None:
+    """The message names a line of this program, also for a single name, and for a line that no node comes from."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    how = f"Write a line of the program by its number, or as {tab.evaluate(PLACES)[0]}."
+    for name, why in (("nonesuch", "operator or kernel nonesuch here"), ("9999", "comes from line 9999")):
+        said = typed(panel, "first", name)
+        assert said.startswith("? no answer: ") and said.endswith(f"{why}. {how}")
+        assert panel.locator(".of-line p").count() == 0 or not panel.locator(".of-line").is_visible()
+
+
+def test_what_stands_in_a_field_stays(opened, rotary: Trace) -> None:
+    """A name stays as it was typed when the other is corrected, and is looked up anew; "clear" takes both away."""
+    panel = show(opened(rotary), "Fusion")
+    first, second = panel.get_by_label("first node"), panel.get_by_label("second node")
+    typed(panel, "first", "nonesuch")
+    typed(panel, "second", "addmm")
+    assert typed(panel, "first", "sigmoid").startswith(("✓ fused", "✕ not fused"))
+    assert (first.input_value(), second.input_value()) == ("sigmoid", "addmm")
+    panel.get_by_role("button", name="clear", exact=True).click()
+    assert (first.input_value(), second.input_value()) == ("", "")
+
+
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_one_name_is_answered_with_the_nodes_next_to_it(opened, rotary: Trace, which: str) -> None:
+    """Each node that it reads, and that reads it, has a row with the scheduler's reason; a row asks about its pair."""
+    panel = show(opened(rotary), "Fusion")
+    missing = "second" if which == "first" else "first"
+    assert typed(panel, which, "sigmoid") == f"sigmoid is the {which} node. Choose the {missing} one."
+    rows = panel.locator(".of-node p")
+    titles = [one.split(" → ") for one in rows.get_by_role("button").all_inner_texts()]
+    (graph,) = rotary.fusion.graphs
+    (own,) = graph.find("sigmoid")
+    reads, readers = (tuple(ns) for ns in (graph.inputs[own], [n for n, inputs in enumerate(graph.inputs) if own in inputs]))
+    assert reads and [one for one, other in titles if other == "sigmoid"] != []
+    assert bool(readers) is any(one == "sigmoid" for one, _ in titles)
+    call = next(one for one, _ in titles if graph.find(one) and "extern_kernels" in graph.unfusable("", graph.find(one)[0]))
+    row = rows.filter(has_text=f"{call} → sigmoid")
+    reason = str(rotary.why(call, "sigmoid", frame="0/0", graph="inference")).partition(" Here ")[0]
+    assert row.inner_text() == f"{call} → sigmoid ✕ {reason}"
+    row.get_by_role("button").click()
+    assert panel.get_by_label(f"{which} node").input_value() == "sigmoid", "what was typed stays"
+    assert panel.get_by_label(f"{missing} node").input_value() == call
+    assert panel.locator(".why").inner_text() == f"✕ not fused: {reason}" and not rows.first.is_visible()
+
+
+def test_all_that_is_offered_is_in_sight_in_a_small_view(opened, rotary: Trace) -> None:
+    """At 970 x 680 pixels the other nodes of a name need no scrolling, and no placeholder is cut."""
+    tab = opened(rotary, viewport={"width": 970, "height": 680})
+    panel = show(tab, "Fusion")
+    room = "one => { one.value = one.placeholder; const fits = one.scrollWidth <= one.clientWidth; one.value = ''; return fits; }"
+    assert all(panel.get_by_label(f"{which} node").evaluate(room) for which in ("first", "second"))
+    name_nodes(panel, "addmm", "sigmoid")
+    sight = """one => {
+        const { left, top, width, height } = one.getBoundingClientRect();
+        return one.getRootNode().elementFromPoint(left + width / 2, top + height / 2) === one;
+    }"""
+    panel.locator(".why p").evaluate("one => { one.textContent = 'a long reason '.repeat(99); }")
+    buttons = panel.locator(".places").get_by_role("button")
+    assert buttons.count() and all(buttons.evaluate_all(f"all => all.map({sight})"))
+
+
+def test_the_label_of_a_chosen_node_begins_with_the_picked_name(opened, rotary: Trace) -> None:
+    """A long label is cut at its end, so the FX node that was picked comes first, and goes back when another is."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    node, origins = tab.evaluate(
+        f"(({{ nodes }}) => {{ const at = nodes.origins.findIndex((one) => one.length > 3);"
+        f" return [at, nodes.origins[at]]; }})({APP}.tabs.views.get('fusion'))"
+    )
+    label = f"""node => {{
+        const {{ graph, canvas }} = {APP}.tabs.views.get('fusion');
+        return canvas.painter.label(graph.visible.get(node))[1];
+    }}"""
+    assert tab.evaluate(label, node) == ", ".join(origins)
+    typed(panel, "first", origins[-1])
+    assert tab.evaluate(label, node) == ", ".join([origins[-1], *origins[:-1]])
+    panel.get_by_role("button", name="clear", exact=True).click()
+    assert tab.evaluate(label, node) == ", ".join(origins)

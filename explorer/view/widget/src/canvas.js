@@ -93,6 +93,17 @@ export class Canvas {
     else this.redraw();
   }
 
+  /**
+   * Mark boxes; the label of a marked box may differ from its own otherwise.
+   *
+   * @param {Set<Box>} boxes
+   */
+  mark(boxes) {
+    for (const box of [...this.marked, ...boxes]) this.painter.labels.delete(box);
+    this.marked = boxes;
+    this.redraw();
+  }
+
   // Sizes and colours ---------------------------------------------------------------------------------------
 
   resized() {

@@ -17,9 +17,16 @@ import { Verdicts, groupName } from "./why.js";
 /** @import { VerdictInfo } from "./wire.js" */
 /** @import { Answer, Side } from "./why.js" */
 
-const ASK = "Click two nodes, or type their names or lines, to read why they are one kernel or not.";
+/**
+ * Two nodes and whether they are one kernel; a click asks about them.
+ *
+ * @typedef {{ title: string, fused: boolean | null, sentence: string, onclick: () => void }} Pair
+ */
+
+const ASK = "Click two nodes, or type their names or line numbers, to read why they are one kernel or not.";
 const MOST = 6; // names or pairs that are listed
 const NUMBERED = /_\d+$/; // how a name ends that another one had before
+const LINE = /^(.+:)?\d+$/; // a line of the program, by its number or its place
 /** @type {Layout} */
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
 
@@ -31,7 +38,9 @@ export class Fusion {
     this.tabs = tabs;
     this.picked = ["", ""];
     this.next = 0; // the side that the next click fills
-    this.asked = this.picked; // the names that these were taken for
+    this.asked = this.picked; // what stands in the fields: the names that these were taken for
+    /** @type {Set<string>} the picked FX nodes, which labels name first */
+    this.named = new Set();
     /** @type {Map<string, { nodes: string[], code: string }> | null} of each line, by its place */
     this.places = null;
     this.graphs = store.payload.fusion;
@@ -67,7 +76,9 @@ export class Fusion {
         onchange: () => this.pickName(at, this.boxes[at].value.trim()),
       }),
     );
-    this.said = element("p", { class: "why soft", role: "status" });
+    this.said = element("p", {});
+    this.others = element("div", { class: "places" });
+    this.verdict = element("div", { class: "why soft", role: "status" }, this.said, this.others);
     this.count = ""; // what became of the scheduler's nodes
     this.ofLine = element("div", { class: "of-line", hidden: true });
     this.canvas = new Canvas({
@@ -101,7 +112,7 @@ export class Fusion {
     this.element = element(
       "div",
       { class: "panel fusion" },
-      this.said,
+      this.verdict,
       this.ofLine,
       element("div", { class: "fusion-bars" }, bar, this.whatIf.element),
       body,
@@ -159,8 +170,11 @@ export class Fusion {
 
   /** @param {Box} box @returns {string[]} */
   label(box) {
-    if (box.kind === "node")
-      return [this.nodes.name[box.node], (this.nodes.origins?.[box.node] || []).join(", ")];
+    if (box.kind === "node") {
+      const origins = new Set(this.nodes.origins?.[box.node]);
+      const named = [...this.named].filter((name) => origins.has(name));
+      return [this.nodes.name[box.node], [...new Set([...named, ...origins])].join(", ")];
+    }
     const cost = this.costs.text(box.group?.all ?? [], box.label);
     const count = box.kind === "group" ? plural(box.count, "node") : "";
     return [this.costs.title(box.label), [count, cost].filter(Boolean).join(" · ")];
@@ -252,6 +266,19 @@ export class Fusion {
   }
 
   /**
+   * The lines that a place such as "vit.py:40", a line's text, or its number stands for.
+   *
+   * @param {string} name
+   */
+  linesOf(name) {
+    const places = [...(this.places ??= this.lines())];
+    const isMeant = isNumber(name)
+      ? (/** @type {string} */ place) => place.endsWith(`:${name}`)
+      : (/** @type {string} */ place, /** @type {string} */ code) => place === name || code === name;
+    return places.filter(([place, { code }]) => isMeant(place, code));
+  }
+
+  /**
    * What a name can stand for: the nodes of a line, by its place or text, the places of an operator, and of a
    * name that Inductor numbers, such as "mm", mm_1, mm_2 and so on; nothing for a name that is not there.
    *
@@ -263,8 +290,8 @@ export class Fusion {
     const places = operators.get(name) ?? [];
     if (places.length > 1)
       return places.map(({ node, numbers: nodes }) => ({ name: node, nodes, result: node }));
-    const [, line] =
-      [...(this.places ??= this.lines())].find(([one, { code }]) => one === name || code === name) ?? [];
+    const lines = this.linesOf(name);
+    const [, line] = (lines.length === 1 || !isNumber(name) ? lines[0] : null) ?? [];
     const namesakes = [...numbers.keys()].filter((one) => one === name || one.replace(NUMBERED, "") === name);
     return (line?.nodes ?? (numbers.has(name) ? namesakes : [name])).flatMap((one) => {
       const nodes = this.verdicts.find(one);
@@ -274,52 +301,88 @@ export class Fusion {
 
   /** @param {number} at @param {string} typed */
   pickName(at, typed) {
-    const [first, second] = this.asked;
     this.next = at ? 0 : 1;
-    this.ask(at ? [first, typed] : [typed, first && second ? "" : second]);
+    this.ask(this.asked.with(at, typed));
   }
 
   /**
-   * Ask about two names, one of which may be "" yet; of what each can stand for, the nearest are taken.
+   * Ask about two names, either of which may be "" yet; of what each can stand for, the nearest are taken.
    *
    * @param {string[]} asked
    */
   ask(asked) {
     const sides = asked.map((name) => this.candidates(name));
+    const unknown = asked.find((name, at) => name && !sides[at].length);
+    if (unknown !== undefined)
+      return this.choose(asked[0], asked[1], { fused: null, sentence: this.unanswerable(unknown) });
     const taken = this.verdicts.nearest(sides[0], sides[1]);
     if (!taken.length) return this.choose(asked[0], asked[1]);
     const names = taken.map(({ name }) => name);
     const others = sides.map((list, at) => list.map(({ name }) => name).filter((one) => one !== names[at]));
     const meant = asked
-      .flatMap((name, at) => (name === names[at] ? [] : `${name} is ${names[at]}${this.codeOf(names[at])}`))
+      .flatMap((name, at) =>
+        name === names[at] ? [] : `${this.spelled(name)} is ${names[at]}${this.codeOf(names[at])}`,
+      )
       .join("; ");
     const { sentence, ...answer } = this.verdicts.whyOf(taken[0], taken[1]);
-    this.choose(names[0], names[1], { ...answer, sentence: sentence + (meant && ` (${meant}.)`) });
-    this.asked = asked;
-    this.said.append(...[0, 1].flatMap((at) => this.instead(at, others[at])));
+    this.choose(names[0], names[1], { ...answer, sentence: sentence + (meant && ` (${meant}.)`) }, asked);
+    this.others.replaceChildren(...[0, 1].flatMap((at) => this.instead(at, others[at])));
+  }
+
+  /**
+   * Why a name stands for no node, and how a line is written.
+   *
+   * @param {string} name
+   */
+  unanswerable(name) {
+    const places = this.linesOf(name).map(([place]) => place);
+    if (places.length > 1) return `several files have a line ${name}: type ${places.join(" or ")}.`;
+    const [[example] = []] = this.places ?? [];
+    const how = example ? ` Write a line of the program by its number, or as ${example}.` : "";
+    const none = LINE.test(name)
+      ? `no scheduler node comes from line ${name}`
+      : this.verdicts.unanswerable(name);
+    return `${none}.${how}`;
+  }
+
+  /** @param {string} name that stands for a node; the place of a line that has a number alone */
+  spelled(name) {
+    return isNumber(name) ? this.linesOf(name)[0][0] : name;
   }
 
   /**
    * @param {string} first
    * @param {string} second
-   * @param {Answer} answer to the question about both
+   * @param {Answer | null} answer to the question about both, or why there is none about one
+   * @param {string[]} asked the names that these were taken for
    */
-  choose(first, second, answer = this.verdicts.why(first, second)) {
-    this.picked = this.asked = [first, second];
+  choose(
+    first,
+    second,
+    answer = first && second ? this.verdicts.why(first, second) : null,
+    asked = [first, second],
+  ) {
+    this.picked = [first, second];
+    this.asked = asked;
     this.whatIf.choose(null);
     if (!first) this.next = 0;
-    this.boxes.forEach((box, at) => (box.value = this.picked[at]));
-    if (first && second) {
+    this.boxes.forEach((box, at) => (box.value = asked[at]));
+    this.others.replaceChildren();
+    if (answer) {
       const { fused, sentence, open } = answer;
       const { frame, graph } = this.info;
       if (fused !== null) this.whatIf.choose({ first, second, frame, graph }, fused, open);
       const [look, said] =
         fused === null ? ["question", "? no answer"] : fused ? ["good", "✓ fused"] : ["bad", "✕ not fused"];
-      this.said.className = `why ${look}`;
+      this.verdict.className = `why ${look}`;
       this.said.textContent = `${said}: ${sentence}`;
     } else {
-      this.said.className = "why soft";
-      this.said.textContent = first ? `${first}: now a second node.` : `${this.count} ${ASK}`;
+      const [which, missing] = first ? ["first", "second"] : ["second", "first"];
+      const name = first || second;
+      this.verdict.className = "why soft";
+      this.said.textContent = name
+        ? `${this.spelled(name)} is the ${which} node. Choose the ${missing} one.`
+        : `${this.count} ${ASK}`;
     }
     this.mark();
     this.tellLine();
@@ -345,33 +408,72 @@ export class Fusion {
       .slice(0, MOST)
       .map((node) => element("button", { onclick: () => this.replace(at, node) }, node));
     const more = others.length > MOST ? ` and ${others.length - MOST} more` : "";
-    return [element("span", { class: "places" }, `other ${this.asked[at]}: `, ...buttons, more)];
+    return [element("span", {}, `other ${this.spelled(this.asked[at])}: `, ...buttons, more)];
   }
 
   /** @param {number} at @param {string} name in the place of what was asked there */
   replace(at, name) {
-    const [first, second] = this.picked;
-    if (at) this.choose(first, name);
-    else this.choose(name, second);
+    const [first, second] = this.picked.with(at, name);
+    this.choose(first, second);
   }
 
   /**
-   * Say of the selected line, while no two nodes are chosen, which of its nodes read one another and are not
-   * one kernel, and why.
+   * Say of a node, while it alone is chosen, why it is one kernel with each node next to it or not. Say of
+   * the selected line, while no node is chosen, why nodes of it that read one another are not one kernel.
    */
   tellLine() {
-    const isAsked = this.picked.every(Boolean);
-    const pairs = isAsked ? [] : this.pairsOfLine();
+    const [name, more] = this.asked.filter(Boolean);
+    const pairs = more ? [] : name ? this.pairsOfNode(name) : this.pairsOfLine();
     this.ofLine.hidden = !pairs.length;
+    this.ofLine.classList.toggle("of-node", Boolean(name));
     const [user] = this.selection.users();
     const line = user ? this.store.placeOf(user.artifact, user.line) : "The selected line";
+    const rest = pairs.length - MOST;
     this.ofLine.replaceChildren(
-      element("p", {}, `${line} became more than one kernel:`),
-      ...pairs.slice(0, MOST).map(({ first, second, title, sentence }) => {
-        const onclick = () => this.choose(first, second);
-        return element("p", { title: sentence }, element("button", { onclick }, title), ` ✕ ${sentence}`);
+      element("p", {}, name ? "With the nodes next to it:" : `${line} became more than one kernel:`),
+      ...pairs.slice(0, MOST).map(({ title, fused, sentence, onclick }) => {
+        const said = ` ${fused ? "✓" : "✕"} ${sentence}`;
+        return element("p", { title: sentence }, element("button", { onclick }, title), said);
       }),
+      ...(rest > 0 ? [element("p", {}, `and ${plural(rest, "more pair")}`)] : []),
     );
+  }
+
+  /**
+   * The pairs of what a name stands for with each node that it reads, and that reads it: those that compute
+   * the same, as layers do, once.
+   *
+   * @param {string} name
+   * @returns {Pair[]}
+   */
+  pairsOfNode(name) {
+    const { inputs, names, operators, steps } = this.verdicts;
+    const at = this.asked.indexOf(name);
+    /** @type {Map<string, Pair>} */
+    const pairs = new Map();
+    const sides = this.candidates(name);
+    const exact = sides.filter((side) => side.name === name);
+    for (const side of exact.length ? exact : sides) {
+      const own = operators.has(name) ? { ...side, name } : side;
+      /** @param {number} n @param {boolean} isRead */
+      const add = (n, isRead) => {
+        const kind = `${isRead} ${this.operatorsOf(names[n])}`;
+        if (own.nodes.includes(n) || pairs.has(kind)) return;
+        const call = steps[n][2];
+        const known = this.verdicts.find(call)?.length === 1 ? call : names[n];
+        const other = { name: known, nodes: [n], result: known };
+        const [first, second] = isRead ? [other, own] : [own, other];
+        const answer = this.verdicts.whyOf(first, second);
+        const shown = known === call ? call : this.kernelOf(known);
+        const title = isRead ? `${shown} → ${own.name}` : `${own.name} → ${shown}`;
+        const [one, two] = [side.name, side.name].with(1 - at, known);
+        const onclick = () => this.choose(one, two, answer, [own.name, own.name].with(1 - at, known));
+        pairs.set(kind, { title, ...answer, onclick });
+      };
+      for (const n of own.nodes) for (const input of inputs.get(n) ?? []) add(input, true);
+      for (const [n, read] of inputs) if (read.some((input) => own.nodes.includes(input))) add(n, false);
+    }
+    return [...pairs.values()];
   }
 
   // The refused pairs of the selected line: those that compute the same, as layers do, once.
@@ -379,7 +481,7 @@ export class Fusion {
     const { nodes, verdicts } = this;
     const lit = this.selection.lit.get(this.info.nodes);
     const names = nodes.name.filter((_, node) => lit?.has(nodes.line[node]));
-    /** @type {Map<string, { first: string, second: string, title: string, sentence: string }>} */
+    /** @type {Map<string, Pair>} */
     const pairs = new Map();
     for (const first of names)
       for (const second of names) {
@@ -389,7 +491,8 @@ export class Fusion {
         if (pairs.has(kind)) continue;
         const { fused, sentence } = verdicts.why(first, second);
         const title = `${this.kernelOf(first)} → ${this.kernelOf(second)}`;
-        if (fused === false) pairs.set(kind, { first, second, title, sentence });
+        const onclick = () => this.choose(first, second);
+        if (fused === false) pairs.set(kind, { title, fused, sentence, onclick });
       }
     return [...pairs.values()];
   }
@@ -407,17 +510,19 @@ export class Fusion {
   }
 
   mark() {
-    const nodes = new Set(
-      this.picked
-        .flatMap((name) => this.verdicts.find(name) || [])
-        .map((number) => this.verdicts.names[number]),
-    );
-    this.canvas.marked = new Set();
+    const sides = this.picked.flatMap((name) => {
+      const nodes = this.verdicts.find(name);
+      return nodes ? { nodes, result: this.verdicts.result(name) } : name ? this.candidates(name) : [];
+    });
+    this.named = new Set(sides.map(({ result }) => result));
+    const nodes = new Set(sides.flatMap((side) => side.nodes.map((number) => this.verdicts.names[number])));
+    /** @type {Set<Box>} */
+    const marked = new Set();
     this.nodes.name.forEach((name, node) => {
       const box = this.graph.visible.get(node);
-      if (box && nodes.has(name)) this.canvas.marked.add(box);
+      if (box && nodes.has(name)) marked.add(box);
     });
-    this.canvas.redraw();
+    this.canvas.mark(marked);
   }
 
   // Tables --------------------------------------------------------------------------------------------------
@@ -456,3 +561,6 @@ export class Fusion {
     this.canvas.close();
   }
 }
+
+/** @param {string} name @returns {boolean} whether it is the number of a line */
+const isNumber = (name) => /^\d+$/.test(name);
