@@ -97,7 +97,13 @@ def _group(row: Guard) -> str:
         return "argument"
     if row.kind == "TENSOR_MATCH":
         return "tensor"
-    return "value" if row.kind in _OF_VALUES and "dict.keys(" not in row.expression else "object"
+    is_value = row.kind in _OF_VALUES and "dict.keys(" not in row.expression and not _is_itself(row)
+    return "value" if is_value else "object"
+
+
+def _is_itself(row: Guard) -> bool:
+    """Whether a guard says no more than that a name means what it did, such as torch.bool == torch.bool."""
+    return bool(row.source) and row.expression == f"{row.source} == {program_name(row.source)}"
 
 
 def _fact(row: Guard) -> str:
@@ -105,6 +111,8 @@ def _fact(row: Guard) -> str:
     name = program_name(row.source)
     if tensor := TENSOR.search(row.expression):
         return f"{name}: {_tensor(tensor)}"
+    if _is_itself(row):
+        return f"{name}: the same object"
     if row.kind == "NO_TENSOR_ALIASING":
         return f"{', '.join(map(program_name, values_in(row.expression)))}: no two are the same tensor"
     if row.kind == "GLOBAL_STATE" and (state := _STATE.search(row.expression)):

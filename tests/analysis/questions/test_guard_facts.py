@@ -74,6 +74,18 @@ def test_strides_are_told_where_a_tensor_is_not_contiguous(size: str, stride: st
     assert fact["fact"] == f"x: {said}"
 
 
+def test_a_name_that_means_what_it_did_is_an_object() -> None:
+    """A guard that a name of a module is worth what it was says so; one on a number is a value."""
+    same, other = guard_facts(
+        [
+            guard("EQUALS_MATCH", "G['torch'].bool", "G['torch'].bool == torch.bool"),
+            guard("EQUALS_MATCH", "G['config'].heads", "G['config'].heads == 4"),
+        ]
+    )[::-1]
+    assert (same["group"], same["fact"]) == ("object", "torch.bool: the same object")
+    assert (other["group"], other["fact"]) == ("value", "config.heads == 4")
+
+
 def test_what_is_not_understood_stays_as_it_is() -> None:
     """A guard of another torch keeps its condition, and a broken state is no error."""
     rows = [

@@ -62,9 +62,12 @@ function form(name, isOpen, texts, navigation) {
       const those = (answer) =>
         asked
           .filter(({ asks = {} }) => judge(asks, passed) === answer)
-          .flatMap(({ asks, fact, line }) => {
+          .flatMap(({ asks, fact, line }, at) => {
             const words = asks?.passed?.dtype ? fact.replace(": ", " must be ") : fact;
-            return [": ", button(words, words, () => navigation.goTo(index, line), { class: "link" })];
+            return [
+              at ? "; " : ": ",
+              button(words, words, () => navigation.goTo(index, line), { class: "link" }),
+            ];
           });
       return { frame, others, fails: those(false), open: those(null) };
     });
@@ -75,7 +78,9 @@ function form(name, isOpen, texts, navigation) {
       ...(fit ? [fit] : judged).map(({ frame, fails, open }) =>
         element("p", {}, element("b", {}, answer), frame, fails[0] ? fails : open),
       ),
-      fit ? `${plural(fit.others, "other guard")} not judged. To be sure: explorer.vary(fn, *args)` : "",
+      fit
+        ? `Not judged: ${plural(fit.others, "guard")} on anything else. To be sure: explorer.vary(fn, *args)`
+        : "",
     );
   };
   say();
