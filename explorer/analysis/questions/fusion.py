@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from math import prod
 from typing import NamedTuple, TypeVar
@@ -108,7 +108,7 @@ class Fusion(Accessor):
                 _rows_of(self._trace, a),
                 _fx_nodes_of(self._trace, a),
                 _functions_of(self._trace, a),
-                _lacks_templates(self._trace, a),
+                partial(_lacks_templates, self._trace, a),
             )
             for a in self._trace.find("fusion")
         )
@@ -394,7 +394,7 @@ class Graph:
     nodes: Mapping[str, Mapping[str, Plain]] = field(repr=False)
     graph_nodes: tuple[Mapping[str, Plain], ...] = field(default=(), repr=False)
     functions: Mapping[str, str] = field(default_factory=lambda: EMPTY, repr=False)
-    lacks_templates: bool = False
+    lacks_templates: Callable[[], bool] = field(default=bool, repr=False, compare=False)
 
     @property
     def place(self) -> str:
@@ -807,7 +807,7 @@ class Graph:
     def epilogues(self) -> list[tuple[int, ...]]:
         """For each single node the pointwise nodes that a Triton template could compute with it; () if it is no such product."""
         readers: list[list[int]] = [[] for _ in self.inputs]
-        if self.lacks_templates and self.verdicts.settings.get("epilogue_fusion"):
+        if self.verdicts.settings.get("epilogue_fusion") and self.lacks_templates():
             elements = [self._product_elements(n) for n in range(len(self.inputs))]
             for reader, inputs in enumerate(self.inputs):
                 count = self._pointwise_elements(reader)
