@@ -175,6 +175,10 @@ def test_ptx_and_sass_stand_beside_each_other(notebook: Any, triton: Trace) -> N
     book.tab.get_by_role("button", name="close the third pane").click()
     bar.get_by_role("button", name="PTX + SASS").click()
     assert [stage for stage, _ in book.tab.evaluate(shown)] == ["source", "ptx", "sass"], "SASS that is there is shown"
+    book.tab.get_by_role("button", name="close the third pane").click()
+    book.tab.set_viewport_size({"width": 970, "height": 680})
+    bar.get_by_role("button", name="PTX + SASS").click()
+    assert [stage for stage, _ in book.tab.evaluate(shown)] == ["ptx", "sass"], "three could not be read"
 
 
 def test_an_edit_goes_on_where_its_pane_moves_to(notebook: Any, triton: Trace) -> None:

@@ -162,6 +162,20 @@ def test_a_text_leaves_what_is_followed(opened, rotary):
     assert source in seen(tab) and kernel.id in seen(tab) and rotary.artifacts[text(rotary, "ptx")].id in seen(tab)
 
 
+def test_no_pane_is_added_that_could_not_be_read(opened, rotary):
+    """In a view as wide as a notebook's, two texts stay two: a third one would be too narrow, and the bar has the lines."""
+    tab = opened(rotary)
+    tab.set_viewport_size({"width": 970, "height": 680})
+    kernel, ptx = text(rotary, "kernel"), text(rotary, "ptx")
+    pane(tab, "left").locator("select").select_option(str(kernel))
+    pane(tab, "right").locator("select").select_option(str(ptx))
+    number = next(n for n, line in enumerate(rotary.artifacts[kernel].lines, 1) if "rsqrt(" in line)
+    reveal(tab, 0, number)
+    pane(tab, "left").locator(f'.line[data-line="{number}"]').click(position={"x": 80, "y": 9})
+    assert len(seen(tab)) == 2
+    assert tab.get_by_role("group", name="kernel, left text").locator(".lines button").count() > 1
+
+
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_source_is_opened_where_none_is(opened, rotary, closes):
     """With two linked texts and no source a pane is added for it; one that the user closed does not come back by itself."""

@@ -18,7 +18,7 @@ from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison
 from explorer.tracing.traced.trace import trace_of
 from tests.facts import untold
-from tests.in_tab import APP, SOURCES, functions, show, texts_shown
+from tests.in_tab import APP, CELLS, SOURCES, calls_together, functions, show, texts_shown
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,22 @@ def test_figures_kernels_and_lines_are_told(opened, engines):
     match.get_by_role("button", name="node_add", exact=True).click()
     assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
     assert texts_shown(tab)[2] == "ONNX 0/0:onnxrt_all:inference"
+
+
+def test_calls_that_are_alike_are_one_match(opened, replayed):
+    """The library calls of all layers that do the same for a line stand in one row, with their time together."""
+    trace = replayed("views/layers-torch2.13-h100")
+    tab = opened(explorer.compare(trace, trace, names=("one", "other")))
+    table = show(tab, "Compare").get_by_role("table", name="matched kernels")
+    rows = [row for row in table.locator("tbody tr").all_inner_texts() if "same call" in row]
+    groups = calls_together(trace)
+    assert len(rows) == len(groups) < len(trace.inductor.extern_calls)
+    counts = sorted(int(found[1]) if (found := re.match(r"(\d+) × same call", row)) else 1 for row in rows)
+    assert counts == sorted(map(len, groups))
+    heads = table.locator("th[scope=col]").all_inner_texts()
+    times = table.locator("tbody tr").filter(has_text="same call").evaluate_all(CELLS, heads.index("time, one"))
+    shown = sorted(float(time.split()[0]) * 1e-6 for time in times)
+    assert shown == pytest.approx(sorted(sum(row["seconds"] for row in group) for group in groups), rel=0.02)
 
 
 def test_a_match_leads_to_the_difference_of_its_kernels(opened, replayed):

@@ -94,7 +94,11 @@ class Verdict:
         """Write the share: "12 % of a call", or "paid once"."""
         if self.cost.once is not None:
             return "paid once"
-        return f"{100 * self.share:.0f} % of the work, but the launches take longer than the work" if self.is_hidden else percent(self.share)
+        return (
+            f"{100 * self.share:.0f} % of the work, but the launches take longer than the work"
+            if self.is_hidden
+            else percent(self.share)
+        )
 
     @property
     def call(self) -> str:

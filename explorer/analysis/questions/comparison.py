@@ -65,6 +65,12 @@ LISTS = re.compile(r"\[[^][]*\]")
 LITERALS = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])|torch\.(?:\w*float\w*|\w*int\d+|bool|complex\d+)")
 
 
+#: The operators of which Inductor may make two nodes, and why it does on one GPU and not on another: `num_splits` of torch 2.13's
+#: _inductor/ir.py counts multiprocessors.
+REDUCTION = re.compile(r"\.(sum|mean|prod|amax|amin|max|min|any|all|var|var_mean|argmax|argmin|nll_loss\w*)\b")
+SPLIT_BY = ": Inductor splits a reduction where the GPU's multiprocessors would be idle otherwise"
+
+
 @dataclass(frozen=True)
 class Key:
     """A value's identity in any trace: compile, graph, user code, operator, and number among equal ones.
@@ -281,6 +287,16 @@ class Comparison:
         return components
 
     @cached_property
+    def reasons(self) -> Mapping[Key, str]:
+        """Say why one trace needs more kernels than another for a value, where that is known."""
+        found: dict[Key, str] = {}
+        for component in self._sharing():
+            if why := str(self._group_row(component)["why"]):
+                ops = (op for by, groups in zip(self._by_group, component, strict=True) for g in groups for op in by[g])
+                found |= {op.key.whole: why for op in ops}
+        return found
+
+    @cached_property
     def _by_group(self) -> list[dict[tuple[str, str, str], list[Op]]]:
         """The nodes of each trace by the group that computes them."""
         by_group: list[dict[tuple[str, str, str], list[Op]]] = [{} for _ in self._ops]
@@ -312,7 +328,7 @@ class Comparison:
             numbers = [of_trace[key] for of_trace in counted]
             if len(set(numbers)) > 1:
                 places = (f"{quantity(n, 'node')} in {name}" for n, name in zip(numbers, self.names, strict=True))
-                return f"{key} takes {', '.join(places)}"
+                return f"{key} takes {', '.join(places)}{SPLIT_BY if REDUCTION.search(key.operator) else ''}"
         names = {op.name for ops in ops_of for op in ops}
         return next((str(row["why"]) for row in self._apart if names.issuperset(row["nodes"])), "")
 

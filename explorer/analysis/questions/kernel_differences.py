@@ -122,7 +122,8 @@ def summary(alike: Sequence[Likeness], reasons: Sequence[str]) -> Iterator[str]:
     counted = Counter(one.what for one in alike)
     parts = [_counted(what, count) for what, count in counted.most_common()]
     yield f"{quantity(len(alike), 'match')}{': ' if parts else ''}{', '.join(parts)}"
-    yield from dict.fromkeys(f"Not known: {why}." for why in reasons if why)
+    unknown = (why for one, why in zip(alike, reasons, strict=True) if one.what == "not known")
+    yield from dict.fromkeys(f"Not known: {why}." for why in unknown)
     kernels = sum(one.what in (SAME_SOURCE, SAME_VALUES) for one in alike)
     differ = Counter(name for one in alike for name in one.differs)
     if differ:

@@ -9,10 +9,10 @@ are not known of one launch.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.analysis.questions.call_lines import call_lines
-from explorer.analysis.questions.comparison import Comparison, Op
+from explorer.analysis.questions.comparison import Comparison, Key, Op
 from explorer.analysis.questions.costs import call_table, is_call, kernel_rows
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
@@ -43,7 +43,7 @@ class KernelMatch:
     """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
 
     `what` is "not known" where no record says what one of them computes. This also holds if another kernel of their graph has no
-    such record, since it could belong to them. `why` says which of the two.
+    such record, since it could belong to them. `why` says which of the two, and of kernels that one trace needs more of, why.
     """
 
     graph: str
@@ -61,7 +61,19 @@ def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
         numbered = first_numbering(comparison.traces)
         every = [tuple(_by_line(t, n, lines)) for n, (t, lines) in enumerate(zip(comparison.traces, numbered, strict=True))]
     unknown = [frozenset(kernel.graph for kernel in of if not kernel.computes) for of in every]
-    return [_match(places, every, unknown, comparison.names) for places in _sharing(every)]
+    matches = [_match(places, every, unknown, comparison.names) for places in _sharing(every)]
+    return [replace(match, why=_why_apart(comparison, match)) if _is_apart(match) else match for match in matches]
+
+
+def _is_apart(match: KernelMatch) -> bool:
+    """Whether one trace has more kernels for the values of a match than another."""
+    return match.what == "split" or match.what.startswith("only in")
+
+
+def _why_apart(comparison: Comparison, match: KernelMatch) -> str:
+    """Say why the traces need different kernels for the values of a match; "" where that is not known."""
+    keys = (key for of in match.kernels for kernel in of for key in kernel.computes if isinstance(key, Key))
+    return next((comparison.reasons[key.whole] for key in keys if key.whole in comparison.reasons), "")
 
 
 def _has_groups(trace: TraceData) -> bool:

@@ -422,7 +422,7 @@ def _off(row: Mapping[str, Any]) -> str:
     off, part = row["max_abs"], row["max_rel"]
     if off is None or not math.isfinite(off):
         return f"off by {off}"
-    of_value = f", {part:.2g} times the right value" if part is not None and math.isfinite(part) else ""
+    of_value = f", an error of {part:.2g} of the right value" if part is not None and math.isfinite(part) else ""
     return f"off by up to {off:.3g}{of_value}"
 
 

@@ -16,6 +16,7 @@ import explorer
 from explorer.analysis.questions import comparison, memory
 from explorer.analysis.questions.comparison import figures, launches, ops
 from explorer.analysis.questions.kernel_bytes import Traffic, bytes_moved, traffic
+from explorer.analysis.questions.matched_kernels import matched_kernels
 from explorer.analysis.questions.user_lines import compiled_kernels
 from explorer.capture.compilers.compilers import compiler_named
 from explorer.model.syntax import parsed
@@ -26,6 +27,7 @@ from explorer.stages.inductor import output_code
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison
 from tests.facts import says, untold
+from tests.zoo_programs import split_sum
 
 Replayed = Callable[[str], Trace]
 
@@ -305,6 +307,16 @@ def test_bytes_between_the_halves_of_a_node_are_not_guessed(zoo: Replayed) -> No
     assert [moved for _, moved in traffic(zoo("transposed h100"))] == [Traffic(4 * 64 * 64, 4 * 64 * 64)], (
         "two looks at one tensor"
     )
+
+
+@pytest.mark.compile
+def test_a_reduction_that_one_trace_splits_says_why(zoo: Replayed) -> None:
+    """The kernel that only one trace has says how many nodes each takes for its value, and why Inductor splits any."""
+    whole = explorer.trace(split_sum, torch.ones(2**20), target="h100", options={"split_reductions": False})
+    found = matched_kernels(explorer.compare(zoo("split sum h100"), whole, names=("parts", "whole")))
+    (apart,) = (match for match in found if match.what == "only in parts")
+    assert not untold(apart.why, "takes 2 nodes in parts, 1 node in whole", "multiprocessors")
+    assert not any(match.why for match in found if match is not apart)
 
 
 def test_dispatches_are_the_functions_that_iree_compiled(replayed: Replayed) -> None:

@@ -35,6 +35,8 @@ export class CostTable {
     this.store = store;
     this.go = go;
     this.rows = costRows(store);
+    /** @type {(has: Part["has"]) => void} is told which rows are shown alone */
+    this.shown = () => {};
     this.shares = shares(this.rows);
     const timed = this.shares.of === "time";
     this.table = new Table("kernels", this.columns(), this.rows, pick, {
@@ -125,6 +127,7 @@ export class CostTable {
     if (!has) return;
     this.table.where = has;
     this.table.draw();
+    this.shown(has);
   }
 
   /**

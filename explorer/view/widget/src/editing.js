@@ -332,7 +332,7 @@ function worded({ number, status, meaning, line, interpreted }) {
 function figures({ timed, launch, call, cost }, what) {
   /** @type {[string, [number | null, number | null], (value: number) => string][]} */
   const known = [
-    [timed === "predicted" ? `${what}, predicted` : what, launch, duration],
+    [timed === "predicted" ? `${what}, predicted from its instructions` : what, launch, duration],
     ["one call of the function", call, duration],
   ];
   for (const [name, pair] of Object.entries(cost)) known.push([COSTS[name] ?? name, pair, String]);

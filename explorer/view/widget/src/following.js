@@ -68,7 +68,7 @@ export class Following {
     const pane =
       free.find(({ artifact }) => this.store.isSource(artifact)) ??
       free.find(({ artifact }) => !lit.get(artifact)?.size);
-    if (pane || this.closed || this.store.payload.comparison) return pane;
+    if (pane || this.closed || !this.panes.hasRoom || this.store.payload.comparison) return pane;
     return this.panes.add();
   }
 }

@@ -43,6 +43,7 @@ export class Kernels {
     /** @param {number} artifact @param {number} line */
     const go = (artifact, line) => navigation.goTo(artifact, line);
     const table = new CostTable(store, (row) => this.pick(row), go);
+    this.rows = table.rows;
     this.element = element(
       "div",
       { class: "panel scrolled", tabindex: 0 },
@@ -50,7 +51,13 @@ export class Kernels {
       this.one.element,
     );
     const slow = table.rows.toSorted((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0));
-    if (slow.length) this.detail(slow[0]);
+    /** @param {(row: CostRow) => boolean} has */
+    const first = (has) => {
+      const row = slow.find(has);
+      if (row) this.detail(row);
+    };
+    first(() => true);
+    table.shown = first;
     for (const event of /** @type {const} */ (["grown", "process"]))
       hub.on(event, () => this.kernel && this.show(this.kernel));
     hub.on("edited", () => this.edited());
@@ -68,6 +75,18 @@ export class Kernels {
     const { top } = this.one.element.getBoundingClientRect();
     const panel = this.element.getBoundingClientRect();
     if (top + BELOW > panel.bottom) this.element.scrollTop += top - panel.top; // a notebook stays where it is
+  }
+
+  /**
+   * Open a library call by its place in the output code.
+   *
+   * @param {number} artifact
+   * @param {number} line
+   */
+  call(artifact, line) {
+    const isIt = (/** @type {CallInfo} */ call) => call.artifact === artifact && call.line === line;
+    const row = this.rows.find(({ calls }) => calls.some(isIt));
+    if (row) this.pick(row);
   }
 
   /**

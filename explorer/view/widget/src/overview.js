@@ -213,9 +213,17 @@ export class Overview {
       {},
       element("span", { class: "seconds" }, duration(seconds)),
       element("span", { class: "lane", title: `${percent(share)} of the work` }, bar),
-      this.toLine("what", kernel, artifact, line, title),
+      kind === "library calls" && this.tabs.has("kernels")
+        ? element("button", { class: "link what", title: kernel, onclick: () => this.toCall(hot) }, title)
+        : this.toLine("what", kernel, artifact, line, title),
       hot.place ? this.userLine(hot) : null,
     );
+  }
+
+  // A library has no text to show: what its call takes, and why, stands in Kernels.
+  /** @param {HotInfo} hot */
+  toCall({ artifact, line }) {
+    this.tabs.show("kernels").call(artifact, line);
   }
 
   /** @param {HotInfo} hot */

@@ -175,6 +175,12 @@ export class Panes {
     this.tell();
   }
 
+  /** @returns {boolean} whether lines could be read in one pane more */
+  get hasRoom() {
+    const isStacked = getComputedStyle(this.element).flexDirection === "column";
+    return isStacked || this.element.clientWidth / (this.list.length + 1) >= READABLE;
+  }
+
   /**
    * Show two texts beside each other, in a pane and another, that of the program where there is no room for
    * three; make the second where it is not there yet.
@@ -186,8 +192,7 @@ export class Panes {
    */
   both(pane, one, other, make) {
     const isFree = (/** @type {Pane} */ each) => each === pane || !this.store.isSource(each.artifact);
-    const hasRoom = this.element.clientWidth / (this.list.length + 1) >= READABLE;
-    if (this.list.length < 2 || (hasRoom && this.list.filter(isFree).length < 2)) this.add();
+    if (this.list.length < 2 || (this.hasRoom && this.list.filter(isFree).length < 2)) this.add();
     const free = this.list.filter(isFree);
     const [left, right] = (free.length < 2 ? this.list : free).slice(-2);
     this.show(left, one);

@@ -41,9 +41,15 @@ export class Traces {
       ),
       element("h2", {}, "Kernels and calls, matched by what they compute"),
       ...summary.map((words) => element("p", {}, words)),
-      new Table("matched kernels", this.kernels(comparison), kernels, (row) => beside.show(row.kernels), {
-        order: { key: `seconds ${this.names[0]}`, down: true },
-      }).element,
+      new Table(
+        "matched kernels",
+        this.kernels(comparison),
+        this.together(kernels),
+        (row) => beside.show(row.kernels),
+        {
+          order: { key: `seconds ${this.names[0]}`, down: true },
+        },
+      ).element,
       element("h2", {}, "Lines of the program, and the kernels that compute them"),
       new Table("lines", this.lines(), lines, ({ artifact, at }) => {
         if (artifact >= 0) navigation.goTo(artifact, at);
@@ -141,6 +147,35 @@ export class Traces {
         wide: true,
       },
     ];
+  }
+
+  /**
+   * The matches, the library calls that do the same for a line together, as those of a model's layers do.
+   *
+   * @param {MatchInfo[]} matches
+   */
+  together(matches) {
+    /** @type {Map<unknown, MatchInfo[]>} */
+    const groups = new Map();
+    for (const match of matches) {
+      const called = match.kernels.flat().map((place) => this.store.calledAt(place));
+      const lines = this.linesOf(match).map(({ place }) => place);
+      const isCall = match.what === "same call" && lines.length;
+      const key = isCall ? JSON.stringify([match.graph, called, lines]) : match;
+      groups.set(key, [...(groups.get(key) ?? []), match]);
+    }
+    /** @param {MatchInfo[]} group @param {"bytes" | "seconds"} unit @param {number} at */
+    const sum = (group, unit, at) =>
+      group.reduce((/** @type {number | null} */ all, { [unit]: values }) => {
+        const value = values[at];
+        return all === null || value === null ? null : all + value;
+      }, 0);
+    return [...groups.values()].map((group) => ({
+      ...group[0],
+      what: group.length > 1 ? `${group.length} × ${group[0].what}` : group[0].what,
+      bytes: this.names.map((_, at) => sum(group, "bytes", at)),
+      seconds: this.names.map((_, at) => sum(group, "seconds", at)),
+    }));
   }
 
   /**
