@@ -41,7 +41,8 @@ def test_what_is_saved_for_backward_is_printed(replayed: Callable[[str], Trace],
     """The line of the memory has the figure of a comparison; it is not there where nothing is saved."""
     trained = replayed("mlp_train-torch2.13-cpu")
     saved = figures(trained)["saved for backward (bytes)"]
-    assert saved and f"at the peak of a graph; {shown('saved for backward (bytes)', saved)} saved for backward\n" in repr(trained)
+    printed = " ".join(repr(trained).split())  # a narrow terminal breaks the line
+    assert saved and f"at the peak of a graph; {shown('saved for backward (bytes)', saved)} saved for backward " in printed
     assert "saved for backward" not in repr(layers)
 
 
