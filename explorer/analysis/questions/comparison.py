@@ -287,16 +287,6 @@ class Comparison:
         return components
 
     @cached_property
-    def reasons(self) -> Mapping[Key, str]:
-        """Say why one trace needs more kernels than another for a value, where that is known."""
-        found: dict[Key, str] = {}
-        for component in self._sharing():
-            if why := str(self._group_row(component)["why"]):
-                ops = (op for by, groups in zip(self._by_group, component, strict=True) for g in groups for op in by[g])
-                found |= {op.key.whole: why for op in ops}
-        return found
-
-    @cached_property
     def _by_group(self) -> list[dict[tuple[str, str, str], list[Op]]]:
         """The nodes of each trace by the group that computes them."""
         by_group: list[dict[tuple[str, str, str], list[Op]]] = [{} for _ in self._ops]
@@ -425,6 +415,16 @@ def _ratio(values: list[Any]) -> float | None:
 
 
 # Reading a trace -------------------------------------------------------------------------------------------------------
+
+
+def reasons_apart(comparison: Comparison) -> dict[Key, str]:
+    """Say for each value, by its key without a part, why one trace needs more kernels than another; without those not known."""
+    found: dict[Key, str] = {}
+    for component in comparison._sharing():
+        if why := str(comparison._group_row(component)["why"]):
+            ops = (op for by, groups in zip(comparison._by_group, component, strict=True) for g in groups for op in by[g])
+            found |= {op.key.whole: why for op in ops}
+    return found
 
 
 def ops(trace: TraceData) -> Iterator[Op]:
@@ -607,4 +607,4 @@ def launches(trace: TraceData) -> tuple[int, int]:
     return launched, called
 
 
-__all__ = ["Comparison", "compare", "figures", "launches", "ops", "shown"]
+__all__ = ["Comparison", "compare", "figures", "launches", "ops", "reasons_apart", "shown"]

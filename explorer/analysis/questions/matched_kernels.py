@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.analysis.questions.call_lines import call_lines
-from explorer.analysis.questions.comparison import Comparison, Key, Op
+from explorer.analysis.questions.comparison import Comparison, Key, Op, reasons_apart
 from explorer.analysis.questions.costs import call_table, is_call, kernel_rows
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
@@ -62,7 +62,10 @@ def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
         every = [tuple(_by_line(t, n, lines)) for n, (t, lines) in enumerate(zip(comparison.traces, numbered, strict=True))]
     unknown = [frozenset(kernel.graph for kernel in of if not kernel.computes) for of in every]
     matches = [_match(places, every, unknown, comparison.names) for places in _sharing(every)]
-    return [replace(match, why=_why_apart(comparison, match)) if _is_apart(match) else match for match in matches]
+    if not any(map(_is_apart, matches)):
+        return matches
+    reasons = reasons_apart(comparison)
+    return [replace(match, why=_why_apart(reasons, match)) if _is_apart(match) else match for match in matches]
 
 
 def _is_apart(match: KernelMatch) -> bool:
@@ -70,10 +73,10 @@ def _is_apart(match: KernelMatch) -> bool:
     return match.what == "split" or match.what.startswith("only in")
 
 
-def _why_apart(comparison: Comparison, match: KernelMatch) -> str:
+def _why_apart(reasons: Mapping[Key, str], match: KernelMatch) -> str:
     """Say why the traces need different kernels for the values of a match; "" where that is not known."""
     keys = (key for of in match.kernels for kernel in of for key in kernel.computes if isinstance(key, Key))
-    return next((comparison.reasons[key.whole] for key in keys if key.whole in comparison.reasons), "")
+    return next((reasons[key.whole] for key in keys if key.whole in reasons), "")
 
 
 def _has_groups(trace: TraceData) -> bool:
