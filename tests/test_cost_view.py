@@ -57,7 +57,7 @@ def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, 
     assert seconds(total[0]) == pytest.approx(sum(expected), rel=0.05) and "100 %" in total[0]
     shares = [int(text.split()[0]) for text in table.locator("tbody tr").evaluate_all(CELLS, heads.index("share"))]
     assert sum(shares) == pytest.approx(100, abs=len(shares) / 2)
-    assert not untold(panel.locator(".cost-sum").inner_text(), "estimated", "of that to start kernels")
+    assert not untold(panel.locator(".cost-sum").inner_text(), "estimated", "of that launch overhead")
 
 
 def test_the_sum_is_that_of_the_overview(opened, rotary: Trace) -> None:

@@ -456,7 +456,7 @@ function sentence(rows, { seconds, launchSeconds }) {
       element("code", {}, 'explorer.trace(f, x, target="h100")'),
     ];
   const missing = rows.filter(({ cost }) => cost.seconds === null).length;
-  const floor = launchSeconds ? `, ${percent(launchSeconds / seconds)} of that to start kernels` : "";
+  const floor = launchSeconds ? `, ${percent(launchSeconds / seconds)} of that launch overhead` : "";
   const left = missing ? `; the time of ${missing} of ${rows.length} is not known` : "";
   return `The work of one run takes ${duration(seconds)} (${timed})${floor}${left}. `;
 }

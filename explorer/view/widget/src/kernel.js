@@ -10,6 +10,9 @@ import { Table } from "./table.js";
 /** @import { CallInfo, Cost, KernelInfo, LaunchInfo } from "./wire.js" */
 /** @typedef {{ [name: string]: unknown }} Config */
 
+/** What a kernel takes in bytes, of a block, or of a thread. */
+const IN_BYTES = ["shared", "tmem_size", "global_scratch_size", "stack", "spill_stores", "spill_loads"];
+
 /**
  * A kernel's time: of an estimate, which is not good to three digits, two, and nothing of less than a
  * nanosecond.
@@ -61,7 +64,7 @@ export function resourceFacts({ resources, chosen, config }) {
   /** @type {Fact[]} */
   const facts = rows.map(([name, value]) => [
     name.replaceAll("_", " "),
-    name === "shared" ? bytes(Number(value)) : String(value),
+    IN_BYTES.includes(name) ? bytes(Number(value)) : String(value),
   ]);
   if (occupancy) {
     const { fraction, blocks, warps, limited_by: limit } = occupancy;
