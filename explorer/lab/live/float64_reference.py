@@ -20,6 +20,7 @@ from explorer.errors import ExplorerError
 from explorer.lab.live.call import Call
 from explorer.lab.live.judge import Evidence, Varied
 from explorer.lab.live.outcome import Outcome, outcome_of
+from explorer.process.under_way import step
 
 #: What a function can raise in float64 or with its rounding varied: its constants, types or operators may not allow that.
 IMPOSSIBLE = (
@@ -56,6 +57,7 @@ class Float64Reference:
         if not self._exact:
             # a generator draws other numbers for another type, so eager's are noted and used again
             drawn: list[Any] = []
+            step("calling it eagerly in float64")
             self._outcome(self.call, lambda: random_numbers(drawn))
             self._exact.append(self._outcome(wide_call(self.call), lambda: widened(drawn)))
         return self._exact[0]
@@ -63,6 +65,7 @@ class Float64Reference:
     def samples(self, count: int) -> Sequence[tuple[Outcome, Outcome, bool]]:
         """Vary the rounding in `count` ways. Return (outcome, unvaried outcome, whether its operators are eager's own) rows."""
         while self._tried < count:
+            step("calling it eagerly with other roundings", self._tried, count)
             number, self._tried = self._tried, self._tried + 1
             native = number % 3 != 2
             around = self._unvaried(native)

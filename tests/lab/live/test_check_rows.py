@@ -321,3 +321,16 @@ def test_the_sign_of_zero_is_counted_and_not_judged(dtype: torch.dtype) -> None:
     call = Call(lambda x: x.clone(), (x,), {})
     (row,) = compared(call, outcome_of(call.function, call), outcome_of(lambda x: x * torch.tensor([-1, 1, -1, 1]), call))
     assert row.equal and not untold(row.note, "2", "sign")
+
+
+def test_each_call_of_the_function_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check may call the function many times after the compiled code: what it does, and how far it is, is said of each."""
+    told: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(float64_reference, "step", lambda *phase: told.append(phase))
+    truth = Float64Reference(Call(torch.tanh, (torch.ones(4),), {}))
+    truth.exact()
+    assert told == [("calling it eagerly in float64",)]
+    truth.samples(3)
+    assert [phase[1:] for phase in told[1:]] == [(0, 3), (1, 3), (2, 3)] and "rounding" in told[1][0]
+    truth.samples(3)
+    assert len(told) == 4, "what was called is kept"
