@@ -133,3 +133,19 @@ def test_the_groups_of_a_long_graph_open_where_their_names_can_be_read(opened, f
     tab.wait_for_function(f"() => {canvas}.scale >= 0.45 && {canvas}.y === 20")
     whole, room = tab.evaluate(f"() => [{canvas}.graph.height, {canvas}.element.clientHeight]")
     assert whole * 0.45 > room - 40 > whole * 0.3, "a graph of which a smaller picture had no names"
+
+
+def test_a_wide_and_long_graph_opens_on_its_first_node(opened, for_h100):
+    """A graph that fits in neither way begins at its topmost box, at a scale at which it is read, and not as a thread."""
+    tab = opened(for_h100)
+    show(tab, "Fusion")
+    canvas = f"{APP}.tabs.views.get('fusion').canvas"
+    scale, left, right, room = tab.evaluate(f"""() => {{
+        const canvas = {canvas}, [top] = canvas.graph.boxes.toSorted((a, b) => a.y - b.y);
+        canvas.graph = {{ ...canvas.graph, width: 9000, height: 20000 }};
+        top.x = 6000;
+        canvas.fit();
+        const at = (x) => canvas.x + x * canvas.scale;
+        return [canvas.scale, at(top.x), at(top.x + top.w), canvas.element.clientWidth];
+    }}""")
+    assert scale >= 0.6 and 0 <= left < right <= room

@@ -29,6 +29,7 @@ const WAYS = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: 
 
 const MOST = 3; // the largest scale
 const MOTION = 150; // milliseconds
+const READABLE = 0.65; // scale at which names are read without effort
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
@@ -132,10 +133,12 @@ export class Canvas {
     if (!w) return;
     const { width, height } = this.graph;
     this.scale = Math.min(1.1, Math.max(0.02, Math.min((w - 40) / width, (h - 40) / height)));
-    if (this.scale < TEXT && width * TEXT <= w - 40)
-      // a tall graph begins at its top, where it can be read
-      this.scale = Math.min(0.8, Math.max(this.scale, (w - 40) / Math.max(width, w / 3)));
-    this.x = (w - width * this.scale) / 2;
+    const isTall = this.scale < TEXT && height > width;
+    // a tall graph begins at its top, where it can be read
+    if (isTall) this.scale = Math.min(0.8, Math.max(READABLE, (w - 40) / Math.max(width, w / 3)));
+    const [top] = this.graph.boxes.toSorted((a, b) => a.y - b.y);
+    const isWider = isTall && width * this.scale > w;
+    this.x = isWider ? w / 2 - (top.x + top.w / 2) * this.scale : (w - width * this.scale) / 2;
     this.y = height * this.scale < h ? (h - height * this.scale) / 2 : 20;
     this.redraw();
   }
