@@ -39,8 +39,8 @@ export function lineTable(store, go) {
 }
 
 /**
- * The lines of one trace, each once, with the seconds of what computes it in any graph, 0 where these are not
- * known.
+ * The lines of one trace, each once, in the order of the texts that have them, as they are called; with the
+ * seconds of what computes a line in any graph, 0 where these are not known.
  *
  * @param {Store} store
  */
@@ -52,7 +52,11 @@ export function timedLines(store) {
     for (const { about } of row.computed) if (about) line.about.add(about);
     lines.set(row.info.place, line);
   }
-  return [...lines.values()].map(({ info, about }) => ({ info, seconds: totals([...about]).seconds ?? 0 }));
+  /** @param {LineInfo} info */
+  const text = ({ artifact }) => (artifact < 0 ? Number.MAX_SAFE_INTEGER : artifact);
+  return [...lines.values()]
+    .map(({ info, about }) => ({ info, seconds: totals([...about]).seconds ?? 0 }))
+    .sort(({ info: one }, { info: other }) => text(one) - text(other) || one.at - other.at);
 }
 
 /** @param {Store} store @param {LineInfo} info @returns {Row} */
