@@ -111,6 +111,24 @@ def test_rows_of_one_kind_are_shown_alone_with_their_own_sum(opened, rotary: Tra
     assert f"{call['call']}(" in tab.locator(".line.chosen").filter(has_text="extern_kernels").first.inner_text()
 
 
+def test_a_call_leads_to_what_can_be_done_about_it(opened, rotary: Trace) -> None:
+    """Of a library call, which has no source, Fusion says why nothing is fused with it; the slowest kernel is a press away."""
+    tab = opened(rotary)
+    panel = show(tab, "Kernels")
+    panel.get_by_role("button", name=re.compile("^library calls")).click()
+    panel.get_by_role("table", name="kernels").locator("tbody button").first.click()
+    detail = panel.locator(".kernel-detail")
+    slowest = max(rotary.kernels.table, key=lambda row: row["seconds"])
+    detail.get_by_role("button", name="why is it not fused?").click()
+    fusion = tab.get_by_role("tabpanel", name="Fusion")
+    node = fusion.get_by_role("combobox", name="first node").input_value()
+    assert node in {row["node"] for row in rotary.inductor.extern_calls}
+    assert not untold(fusion.get_by_role("status").first.inner_text(), node)
+    panel = show(tab, "Kernels")
+    detail.locator("p .link").first.click()
+    assert slowest["kernel"] in detail.inner_text() and detail.get_by_role("button", name="PTX").count()
+
+
 def test_spills_low_occupancy_and_launches_are_marked(opened, rotary: Trace) -> None:
     """A kernel that spills, one with few warps, and rows that hardly take more than a launch have a mark, and are found by it."""
     trace, name = constrained(rotary)

@@ -15,7 +15,7 @@ from explorer.analysis.questions.comparison import figures
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.facts import untold
-from tests.in_tab import APP, load_axe, selected, serious, show
+from tests.in_tab import APP, drawn, load_axe, selected, serious, show
 from tests.tabs import to_texts
 
 #: What of the overview reaches out of it to the right; words in a title or a line of code end in an ellipsis there.
@@ -185,6 +185,22 @@ def test_each_line_of_the_program_has_its_time(overview: Any, replayed: Callable
     code = button.locator("code").inner_text()
     button.click()
     assert view(panel.page) == "Code" and chosen(panel.page).strip() == code
+
+
+@pytest.mark.parametrize("height", [420, 480, 540, 600])
+def test_a_line_that_opens_the_texts_is_in_sight(overview: Any, replayed: Callable[[str], Trace], height: int) -> None:
+    """The first line that is pressed opens texts that were never drawn, of which it may be the last: it stands in sight there."""
+    panel = overview(replayed("views/rotary-torch2.13-h100"), viewport={"width": 970, "height": height})
+    panel.get_by_role("list", name="your lines").get_by_role("button").last.click()
+    tab = panel.page
+    line = tab.get_by_role("region", name="left text").locator(".line.chosen")
+    line.wait_for()
+    drawn(tab)
+    inside = """line => {
+        const { top, bottom } = line.getBoundingClientRect(), room = line.closest('.cm-scroller').getBoundingClientRect();
+        return [top >= room.top, bottom <= room.bottom];
+    }"""
+    assert line.evaluate(inside) == [True, True]
 
 
 def test_advice_leads_to_its_card(overview: Any, replayed: Callable[[str], Trace]) -> None:

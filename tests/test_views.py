@@ -318,7 +318,7 @@ def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
     assert sorted(names) == sorted(costs)
     assert column("reads") == [size(costs[name]["read"]) for name in names]
     assert column("writes") == [size(costs[name]["written"]) for name in names]
-    time = re.compile(r"(≈ \d+(\.\d)? (ns|µs)|< 1 ns)(\d+ (launches|calls))?")
+    time = re.compile(r"(≈ \d+(\.\d)? (ns|µs)|< 1 ns)(\d+ (launches|calls) of ≈ \d+(\.\d)? (ns|µs))?")
     assert all(time.fullmatch(text) for text in column("time (estimated)")), "to two digits"
     numbers = {"reads": "read", "writes": "written", "registers": "registers", "time (estimated)": "seconds"}
     for head in heads:

@@ -1,7 +1,18 @@
 // The table of what each kernel and library call costs, with totals, shares, marks and the rows of one mark.
 
 import { bytes, duration, element, plural } from "./dom.js";
-import { costRows, figure, marksOf, percent, shares, short, spills, timedBy, totals } from "./costs.js";
+import {
+  costRows,
+  figure,
+  marksOf,
+  percent,
+  shares,
+  short,
+  spills,
+  timeText,
+  timedBy,
+  totals,
+} from "./costs.js";
 import { judgedKernel } from "./judged.js";
 import { estimated, gridText } from "./kernel.js";
 import { inParts, parted } from "./names.js";
@@ -198,10 +209,10 @@ export class CostTable {
         kept: true,
         text: ({ cost }) => timeCell(cost, timed),
         under: ({ cost, call }) => {
-          const what = call ? ["call", "calls"] : ["launch", "launches"];
-          return (cost.launches ?? 1) > 1
-            ? [element("small", {}, plural(cost.launches ?? 0, what[0], what[1]))]
-            : [];
+          const many = cost.launches ?? 1;
+          if (many < 2) return [];
+          const each = cost.seconds === null ? "" : ` of ${timeText(cost.seconds / many, cost.timed)}`;
+          return [element("small", {}, `${many} ${call ? "calls" : "launches"}${each}`)];
         },
         sort: ({ cost }) => cost.seconds,
         why: ({ cost }) => cost.seconds_known,

@@ -103,6 +103,7 @@ const hovered = StateField.define({
 /** @type {import("@codemirror/state").StateEffectType<null>} */
 const recoloured = StateEffect.define();
 
+const UNMEASURED = 14; // pixels of a line for CodeMirror, before it has seen one
 const FEW = 3; // as many hidden lines leave no trace
 
 /** @type {import("@codemirror/state").StateEffectType<boolean>} */
@@ -611,6 +612,15 @@ export class Editor {
     return blocks;
   }
 
+  // Have CodeMirror see its lines, once they are shown: by the heights that it assumes before, lines are in
+  // view that are not.
+  measure() {
+    const { view } = this;
+    if (view.defaultLineHeight !== UNMEASURED || !view.scrollDOM.clientHeight) return;
+    view.requestMeasure();
+    view.coordsAtPos(0);
+  }
+
   /**
    * Bring a line into view, in the middle if it is not there yet; with `caret` the caret goes there too.
    *
@@ -622,6 +632,7 @@ export class Editor {
     const { doc } = this.view.state;
     const goal = Math.min(doc.lines, Math.max(1, line));
     const at = doc.line(goal).from;
+    this.measure();
     const [first, last] = this.view.scrollDOM.clientHeight ? this.inView() : [0, 0];
     /** @type {StateEffect<unknown>[]} */
     const effects = unfolding(this.view.state, at);

@@ -123,6 +123,21 @@ export class Fusion {
     this.begin();
   }
 
+  /**
+   * Ask about a node of a graph, and what its neighbours are to it.
+   *
+   * @param {string} frame
+   * @param {string} graph
+   * @param {string} node
+   */
+  about(frame, graph, node) {
+    const at = this.graphs.findIndex((one) => one.frame === frame && one.graph === graph);
+    if (at < 0) return;
+    this.source.selectedIndex = at;
+    this.show(at);
+    this.ask([node, ""]);
+  }
+
   /** @param {number} at */
   show(at) {
     this.info = this.graphs[at];

@@ -50,10 +50,10 @@ export class Kernels {
       ...table.elements,
       this.one.element,
     );
-    const slow = table.rows.toSorted((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0));
+    this.slow = table.rows.toSorted((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0));
     /** @param {(row: CostRow) => boolean} has */
     const first = (has) => {
-      const row = slow.find(has);
+      const row = this.slow.find(has);
       if (row) this.detail(row);
     };
     first(() => true);
@@ -126,11 +126,29 @@ export class Kernels {
       call,
       element("h2", {}, called(call)),
       ...this.reasons(),
+      element("p", {}, ...this.ways(call)),
       element("p", {}, `${what}:`),
       element("ul", {}, ...places),
       ...callFacts(call),
       ...costFacts({ cost }),
     );
+  }
+
+  // What can be done about a call, which has no source to edit: ask why nothing is fused with it, or look at
+  // what has one.
+  /** @param {CallInfo} call */
+  ways({ frame, graph, node }) {
+    const { tabs } = this;
+    const slowest = this.slow.find(({ kernel }) => kernel);
+    const ask = () => tabs.show("fusion").about(frame, graph, node);
+    const why = tabs.has("fusion") ? [element("button", { onclick: ask }, "why is it not fused?")] : [];
+    const edited = slowest
+      ? [
+          " There is no source of it to edit; the slowest kernel that has one: ",
+          element("button", { class: "link", onclick: () => this.detail(slowest) }, titleOf(slowest)),
+        ]
+      : [];
+    return [...why, ...edited];
   }
 
   /** @param {number} artifact @param {number} line */
@@ -259,6 +277,9 @@ export class Kernels {
     return false;
   }
 }
+
+/** @param {CostRow} row */
+const titleOf = ({ title, name }) => title || name;
 
 /** @param {string} title @param {string} note @param {{ class?: string, onclick: () => void }} more */
 const rung = (title, note, more) =>

@@ -272,9 +272,17 @@ export class Overview {
     );
     const list = element("ol", { "aria-label": "your lines", tabindex: 0 }, ...items);
     list.style.minHeight = `${ROW * Math.min(items.length, ROWS)}px`; // the least that it scrolls in
-    const about =
-      "the kernels and calls that compute each line; what computes several counts in full for each";
-    return element("div", { class: "your-lines" }, element("h3", { title: about }, "your lines"), list);
+    return element(
+      "div",
+      { class: "your-lines" },
+      element(
+        "h3",
+        {},
+        "your lines ",
+        element("span", { class: "soft" }, "(what computes several counts for each)"),
+      ),
+      list,
+    );
   }
 
   // What is worth a look ------------------------------------------------------------------------------------
