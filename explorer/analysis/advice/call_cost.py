@@ -23,6 +23,8 @@ from explorer.analysis.questions.rows import GroupCost, GroupRow
 from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.target import gpu_of
 from explorer.analysis.questions.user_lines import UserLine, compilers_of
+from explorer.model.records import typed
+from explorer.model.shared import PatternMatch
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain
 from explorer.model.wording import quantity
@@ -272,14 +274,15 @@ class TracedCall:
         """The product that a pattern put each node in the place of, by frame, graph and name of that node."""
         found: dict[tuple[str, str, str], Mapping[str, Plain]] = {}
         for a in self.trace.find("pattern_match"):
-            pairs = zip(a.data["matched"], a.data["matched_targets"], strict=True)
+            match = typed(PatternMatch, a.data)
+            pairs = zip(match.matched, match.matched_targets or (), strict=False)  # the targets may not be recorded
             products = {name for name, target in pairs if target in PRODUCTS}
             if not products:
                 continue
             graphs = self.trace.find("backward" if a.graph == "backward" else "forward", a.frame, a.graph)
             nodes = (node for graph in graphs for node in graph.nodes)
             product = next((node for node in nodes if node["name"] in products and node.get("file")), None)
-            found |= {(a.frame, a.graph, str(name)): product for name in a.data["made"] if product is not None}
+            found |= {(a.frame, a.graph, name): product for name in match.made if product is not None}
         return found
 
     def lines_of(self, launches: Iterable[Launch]) -> tuple[UserLine, ...]:

@@ -65,8 +65,8 @@ LISTS = re.compile(r"\[[^][]*\]")
 LITERALS = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])|torch\.(?:\w*float\w*|\w*int\d+|bool|complex\d+)")
 
 
-#: The operators of which Inductor may make two nodes, and why it does on one GPU and not on another: `num_splits` of torch 2.13's
-#: _inductor/ir.py counts multiprocessors.
+#: The operators that Inductor may split into two nodes, and why it does so on one GPU and not on another: `num_splits` of torch
+#: 2.13's _inductor/ir.py counts multiprocessors.
 REDUCTION = re.compile(r"\.(sum|mean|prod|amax|amin|max|min|any|all|var|var_mean|argmax|argmin|nll_loss\w*)\b")
 SPLIT_BY = ": Inductor splits a reduction where the GPU's multiprocessors would be idle otherwise"
 

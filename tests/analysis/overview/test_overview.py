@@ -19,6 +19,7 @@ from explorer.analysis.questions.comparison import figures, shown
 from explorer.model.values import Artifact, Failure
 from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of
 from tests.facts import untold
 
 
@@ -152,3 +153,13 @@ def test_a_product_joined_with_an_addition_is_of_its_own_line() -> None:
     trace = explorer.trace(Tied(), torch.arange(16), target="h100", train=True)
     (joined,) = [row for row in trace.profile.launches if row["what"].startswith("addmm")]
     assert "linear" in joined["code"] and joined["graph"] == "backward"
+
+
+def test_a_pattern_without_recorded_targets_is_no_error(replayed: Callable[[str], Trace]) -> None:
+    """A recording may lack the targets of what a pattern matched: then the lines of its nodes are told as they stand."""
+    trace = replayed("mlp_train-torch2.13-cpu")
+    matches = trace.find("pattern_match")
+    assert matches
+    lacking = {a.id: replace(a, data=replace(a.data, matched_targets=None)) for a in matches}
+    other = trace_of(replace(trace, artifacts=tuple(lacking.get(a.id, a) for a in trace.artifacts)))
+    assert len(other.profile.launches) == len(trace.profile.launches)
