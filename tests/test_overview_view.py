@@ -189,7 +189,7 @@ def test_each_line_of_the_program_has_its_time(overview: Any, replayed: Callable
 
 @pytest.mark.parametrize("height", [420, 480, 540, 600])
 def test_a_line_that_opens_the_texts_is_in_sight(overview: Any, replayed: Callable[[str], Trace], height: int) -> None:
-    """The first line that is pressed opens texts that were never drawn, of which it may be the last: it stands in sight there."""
+    """The first line that is pressed opens texts that were never drawn: it stands in sight there, also as the last one."""
     panel = overview(replayed("views/rotary-torch2.13-h100"), viewport={"width": 970, "height": height})
     panel.get_by_role("list", name="your lines").get_by_role("button").last.click()
     tab = panel.page

@@ -321,7 +321,7 @@ export class Fusion {
   }
 
   /**
-   * Ask about two names, either of which may be "" yet; of what each can stand for, the nearest are taken.
+   * Ask about two names, one or both "" yet. Each may stand for several nodes: the nearest two are taken.
    *
    * @param {string[]} asked
    */

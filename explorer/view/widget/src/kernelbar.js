@@ -6,7 +6,7 @@ const SHORT = 6; // letters of a name that is an abbreviation
 const [ASSEMBLY, MACHINE] = ["ptx", "sass"]; // what a kernel is assembled from, and what it is assembled to
 
 /** @import { Parts } from "./app.js" */
-/** @import { KernelInfo, LineInfo } from "./wire.js" */
+/** @import { KernelInfo } from "./wire.js" */
 
 /**
  * What a press asks for: another text in this pane, one that is to be made first, two texts beside each
@@ -72,13 +72,9 @@ export class KernelBar {
 
   /** @param {KernelInfo} kernel */
   lines({ artifact }) {
-    /** @type {Map<string, LineInfo>} */
-    const found = new Map();
-    for (const info of this.store.payload.lines)
-      if (info.artifact >= 0 && info.kernels.flat().some((place) => place.artifact === artifact))
-        found.set(info.place, info);
+    const found = this.store.linesOf([{ artifact, line: 0, name: "" }]).filter((info) => info.artifact >= 0);
     let before = "";
-    return [...found.values()].flatMap(({ artifact: source, at, place, line, code }) => {
+    return found.flatMap(({ artifact: source, at, place, line, code }) => {
       const file = place.slice(0, place.lastIndexOf(":"));
       const name = file === before ? null : element("span", { class: "soft" }, file);
       before = file;

@@ -20,7 +20,7 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
 
 /**
  * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, one is
- * to be made, two are to stand beside each other (one of which may have to be made), a line of a source that
+ * to be made, two are to stand beside each other and the second may have to be made, a line of a source that
  * the text is of is asked for, the pane is closed, other lines are in sight, an edit has begun or ended, the
  * pointer is on a line (0: on none); "hover" gives what is known of a line and a word in it, "tips" has the
  * tooltips.

@@ -47,6 +47,10 @@ export class Store {
     this.partedNames = null;
     /** @type {Map<number, KernelInfo> | null} worked out when first asked for */
     this.kernelsByText = null;
+    /** @type {Map<string, CallInfo> | null} */
+    this.callsByPlace = null;
+    /** @type {Set<string>[] | null} what computes each of the payload's lines */
+    this.keysOfLines = null;
     /** @type {Map<string, StageInfo>} */
     this.stages = new Map();
     /** @type {Map<string, number>} the index of each artifact by its id */
@@ -339,10 +343,27 @@ export class Store {
    * @returns {KernelInfo | CallInfo | null}
    */
   computedAt(index, line) {
-    const { calls } = this.payload;
-    return (
-      this.kernelAt(index) ?? calls.find((call) => call.artifact === index && call.line === line) ?? null
+    // the first at a place stays: it is set last
+    this.callsByPlace ??= new Map(
+      this.payload.calls.toReversed().map((call) => [`${call.artifact}:${call.line}`, call]),
     );
+    return this.kernelAt(index) ?? this.callsByPlace.get(`${index}:${line}`) ?? null;
+  }
+
+  /**
+   * The lines of the program that kernels or calls compute, each once, in the order of the table of lines.
+   *
+   * @param {KernelPlace[]} places
+   * @returns {LineInfo[]}
+   */
+  linesOf(places) {
+    const { lines } = this.payload;
+    /** @param {KernelPlace} at a kernel has one text, calls share one */
+    const keyOf = ({ artifact, line }) => (this.kernelAt(artifact) ? `${artifact}` : `${artifact}:${line}`);
+    const keys = (this.keysOfLines ??= lines.map(({ kernels }) => new Set(kernels.flat().map(keyOf))));
+    const asked = places.map(keyOf);
+    const infos = lines.filter((_, at) => asked.some((key) => keys[at].has(key)));
+    return [...new Map(infos.map((info) => [info.place, info])).values()];
   }
 
   /**

@@ -178,22 +178,9 @@ export class Traces {
     }));
   }
 
-  /**
-   * The lines that the kernels of a match compute, as the table of lines has them.
-   *
-   * @param {MatchInfo} row
-   */
+  /** @param {MatchInfo} row */
   linesOf({ kernels }) {
-    const mine = new Set(kernels.flat().map((place) => this.keyOf(place)));
-    const lines = this.store.payload.lines.filter((info) =>
-      info.kernels.flat().some((place) => mine.has(this.keyOf(place))),
-    );
-    return [...new Map(lines.map((info) => [info.place, info])).values()];
-  }
-
-  /** @param {KernelPlace} place of a kernel, or of a call on its line of the output code */
-  keyOf({ artifact, line }) {
-    return this.store.kernelAt(artifact) ? `${artifact}` : `${artifact}:${line}`;
+    return this.store.linesOf(kernels.flat());
   }
 
   /** @returns {Column<LineInfo>[]} */
