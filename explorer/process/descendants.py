@@ -120,6 +120,11 @@ class _Process(NamedTuple):
     state: str
     parent: int
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended; one that nobody has waited for is still listed, as "Z"."""
+        return self.state not in "ZX"
+
 
 def _end_family(number: int | None, mark: str) -> None:
     """End a process, those that descend from it, and those that bear the mark; this process stays."""
@@ -138,9 +143,10 @@ def _end_family(number: int | None, mark: str) -> None:
         return not new and all(state in "Tt" for state in found.values())
 
     def all_ended() -> bool:
+        """End those that are left; a killed one still runs for a moment, and is nobody's child once its parent has ended."""
         found = _family(number, mark)
         _send(found, signal.SIGKILL)
-        return not found
+        return not found and not any(_runs(each) for each in stopped)
 
     _waited(all_stopped)
     _send(stopped, signal.SIGKILL)
@@ -155,16 +161,27 @@ def _family(number: int | None, mark: str) -> dict[int, str]:
     while new:
         new = {each for each, one in processes.items() if one.parent in new} - found
         found = found | new
-    return {each: processes[each].state for each in found - {os.getpid()} if processes[each].state not in "ZX"}
+    return {each: processes[each].state for each in found - {os.getpid()} if processes[each].runs}
 
 
 def _processes() -> Iterator[tuple[int, _Process]]:
     for folder in _PROC.iterdir():
-        if folder.name.isdecimal():
-            with suppress(OSError):  # it has ended
-                # the name, in parentheses, may have any character
-                state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
-                yield int(folder.name), _Process(state.decode(), int(parent))
+        if folder.name.isdecimal() and (process := _process(int(folder.name))) is not None:
+            yield int(folder.name), process
+
+
+def _process(number: int) -> _Process | None:
+    """What is known of a process; None if there is none of that number."""
+    with suppress(OSError):  # it has ended
+        # the name, in parentheses, may have any character
+        state, parent = (_PROC / str(number) / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+        return _Process(state.decode(), int(parent))
+    return None
+
+
+def _runs(number: int) -> bool:
+    process = _process(number)
+    return process is not None and process.runs
 
 
 def _bears(number: int, mark: str) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 
 import pytest
 
@@ -88,6 +91,26 @@ def test_all_end(then: str, env: str, way: str, monkeypatch: pytest.MonkeyPatch)
         assert [number for number in numbers if is_running(number)] == []
         assert descendants._family(None, all_of_it._mark) == {}
         assert all_of_it._group is None
+
+
+def test_a_killed_process_has_ended_when_end_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that takes a moment to end, and that neither its parent, which has ended, nor a mark tells any more."""
+    monkeypatch.setattr(descendants, "_group_of", lambda _: None)
+    with started("time.sleep(600)", "{}") as (all_of_it, _, (_, child, *_)):
+
+        def kill_the_child_later(number: int, what: signal.Signals) -> None:
+            if (number, what) == (child, signal.SIGKILL):
+                Timer(0.3, os.kill, (number, what)).start()
+            else:
+                os.kill(number, what)
+
+        def send(numbers: Iterable[int], what: signal.Signals) -> None:
+            as_it_is(numbers, what, kill_the_child_later)
+
+        as_it_is = descendants._send
+        monkeypatch.setattr(descendants, "_send", send)
+        all_of_it.end()
+        assert not is_running(child)
 
 
 def test_a_process_ends_itself_with_all_that_it_started() -> None:
