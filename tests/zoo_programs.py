@@ -125,6 +125,16 @@ def split_sum(x: torch.Tensor) -> torch.Tensor:
     return x.sum()
 
 
+def two_norms(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, v: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """Sums that a GPU of many multiprocessors splits otherwise, forward and backward."""
+    inner = torch.nn.functional.layer_norm(x, (384,), w, b)
+    return torch.nn.functional.layer_norm(inner.sin(), (384,), v, c).mean(dim=1)
+
+
+def two_norms_inputs() -> tuple[torch.Tensor, ...]:
+    return tuple(ones(*shape).requires_grad_() for shape in ((16, 196, 384), (384,), (384,), (384,), (384,)))
+
+
 def transposed(x: torch.Tensor) -> torch.Tensor:
     """Two looks at one tensor."""
     return x + x.t()
@@ -519,6 +529,8 @@ ZOO: dict[str, Callable[[], Trace]] = {
     ),
     "waves training h100": Entry(lambda: (waves, (ones(8, 8).requires_grad_(), ones(8, 8))), "h100", train=True),
     "split sum h100": Entry(lambda: (split_sum, (ones(2**20),)), "h100"),
+    "two norms h100": Entry(lambda: (two_norms, two_norms_inputs()), "h100", train=True),
+    "two norms mi300x": Entry(lambda: (two_norms, two_norms_inputs()), "mi300x", train=True),
     "transposed h100": Entry(lambda: (transposed, (ones(64, 64),)), "h100"),
     # values that are computed from others
     "b twice h100": Entry(lambda: (with_b(twice), (ones(16, 16), ones(16, 16))), "h100"),

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from explorer.analysis.questions.cache_misses import cache_misses
 from explorer.analysis.questions.figures import figures as figures_of_code
@@ -107,6 +107,18 @@ class Op:
     key: Key
     group: tuple[str, str, str]
     computed_from: str = ""
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Its frame, graph and name: another graph has nodes of the same names."""
+        return (*self.group[:2], self.name)
+
+
+class _Apart(NamedTuple):
+    """A row of `Comparison.fusion`, and its two nodes: the number of the trace with `Op.place`, and the key."""
+
+    row: dict[str, Plain]
+    nodes: tuple[tuple[tuple[int, str, str, str], Key], ...]
 
 
 def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
@@ -265,12 +277,12 @@ class Comparison:
     @property
     def fusion(self) -> Table:
         """One row per pair of values that one trace fuses and another does not, with the recorded reason."""
-        return Table(self._apart)
+        return Table(apart.row for apart in self._apart)
 
     @cached_property
-    def _apart(self) -> tuple[dict[str, Plain], ...]:
+    def _apart(self) -> tuple[_Apart, ...]:
         pairs = combinations(range(len(self.traces)), 2)
-        return tuple(row for one, other in pairs for row in self._differences(one, other))
+        return tuple(apart for one, other in pairs for apart in self._differences(one, other))
 
     def _sharing(self) -> list[list[set[tuple[str, str, str]]]]:
         """Return the groups of each trace that share values, directly or through other groups."""
@@ -300,27 +312,36 @@ class Comparison:
         """Which value comes before which: as in the first trace that has it."""
         return {key: number for number, key in enumerate(dict.fromkeys(op.key for ops in self._ops for op in ops))}
 
+    def _members(self, component: list[set[tuple[str, str, str]]]) -> list[list[Op]]:
+        """The nodes of each trace's groups."""
+        return [[op for g in groups for op in by[g]] for by, groups in zip(self._by_group, component, strict=True)]
+
     def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
-        ops_of = [[op for g in groups for op in by[g]] for by, groups in zip(self._by_group, component, strict=True)]
+        ops_of = self._members(component)
         values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
         every = sorted({op.key for ops in ops_of for op in ops}, key=self._order.__getitem__)
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
         keys = [{frozenset(op.key for op in by[g]) for g in groups} for by, groups in zip(self._by_group, component, strict=True)]
         what = self._what(keys, values)
-        why = self._why_split(ops_of) if what == "split" else ""
+        why, _ = self._why_split(ops_of) if what == "split" else ("", ())
         return {"graph": every[0].graph, "what": what, "values": len(every), **columns, "lines": lines, "why": why}
 
-    def _why_split(self, ops_of: list[list[Op]]) -> str:
-        """Say why one trace needs more groups: a value that takes more nodes there, or the reason for two that are apart."""
+    def _why_split(self, ops_of: list[list[Op]]) -> tuple[str, tuple[Key, ...]]:
+        """Say why one trace needs more groups, and of which nodes: of a value that takes more there, or of two that are apart."""
         counted = [Counter(op.key.whole for op in ops) for ops in ops_of]
         for key in dict.fromkeys(key for of_trace in counted for key in of_trace):
             numbers = [of_trace[key] for of_trace in counted]
             if len(set(numbers)) > 1:
                 places = (f"{quantity(n, 'node')} in {name}" for n, name in zip(numbers, self.names, strict=True))
-                return f"{key} takes {', '.join(places)}{SPLIT_BY if REDUCTION.search(key.operator) else ''}"
-        names = {op.name for ops in ops_of for op in ops}
-        return next((str(row["why"]) for row in self._apart if names.issuperset(row["nodes"])), "")
+                why = f"{key} takes {', '.join(places)}{SPLIT_BY if REDUCTION.search(key.operator) else ''}"
+                return why, tuple(op.key for ops in ops_of for op in ops if op.key.whole == key)
+        # graphs and traces have nodes of the same names
+        members = {(trace, *op.place) for trace, ops in enumerate(ops_of) for op in ops}
+        for apart in self._apart:
+            if apart.row["why"] and members.issuperset(place for place, _ in apart.nodes):
+                return f"apart in {apart.row['apart_in']}: {apart.row['why']}", tuple(key for _, key in apart.nodes)
+        return "", ()
 
     def _what(self, groups: list[set[frozenset[Key]]], values: list[set[tuple[Key, str]]]) -> str:
         """Name a difference; `groups` has for each trace the values of each of its groups, `values` with their histories."""
@@ -331,7 +352,7 @@ class Comparison:
             return "split"
         return "same" if all(stored == values[0] for stored in values) else "values differ"
 
-    def _differences(self, one: int, other: int) -> Iterator[dict[str, Plain]]:
+    def _differences(self, one: int, other: int) -> Iterator[_Apart]:
         """Yield neighbours in a group of one trace that are apart in the other, in both directions."""
         for fused, apart in ((one, other), (other, one)):
             there = {op.key: op for op in self._ops[apart]}
@@ -343,7 +364,7 @@ class Comparison:
                 for a, b in pairwise(ops):
                     first, second = there[a.key], there[b.key]
                     if first.group != second.group:
-                        yield {
+                        row: dict[str, Plain] = {
                             "graph": a.key.graph,
                             "first": str(a.key),
                             "second": str(b.key),
@@ -352,6 +373,7 @@ class Comparison:
                             "nodes": (first.name, second.name),
                             "why": reason(self.traces[apart], first, second),
                         }
+                        yield _Apart(row, tuple(((apart, *op.place), op.key) for op in (first, second)))
 
     def __repr__(self) -> str:
         below = str(self.lines) if self._several_compilers() else "\n".join(self._groups_in_words())
@@ -418,12 +440,11 @@ def _ratio(values: list[Any]) -> float | None:
 
 
 def reasons_apart(comparison: Comparison) -> dict[Key, str]:
-    """Say for each value, by its key without a part, why one trace needs more kernels than another; without those not known."""
+    """Say for the nodes on account of which one trace needs more kernels than another, by their keys, why it does."""
     found: dict[Key, str] = {}
     for component in comparison._sharing():
-        if why := str(comparison._group_row(component)["why"]):
-            ops = (op for by, groups in zip(comparison._by_group, component, strict=True) for g in groups for op in by[g])
-            found |= {op.key.whole: why for op in ops}
+        why, keys = comparison._why_split(comparison._members(component))
+        found |= dict.fromkeys(keys, why)
     return found
 
 

@@ -24,9 +24,16 @@ from explorer.analysis.questions.user_lines import FORWARD, UserLine, compiled_k
 from explorer.model.trace_data import TraceData
 
 
+#: Why traces need other numbers of kernels for the same fused nodes.
+SHARED = "the same fused nodes in each trace: Inductor writes one kernel for those whose sources are equal"
+
+
 @dataclass(frozen=True)
 class MatchedKernel:
-    """A kernel or call of one trace: its text and line there, the values that it computes, the user's code, what it costs."""
+    """A kernel or call of one trace: its text and line there, the values that it computes, the user's code, what it costs.
+
+    `groups` has the values of each of the fused nodes that it is launched for, where Inductor generated it.
+    """
 
     name: str
     graph: str
@@ -36,6 +43,7 @@ class MatchedKernel:
     code: tuple[str, ...]
     bytes: int | None = None
     seconds: float | None = None
+    groups: frozenset[Hashable] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,9 @@ def _is_apart(match: KernelMatch) -> bool:
 def _why_apart(reasons: Mapping[Key, str], match: KernelMatch) -> str:
     """Say why the traces need different kernels for the values of a match; "" where that is not known."""
     keys = (key for of in match.kernels for kernel in of for key in kernel.computes if isinstance(key, Key))
-    return next((reasons[key.whole] for key in keys if key.whole in reasons), "")
+    known = next((reasons[key] for key in keys if key in reasons), "")
+    groups = [frozenset[Hashable]().union(*(kernel.groups for kernel in of)) for of in match.kernels]
+    return known or (SHARED if groups[0] and all(of == groups[0] for of in groups) else "")
 
 
 def _has_groups(trace: TraceData) -> bool:
@@ -161,7 +171,8 @@ def _generated(trace: TraceData, members: Mapping[tuple[str, str, str], Sequence
         a = kernel.artifact
         ops = members.get((a.frame, a.graph, kernel.name), ())
         moved = _sum(row["read"], row["written"])
-        yield MatchedKernel(kernel.name, FORWARD.get(a.graph, a.graph), a.id, 0, _values(ops), _codes(ops), moved, row["seconds"])
+        graph, values = FORWARD.get(a.graph, a.graph), _values(ops)
+        yield MatchedKernel(kernel.name, graph, a.id, 0, values, _codes(ops), moved, row["seconds"], _groups(ops))
 
 
 def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) -> Iterator[MatchedKernel]:
@@ -179,6 +190,13 @@ def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) ->
             cost = costs[frame, graph, group["name"]]
             moved, place = _sum(cost["read"], cost["written"]), lines[frame, graph, group["name"]]
             yield MatchedKernel(name, FORWARD.get(graph, graph), *place, _values(ops), _codes(ops), moved, cost["seconds"])
+
+
+def _groups(ops: Iterable[Op]) -> frozenset[Hashable]:
+    keys: dict[tuple[str, str, str], set[Key]] = {}
+    for op in ops:
+        keys.setdefault(op.group, set()).add(op.key)
+    return frozenset(map(frozenset, keys.values()))
 
 
 def _values(ops: Iterable[Op]) -> dict[Hashable, str]:

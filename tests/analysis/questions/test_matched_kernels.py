@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 import explorer
+from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.kernel_differences import Likeness, likenesses, summary
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
@@ -74,6 +75,27 @@ def test_compilers_are_matched_by_the_lines_of_the_program(replayed: Replayed) -
     assert match.what == "split" and list(map(len, match.kernels)) == [1, 2]
     assert match.code == ("y = self.linear(x)", "z = torch.relu(y)", "return z + 1.5")
     assert [sum(kernel.bytes or 0 for kernel in of) for of in match.kernels] == [240, 304]
+
+
+def test_the_reason_for_more_kernels_is_that_of_their_own_nodes(zoo: Replayed) -> None:
+    """Two nodes that one GPU keeps apart are those of the kernels beside the reason, also where another graph, or the other half
+    of a split sum, has nodes of these names or values; kernels of the same fused nodes differ by their sources alone.
+    """
+    traces = zoo("two norms h100"), zoo("two norms mi300x")
+    found = matched_kernels(explorer.compare(*traces, names=("h100", "mi300x")))
+    groups = [row for graph in fusion_of(traces[0]).graphs for row in graph.groups()]
+
+    def nodes_of(match: KernelMatch) -> list[set[str]]:
+        rows = [row for row in groups if row["graph"] == match.graph]
+        return [{node for row in rows if kernel in row["kernels"] for node in row["nodes"]} for kernel in names(match)[0]]
+
+    backward = [match for match in found if match.graph == "backward" and match.what == "split"]
+    apart, shared = sorted(backward, key=lambda match: match.why)
+    pair = re.fullmatch(r"apart in h100: (op\d+) and (op\d+) read and write .*", apart.why)
+    assert pair is not None and all(name in nodes for name, nodes in zip(pair.groups(), nodes_of(apart), strict=True))
+    assert "those whose sources are equal" in shared.why and list(map(len, shared.kernels)) == [2, 1]
+    (forward,) = (match for match in found if match.graph == "forward" and match.what == "split")
+    assert not untold(forward.why, "aten.mean", "takes 3 nodes in h100, 2 nodes in mi300x", "multiprocessors")
 
 
 def a_kernel_a_line(text: Artifact) -> list[KernelPlace]:
