@@ -108,7 +108,7 @@ def test_calls_that_are_alike_are_one_match(opened, replayed):
     assert counts == sorted(map(len, groups))
     heads = table.locator("th[scope=col]").all_inner_texts()
     times = table.locator("tbody tr").filter(has_text="same call").evaluate_all(CELLS, heads.index("time, one"))
-    shown = sorted(float(time.split()[0]) * 1e-6 for time in times)
+    shown = sorted(map(seconds_of, times))
     assert shown == pytest.approx(sorted(sum(row["seconds"] for row in group) for group in groups), rel=0.02)
 
 
@@ -118,15 +118,50 @@ def test_a_match_leads_to_the_difference_of_its_kernels(opened, replayed):
     first = trace.find("kernel")[0]
     changed = (replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a is first else a for a in trace.artifacts)
     tab = opened(explorer.compare(trace, trace_of(replace(trace, artifacts=tuple(changed))), names=("one", "other")))
-    panel = show(tab, "Compare")
-    row = panel.get_by_role("table", name="matched kernels").get_by_role("row").filter(has_text="same values")
+    table = show(tab, "Compare").get_by_role("table", name="matched kernels")
+    row = table.locator("tbody tr").first
+    assert not untold(row.inner_text(), "same values")
     lines = {line.number for kernel in compiled_kernels(trace) if kernel.artifact is first for line in kernel.user_lines}
-    cell = row.locator("td").last.inner_text()
+    at = table.locator("th[scope=col]").all_inner_texts().index("lines of the program")
+    cell = row.locator("td").nth(at).inner_text()
     assert {int(number) for number in re.findall(r" (\d+)", cell)} == lines != set()
     row.get_by_role("button", name="same values").click()
     panel = tab.get_by_role("tabpanel", name="Diff")
     sides = panel.get_by_role("combobox", name="text to compare").locator("option:checked").all_inner_texts()
     assert len(sides) == 2 and "+1 lines" in panel.get_by_role("status").inner_text().replace("−1  ", "")
+
+
+def seconds_of(time: str) -> float:
+    number, unit = time.split()
+    return float(number) * {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3}[unit]
+
+
+def test_what_differs_comes_first(opened, replayed):
+    """Matches stand in the order of how much differs, the longest first: split ones, other sources, equal ones, equal calls."""
+    trace = replayed("views/layers-torch2.13-h100")
+    changed = {kernel.id for kernel in trace.find("kernel")[1:3]}
+    texts = tuple(replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a.id in changed else a for a in trace.artifacts)
+    tab = opened(explorer.compare(trace, trace_of(replace(trace, artifacts=texts)), names=("one", "other")))
+    table = show(tab, "Compare").get_by_role("table", name="matched kernels")
+    heads = table.locator("th[scope=col]").all_inner_texts()
+    kinds, times = (table.locator("tbody tr").evaluate_all(CELLS, at) for at in (0, heads.index("time, one")))
+    kinds = [kind.rpartition("× ")[2] for kind in kinds]
+    assert list(dict.fromkeys(kinds)) == ["same values", "same source", "same call"]
+    for kind in set(kinds):
+        of_kind = [seconds_of(time) for time, each in zip(times, kinds, strict=True) if each == kind]
+        assert of_kind == sorted(of_kind, reverse=True)
+
+
+def test_a_kernel_of_one_trace_opens_beside_what_the_other_made_of_its_line(opened, zoo):
+    """The kernel that one GPU needs more of is shown with lines lit in the other's text too, not beside an unrelated one."""
+    traces = zoo("two norms h100"), zoo("two norms mi300x")
+    tab = opened(explorer.compare(*traces, names=("h100", "mi300x")))
+    table = show(tab, "Compare").get_by_role("table", name="matched kernels")
+    row = table.get_by_role("row").filter(has_text="takes 3 nodes in h100")
+    name = next(kernel.name for kernel in traces[0].kernels if kernel.name.endswith("native_layer_norm_2"))
+    row.get_by_title(name, exact=True).click()
+    assert texts_shown(tab)[1].endswith(name)
+    assert all(lit(tab)[1:])
 
 
 @pytest.mark.parametrize("first", [False, True])

@@ -28,7 +28,7 @@ const { metafile } = await build({
   minify: true,
   format: "esm",
   target: "es2022",
-  charset: "ascii",
+  charset: "utf8",
   loader: { ".tsv": "text" },
   legalComments: "none",
   outfile: `${HERE}/static/explorer.js`,

@@ -3,7 +3,8 @@
 
 import { bare, recompilesOf } from "./calltree.js";
 import { element, plural } from "./dom.js";
-import { compiledSource, functionNumber, grouped } from "./tree.js";
+import { grouped } from "./grouped.js";
+import { compiledSource, functionNumber } from "./tree.js";
 
 /** @import { Navigation } from "./navigation.js" */
 /** @import { Store } from "./store.js" */

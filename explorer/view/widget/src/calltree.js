@@ -2,7 +2,8 @@
 // it, what happened there, and the calls from there.
 
 import { baseName, element } from "./dom.js";
-import { compiledSource, functionNumber, grouped } from "./tree.js";
+import { grouped } from "./grouped.js";
+import { compiledSource, functionNumber } from "./tree.js";
 
 /** @import { Navigation } from "./navigation.js" */
 /** @import { Store } from "./store.js" */

@@ -3,9 +3,9 @@
 
 import { timeText } from "./costs.js";
 import { bytes, element, listed, plural } from "./dom.js";
+import { grouped } from "./grouped.js";
 import { Lanes } from "./lanes.js";
 import { Table } from "./table.js";
-import { grouped } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Column } from "./table.js" */

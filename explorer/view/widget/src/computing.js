@@ -3,6 +3,7 @@
 
 import { timeText, timedBy, totals } from "./costs.js";
 import { button, element } from "./dom.js";
+import { grouped } from "./grouped.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Pane } from "./pane.js" */
@@ -102,9 +103,9 @@ export class Computing {
     const exact = store.linesAt(artifact, line).flatMap(({ kernels }) => kernels[0]);
     const places = exact.length ? exact.filter(isLinked) : this.called();
     const known = new Map(places.map((place) => [`${place.artifact}:${place.line}`, place]));
-    const groups = [
-      ...grouped([...known.values()].map((place) => this.known(place, artifact, line))).values(),
-    ];
+    const groups = byTitle([...known.values()].map((place) => this.known(place, artifact, line))).map(
+      ([, group]) => group,
+    );
     /** @param {Computes[]} group */
     const isMain = (group) => Number(group.some((one) => one.isMain));
     /** @param {Computes[]} group */
@@ -141,7 +142,7 @@ export class Computing {
   // The strip -----------------------------------------------------------------------------------------------
 
   draw() {
-    const groups = [...grouped(this.all)];
+    const groups = byTitle(this.all);
     this.chips = groups.map(([title, group]) => this.chip(title, group));
     this.row.replaceChildren(...this.chips.map(({ element: chip }) => chip));
     for (const part of [...this.steps, this.count]) part.hidden = this.all.length < 2;
@@ -321,18 +322,8 @@ export class Computing {
   }
 }
 
-/**
- * Those that compute the same, by what that is.
- *
- * @param {Computes[]} all
- * @returns {Map<string, Computes[]>}
- */
-function grouped(all) {
-  /** @type {Map<string, Computes[]>} */
-  const groups = new Map();
-  for (const one of all) groups.set(one.title, [...(groups.get(one.title) ?? []), one]);
-  return groups;
-}
+/** Those that compute the same, by what that is. @param {Computes[]} all */
+const byTitle = (all) => grouped(all, ({ title }) => title);
 
 /** @param {Computes[]} group the one that is shown, or all of a chip */
 function timeOf(group) {

@@ -2,6 +2,7 @@
 // is made here.
 
 import { bytes, duration } from "./dom.js";
+import { grouped } from "./grouped.js";
 
 /** @import { Store } from "./store.js" */
 /** @import { CallInfo, CauseInfo, Cost, KernelInfo, Resources, UserPlace } from "./wire.js" */
@@ -104,16 +105,12 @@ export function costRows(store) {
  * @param {(artifact: number) => number} trace
  */
 function alike(calls, trace) {
-  /** @type {Map<string, CallInfo[]>} */
-  const groups = new Map();
-  for (const call of calls) {
-    const { name, title, user, frame, graph, artifact, node, cost } = call;
+  const groups = grouped(calls, ({ name, title, user, frame, graph, artifact, node, cost }) => {
     const [, , place] = user;
     const what = title && place ? [title, place] : [node, artifact];
-    const key = JSON.stringify([trace(artifact), frame, graph, name, cost.timed, ...what]);
-    groups.set(key, [...(groups.get(key) ?? []), call]);
-  }
-  return [...groups.values()];
+    return JSON.stringify([trace(artifact), frame, graph, name, cost.timed, ...what]);
+  });
+  return groups.map(([, group]) => group);
 }
 
 /** @param {CallInfo[]} calls @returns {Cost} */

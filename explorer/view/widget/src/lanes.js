@@ -2,7 +2,7 @@
 
 import { timeText } from "./costs.js";
 import { element, plural } from "./dom.js";
-import { grouped } from "./tree.js";
+import { grouped } from "./grouped.js";
 
 /** @import { OverlapInfo } from "./wire.js" */
 /** @typedef {{ row: OverlapInfo, begins: number, seconds: number, count: number }} Block */

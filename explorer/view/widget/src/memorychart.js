@@ -3,6 +3,7 @@
 // below.
 
 import { baseName, button, bytes, element, listed, plural } from "./dom.js";
+import { grouped } from "./grouped.js";
 
 /** @import { MomentRow, StorageRow, UncountedRow } from "./wire.js" */
 
@@ -223,15 +224,7 @@ export function liveAt(points, rows) {
  * @param {StorageRow[]} rows
  * @param {(row: StorageRow) => number | null} lineOf
  */
-function byLine(rows, lineOf) {
-  /** @type {Map<number, StorageRow[]>} */
-  const found = new Map();
-  for (const row of rows) {
-    const line = lineOf(row) ?? 0;
-    found.set(line, [...(found.get(line) ?? []), row]);
-  }
-  return found;
-}
+const byLine = (rows, lineOf) => new Map(grouped(rows, (row) => lineOf(row) ?? 0));
 
 /**
  * "at most", or "at least" where storages whose size only the run knows, or the scratch memory of calls, are

@@ -2,6 +2,7 @@
 // tells it from those that begin like it, and from those that end like it, is not cut.
 
 import { element } from "./dom.js";
+import { grouped } from "./grouped.js";
 
 /** @typedef {string[]} Parts of a name, in turn a part that may be cut and one that stays */
 /** @typedef {[from: number, to: number]} Word where it stands in a name */
@@ -80,13 +81,12 @@ function tellApart(group, words, round) {
  * @param {Map<string, Word[]>} words
  */
 function sameWords(names, words) {
-  /** @type {Map<string, string[]>} */
-  const groups = new Map();
-  for (const name of names) {
-    const stay = cutBetween(name, words.get(name) ?? []).filter((_, at) => at % 2);
-    groups.set(stay.join("\n"), [...(groups.get(stay.join("\n")) ?? []), name]);
-  }
-  return [...groups.values()].filter((group) => group.length > 1);
+  const groups = grouped(names, (name) =>
+    cutBetween(name, words.get(name) ?? [])
+      .filter((_, at) => at % 2)
+      .join("\n"),
+  );
+  return groups.map(([, group]) => group).filter((group) => group.length > 1);
 }
 
 /** @param {string} name */

@@ -3,7 +3,8 @@
 
 import { nameOf, textsOf } from "./breaks.js";
 import { button, element, plural } from "./dom.js";
-import { functionNumber, grouped } from "./tree.js";
+import { grouped } from "./grouped.js";
+import { functionNumber } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Text } from "./breaks.js" */

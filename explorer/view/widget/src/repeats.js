@@ -1,6 +1,8 @@
 // Layers that repeat: of equal groups one after the other, such as the blocks of a transformer, one box
 // stands for all, and shows one of them where it is open. No element is made here.
 
+import { grouped } from "./grouped.js";
+
 /** @import { Group } from "./graph.js" */
 /** @import { Store } from "./store.js" */
 
@@ -110,13 +112,10 @@ const layerOf = (group, label) => group.repeats?.findIndex((layer) => layer.labe
  * @returns {Group[][]}
  */
 function equalLayers(group, structure) {
-  /** @type {Map<string, Layer[]>} */
-  const lists = new Map();
-  for (const one of [...group.children.values()].flatMap(layerIn))
-    lists.set(one.list, [...(lists.get(one.list) ?? []), one]);
+  const lists = grouped([...group.children.values()].flatMap(layerIn), ({ list }) => list);
   /** @type {Group[][]} */
   const runs = [];
-  for (const layers of lists.values()) {
+  for (const [, layers] of lists) {
     if (layers.length < LEAST) continue;
     layers.sort((a, b) => a.number - b.number);
     const same = layers.map((one) => structure(one.group));

@@ -98,16 +98,19 @@ export class TracePanes {
   }
 
   /**
-   * Open a kernel in the pane of its trace.
+   * Open a kernel in the pane of its trace, and in the others what those made of its first line.
    *
    * @param {KernelPlace} place
    * @param {number} trace
    */
-  open({ artifact, line }, trace) {
+  open(place, trace) {
+    const { artifact, line } = place;
     if (artifact < 0) return;
     this.tabs.show("code");
     const pane = this.panes.list[trace + 1] ?? this.panes.list[0];
     this.panes.show(pane, artifact);
     if (line) pane.editor.reveal(line);
+    const [first] = this.store.linesOf([place]);
+    if (first?.artifact >= 0) this.selection.choose(first.artifact, first.at);
   }
 }

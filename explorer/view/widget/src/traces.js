@@ -2,6 +2,7 @@
 // made of every line of the program.
 
 import { bytes, duration, element } from "./dom.js";
+import { grouped } from "./grouped.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
 
@@ -11,6 +12,9 @@ import { Table } from "./table.js";
 /** @import { Column } from "./table.js" */
 /** @import { ComparisonInfo, FactInfo, FigureInfo, KernelPlace, LineInfo, MatchInfo } from "./wire.js" */
 /** @typedef {"" | "bytes" | "seconds"} Unit */
+
+/** What matches are called whose kernels do the same, the most alike last; all other matches differ more. */
+const LIKE = ["values differ", "same lines", "same values", "same source", "same call"];
 
 export class Traces {
   /** @param {Pick<Parts, "store" | "beside" | "navigation">} parts */
@@ -31,25 +35,19 @@ export class Traces {
     );
     const facts = gpus.length ? [new Table("GPUs", this.facts(), gpus).element] : [];
     this.element.append(
-      element("h2", {}, this.names.join(" beside ")),
-      element("p", { class: "soft" }, this.compiled()),
+      element("h2", {}, `${this.names.join(" beside ")}: kernels and calls, matched by what they compute`),
+      ...summary.map((words) => element("p", {}, words)),
+      new Table("matched kernels", this.kernels(comparison), this.together(kernels), (row) =>
+        beside.show(row.kernels),
+      ).element,
+      element("h2", {}, "Figures"),
       element(
         "div",
         { class: "tables-beside" },
         ...facts,
         new Table("figures", this.figures(), figures).element,
       ),
-      element("h2", {}, "Kernels and calls, matched by what they compute"),
-      ...summary.map((words) => element("p", {}, words)),
-      new Table(
-        "matched kernels",
-        this.kernels(comparison),
-        this.together(kernels),
-        (row) => beside.show(row.kernels),
-        {
-          order: { key: `seconds ${this.names[0]}`, down: true },
-        },
-      ).element,
+      element("p", { class: "soft" }, this.compiled()),
       element("h2", {}, "Lines of the program, and the kernels that compute them"),
       new Table("lines", this.lines(), lines, ({ artifact, at }) => {
         if (artifact >= 0) navigation.goTo(artifact, at);
@@ -109,27 +107,14 @@ export class Traces {
         about:
           "same source: the same Triton code; same values: from other code. A press shows the difference",
       },
+      ...(known.includes("seconds") ? this.costs("seconds", "time") : []),
       ...this.places((/** @type {MatchInfo} */ row) => row.kernels),
       {
         key: "differs",
         title: "what differs",
-        about: "below the source, or why no match is known",
+        about: "why there are other kernels, or no match is known; what differs in them",
         wide: true,
       },
-      ...known.flatMap((unit) => [
-        ...this.names.map((name, at) => ({
-          key: `${unit} ${name}`,
-          title: `${unit === "bytes" ? "moves" : "time"}, ${name}`,
-          number: true,
-          text: (/** @type {MatchInfo} */ row) => shown(row[unit][at], unit),
-          sort: (/** @type {MatchInfo} */ row) => row[unit][at],
-        })),
-        ...this.changes(
-          (/** @type {MatchInfo} */ row) => row[unit],
-          unit === "bytes" ? "moves" : "time",
-          () => unit,
-        ),
-      ]),
       { key: "graph", title: "graph" },
       {
         key: "code",
@@ -146,36 +131,56 @@ export class Traces {
         code: true,
         wide: true,
       },
+      ...(known.includes("bytes") ? this.costs("bytes", "moves") : []),
+    ];
+  }
+
+  /** @param {"bytes" | "seconds"} unit @param {string} what @returns {Column<MatchInfo>[]} */
+  costs(unit, what) {
+    return [
+      ...this.names.map((name, at) => ({
+        key: `${unit} ${name}`,
+        title: `${what}, ${name}`,
+        number: true,
+        text: (/** @type {MatchInfo} */ row) => shown(row[unit][at], unit),
+        sort: (/** @type {MatchInfo} */ row) => row[unit][at],
+      })),
+      ...this.changes(
+        (/** @type {MatchInfo} */ row) => row[unit],
+        what,
+        () => unit,
+      ),
     ];
   }
 
   /**
    * The matches, the library calls that do the same for a line together, as those of a model's layers do.
+   * Those that differ most come first, of these the longest.
    *
    * @param {MatchInfo[]} matches
    */
   together(matches) {
-    /** @type {Map<unknown, MatchInfo[]>} */
-    const groups = new Map();
-    for (const match of matches) {
+    const groups = grouped(matches, (match) => {
       const called = match.kernels.flat().map((place) => this.store.calledAt(place));
       const lines = this.linesOf(match).map(({ place }) => place);
       const isCall = match.what === "same call" && lines.length;
-      const key = isCall ? JSON.stringify([match.graph, called, lines]) : match;
-      groups.set(key, [...(groups.get(key) ?? []), match]);
-    }
+      return isCall ? JSON.stringify([match.graph, called, lines]) : match;
+    });
     /** @param {MatchInfo[]} group @param {"bytes" | "seconds"} unit @param {number} at */
     const sum = (group, unit, at) =>
       group.reduce((/** @type {number | null} */ all, { [unit]: values }) => {
         const value = values[at];
         return all === null || value === null ? null : all + value;
       }, 0);
-    return [...groups.values()].map((group) => ({
-      ...group[0],
-      what: group.length > 1 ? `${group.length} × ${group[0].what}` : group[0].what,
-      bytes: this.names.map((_, at) => sum(group, "bytes", at)),
-      seconds: this.names.map((_, at) => sum(group, "seconds", at)),
-    }));
+    return groups
+      .map(([, group]) => ({
+        ...group[0],
+        bytes: this.names.map((_, at) => sum(group, "bytes", at)),
+        seconds: this.names.map((_, at) => sum(group, "seconds", at)),
+        rank: LIKE.indexOf(group[0].what),
+        what: group.length > 1 ? `${group.length} × ${group[0].what}` : group[0].what,
+      }))
+      .sort((one, other) => one.rank - other.rank || longest(other) - longest(one));
   }
 
   /** @param {MatchInfo} row */
@@ -251,14 +256,12 @@ export class Traces {
  * @param {LineInfo[]} lines
  */
 function numbered(lines) {
-  /** @type {Map<string, number[]>} */
-  const files = new Map();
-  for (const { place, line } of lines) {
-    const file = place.slice(0, place.lastIndexOf(":"));
-    files.set(file, [...(files.get(file) ?? []), line]);
-  }
-  return [...files].map(([file, numbers]) => `${file} ${numbers.join(" ")}`).join(", ");
+  const files = grouped(lines, ({ place }) => place.slice(0, place.lastIndexOf(":")));
+  return files.map(([file, of]) => `${file} ${of.map(({ line }) => line).join(" ")}`).join(", ");
 }
+
+/** @param {MatchInfo} row */
+const longest = ({ seconds }) => Math.max(...seconds.map(Number));
 
 /** @param {number | null | undefined} value @param {Unit} unit */
 function shown(value, unit) {

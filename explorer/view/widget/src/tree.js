@@ -1,6 +1,7 @@
 // The tree of a trace's texts: frames, graphs, stages and kernels, in the compiler's order. No element is
 // made here.
 
+import { grouped } from "./grouped.js";
 import { called } from "./names.js";
 import { PROGRAM } from "./program.js";
 
@@ -215,22 +216,3 @@ const makeable = (stage, label, artifact) => ({
   lines: 0,
   seconds: null,
 });
-
-/**
- * Items by key, in the order in which each key first comes.
- *
- * @template Item
- * @param {Item[]} list
- * @param {(item: Item) => string} key
- * @returns {[string, Item[]][]}
- */
-export function grouped(list, key) {
-  /** @type {Map<string, Item[]>} */
-  const groups = new Map();
-  for (const item of list) {
-    const group = groups.get(key(item));
-    if (group) group.push(item);
-    else groups.set(key(item), [item]);
-  }
-  return [...groups];
-}
