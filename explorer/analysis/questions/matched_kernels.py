@@ -23,7 +23,6 @@ from explorer.analysis.questions.source_lines import FirstLine, first_numbering
 from explorer.analysis.questions.user_lines import FORWARD, UserLine, compiled_kernels
 from explorer.model.trace_data import TraceData
 
-
 #: Why traces need other numbers of kernels for the same fused nodes.
 SHARED = "the same fused nodes in each trace: Inductor writes one kernel for those whose sources are equal"
 
