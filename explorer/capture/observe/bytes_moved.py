@@ -59,7 +59,7 @@ def _reads(part: Any) -> Iterator[tuple[str, Any, int]]:
     if is_loops(part):
         for dep in part.read_writes.reads:
             if hasattr(dep, "var_names"):
-                yield dep.name, str(dep.index), _loop_bytes(dep, part)
+                yield dep.name, _place(dep), _loop_bytes(dep, part)
         yield from ((dep.name, ATOMIC, _loop_bytes(dep, part)) for dep in part.read_writes.writes if _mode(dep) == ATOMIC)
     elif not is_result(part) and not is_view_call(part):
         for number, tensor in enumerate(inputs(part.node)):
@@ -70,7 +70,7 @@ def _writes(part: Any, group: Sequence[Any]) -> Iterator[tuple[str, Any, int]]:
     """Yield (buffer, access, bytes) for each write that a node outside the group, or the caller, uses."""
     if is_loops(part):
         kept = {buffer.get_name() for buffer in part.get_outputs() if _is_kept(buffer, group)}
-        yield from ((dep.name, str(dep.index), _loop_bytes(dep, part)) for dep in part.read_writes.writes if dep.name in kept)
+        yield from ((dep.name, _place(dep), _loop_bytes(dep, part)) for dep in part.read_writes.writes if dep.name in kept)
     elif not is_result(part) and not is_view_call(part):
         for buffer in part.get_outputs():
             for tensor in _results(part, buffer):
@@ -110,7 +110,21 @@ def _loop_bytes(dep: Any, part: Any) -> int:
         run = max((ranges[v] for v, step in steps.items() if step == 1), default=1)
         return min(iterations(part) // max(1, run), _lookups(part)) * -(-run * item // SECTOR) * SECTOR
     count: int = math.prod(n for v, n in ranges.items() if v in dep.index.free_symbols)
-    return count * item * min(min(steps.values(), default=1), max(1, SECTOR // item))
+    return count * item * _apart(steps, item)
+
+
+def _place(dep: Any) -> str:
+    """Which sectors an access touches: the same for two that take turns, as of the even and the odd elements of a row."""
+    from torch._inductor.virtualized import V
+
+    apart = 1 if dep.is_indirect() else _apart(_ranges_and_steps(dep)[1], int(V.graph.get_dtype(dep.name).itemsize))
+    offset, rest = dep.index.as_coeff_Add()
+    return f"{rest} + {offset // apart}"
+
+
+def _apart(steps: dict[Any, int], item: int) -> int:
+    """How many elements the nearest two that an access touches are apart, at most those of a sector."""
+    return min(min(steps.values(), default=1), max(1, SECTOR // item))
 
 
 def _ranges_and_steps(dep: Any) -> tuple[dict[Any, int], dict[Any, int]]:

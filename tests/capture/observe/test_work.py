@@ -52,6 +52,8 @@ def sgd(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor) -> None:
         (lambda x, y: x.copy_(y * 2), [(64, 64)] * 2, 16384, 16384),  # x is written, not read
         (lambda x: x[:, :8] + x[:, 32:40], [(64, 64)], 2 * 64 * 8 * 4, 64 * 8 * 4),  # two slices, not the whole
         (lambda x: x[:, ::4] + 1, [(64, 64)], 16384, 4096),  # every sector of 32 bytes is touched
+        # the even and the odd elements of two thirds of each row stand in the same sectors
+        (lambda x: x[:, :64:2] * x[:, 1:64:2] + x[:, 64:128:2] * x[:, 65:128:2], [(64, 192)], 64 * 128 * 4, 8192),
         (lambda x: x.softmax(-1), [(64, 64)], 16384, 16384),  # three passes over the same numbers
         (lambda x, b: x + b, [(64, 64), (64,)], 16384 + 256, 16384),  # what is broadcast is read once
     ],
