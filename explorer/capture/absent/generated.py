@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.absent.absent_gpu import pretending
@@ -22,6 +23,7 @@ from explorer.capture.absent.cuda_on_cpu import on_the_cpu
 from explorer.capture.absent.taken_numbers import Change, numbers_changed
 from explorer.capture.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
 from explorer.capture.interpret.interpreter import WAITS, Interpreter, interpreting
+from explorer.capture.interpret.remembered import Remembered
 from explorer.capture.observe.patch import Guard, added, followed, guard_here, guarded, guarding, replaced
 from explorer.capture.observe.versions import inside_compile_fx
 from explorer.errors import InputError
@@ -160,11 +162,13 @@ def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @contextmanager
-def interpreted(progress: Callable[[str], None] | None = None, number: Change | None = None) -> Iterator[Wrappers]:
+def interpreted(
+    progress: Callable[[str], None] | None = None, number: Change | None = None, remembered: Remembered | None = None
+) -> Iterator[Wrappers]:
     """Run the generated code of a function traced for an absent GPU, in this thread, inside the block.
 
-    `progress` is told how far each kernel is. `number` may change the floats that the program takes from its tensors. InputError
-    if Dynamo would have to compile anew in this thread.
+    `progress` is told how far each kernel is. `number` may change the floats that the program takes from its tensors. What
+    launches write is taken from `remembered`, and kept there. InputError if Dynamo would have to compile anew in this thread.
     """
     from torch._dynamo import convert_frame
     from torch._dynamo.exc import BackendCompilerFailed
@@ -175,7 +179,13 @@ def interpreted(progress: Callable[[str], None] | None = None, number: Change | 
         raise _compiled_anew(bool(wrappers.spaces), graph, reasons)
 
     with guarding(Guard()), ExitStack() as stack:
-        wrappers = Wrappers(stack.enter_context(interpreting(progress)))
+
+        def told(text: str) -> None:
+            assert progress is not None
+            progress(f"launch {wrappers.launches}, {text}")
+
+        interpreter = stack.enter_context(interpreting(told if progress is not None else None))
+        wrappers: Wrappers = Wrappers(interpreter, remembered or Remembered(0))
         stack.enter_context(compile_fx_replaced(lambda _: refuse))
         recompiles = "get_and_maybe_log_recompilation_reasons"
         stack.enter_context(followed(convert_frame, recompiles, lambda found, *args, **kwargs: reasons.extend(found[-1:])))
@@ -194,9 +204,11 @@ def interpreted(progress: Callable[[str], None] | None = None, number: Change | 
 
 @dataclass
 class Wrappers:
-    """Inductor's modules, each executed once, and the interpreter of their kernels."""
+    """Inductor's modules, each executed once, the interpreter of their kernels, and how many launches were asked of it."""
 
     interpreter: Interpreter
+    remembered: Remembered = field(default_factory=lambda: Remembered(0))
+    launches: int = 0
     spaces: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def call(self, code: Code, args: Any) -> Any:
@@ -266,6 +278,7 @@ class Kernel:
     about: Mapping[str, Any]
     wrappers: Wrappers | None
     triton_meta: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
 
     @staticmethod
     def of(
@@ -290,7 +303,7 @@ class Kernel:
         left_out = (declared & set(constants)) | {k for k, v in constants.items() if v is None and k not in declared}
         left_out -= {k for k in tuner.triton_meta.get("signature", {}) if k not in declared}
         names = (*(a for a in tuner.fn.arg_names if a not in left_out), *tuner.inductor_meta.get("extra_launcher_args", ()))
-        return Kernel(name, tuner.fn, chosen, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta)
+        return Kernel(name, tuner.fn, chosen, names, constants, tuner.inductor_meta, wrappers, tuner.triton_meta, source)
 
     def grid(self, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
         """Compute the launch grid from the arguments as Inductor does; InputError if the config has no grid.
@@ -317,7 +330,10 @@ class Kernel:
         named = {**self.constants, **given}
         arguments = {name: named[name] for name in self.function.arg_names if name in named}
         with _disable_current_modes():  # the interpreter itself uses torch, and these calls are not the wrapper's
-            self.wrappers.interpreter.launch(self.function, arguments, self.grid(given))
+            grid = self.grid(given)
+            self.wrappers.launches += 1
+            launch = partial(self.wrappers.interpreter.launch, self.function, arguments, grid)
+            self.wrappers.remembered.launch(self.source, arguments, grid, launch)
 
 
 def launches_in(code: Code) -> Iterator[tuple[Kernel, dict[str, int]]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from explorer.capture.observe.tensors import copier, map_tensors
 from explorer.errors import ExplorerError
 from explorer.lab.live.call import Call
 from explorer.lab.live.judge import Evidence, Varied
-from explorer.lab.live.outcome import Outcome, outcome_of
+from explorer.lab.live.outcome import Outcome, bytes_of, outcome_of, same_outcome
 from explorer.process.under_way import step
 
 #: What a function can raise in float64 or with its rounding varied: its constants, types or operators may not allow that.
@@ -126,6 +126,13 @@ class Float64Reference:
         except IMPOSSIBLE:
             return None
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of all outcomes that are kept."""
+        varied = (outcome for outcome, _, _ in self._samples)
+        outcomes = (*self._exact, *varied, *self._around.values(), *(self._filled or ()))
+        return sum(bytes_of(outcome) for outcome in outcomes if outcome is not None)
+
     def of(self, name: str, like: Any, count: int) -> Evidence:
         """The evidence for one value, from `count` ways to round. Values of another shape than `like` are left out."""
         exact = value_of(self.exact(), name)
@@ -135,6 +142,28 @@ class Float64Reference:
             if fits(value, like) and fits(around, like):
                 evidence.varied.append(Varied(value, around, native))
         return evidence
+
+
+@dataclass
+class KeptReference:
+    """The reference of the last check, which the next one needs too: eager does the same for each edit of a kernel."""
+
+    max_bytes: int = 2**30
+    _expected: Outcome | None = None
+    _reference: Float64Reference | None = None
+
+    @contextmanager
+    def of(self, call: Call, expected: Outcome) -> Iterator[Float64Reference]:
+        """Give the reference of a call of which eager has just given `expected`; it is kept if it takes no more than `max_bytes`.
+
+        It is a new one where eager gives other numbers than before, as after a step of training.
+        """
+        if self._reference is None or self._expected is None or not same_outcome(self._expected, expected):
+            self._reference = Float64Reference(call)
+        reference, self._expected, self._reference = self._reference, None, None
+        yield reference
+        if reference.bytes + bytes_of(expected) <= self.max_bytes:
+            self._expected, self._reference = expected, reference
 
 
 def value_of(outcome: Outcome | None, name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.capture.absent.cuda_on_cpu import types_of_the_gpu
 from explorer.capture.absent.generated import Code, Generated
+from explorer.capture.interpret.remembered import Remembered
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.observe.without_data import NO_DATA
 from explorer.capture.splice.calls import CALL, RecordedCall, recorded_calls
@@ -23,6 +24,7 @@ from explorer.lab.live.assembly import assemble
 from explorer.lab.live.call import Call, run_call
 from explorer.lab.live.check_rows import DRAWS, CheckRow, compared, nothing_compared
 from explorer.lab.live.editing import Editing, EditRequest, EditStore
+from explorer.lab.live.float64_reference import KeptReference
 from explorer.lab.live.interpreted import interpreting_calls
 from explorer.lab.live.ladders import Ladders
 from explorer.lab.live.other_threads import once_nothing_traces
@@ -67,6 +69,8 @@ class LiveFunction(Live):
     late_losses: Callable[[], Sequence[Failure]] = tuple
     watchers: Watchers = field(default_factory=Watchers, compare=False, repr=False)
     edits: EditStore = field(default_factory=EditStore, compare=False, repr=False)
+    remembered: Remembered = field(default_factory=Remembered, compare=False, repr=False)
+    reference: KeptReference = field(default_factory=KeptReference, compare=False, repr=False)
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
 
     @property
@@ -146,7 +150,7 @@ class LiveFunction(Live):
     def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Table:
         """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
         numbers = self.traced_numbers()
-        with interpreting_calls(self.call, codes, limit, numbers) as (within, calls):
+        with interpreting_calls(self.call, codes, limit, numbers, self.remembered) as (within, calls):
             rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
         interprets = bool(codes or self.ladders.launched)  # a backend that generates no code has nothing to interpret
         return Table({**row.mapping(), "interpreted": interprets} for row in (*rows, *numbers.rows.values()))
@@ -173,12 +177,17 @@ class LiveFunction(Live):
             eager_outcome = partial(self._eager_in_types_of, self.absent)
             expected = eager_outcome(0)
         redo = (eager_outcome, compiled_outcome)
-        return compared(self.call, expected, given, redo=redo, draws=draws, strides=strides)
+        with self.reference.of(self.call, expected) as truth:
+            return compared(self.call, expected, given, redo=redo, draws=draws, strides=strides, truth=truth)
 
     def _eager_in_types_of(self, target: Target, seed: int) -> Outcome:
         """What eager gives, in the types that its operators' results have on the target."""
         step("calling it eagerly, in the types of the GPU")
         return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
+
+    def _interpreting(self, limit: float | None) -> AbstractContextManager[tuple[Callable[..., Any], int]]:
+        """What runs the generated code for a GPU you don't have, see `interpreting_calls`."""
+        return interpreting_calls(self.call, self.codes or (), limit, self.traced_numbers(), self.remembered)
 
     def launches(
         self,
@@ -193,7 +202,7 @@ class LiveFunction(Live):
         with ExitStack() as stack:
             within: Callable[[], AbstractContextManager[Any]] = nullcontext
             if self.codes is not None:
-                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit, self.traced_numbers()))
+                within, _ = stack.enter_context(self._interpreting(limit))
             launches = stack.enter_context(recorded_launches(self.wrappers, kernels, most, hear))
             step(self._calling)
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
@@ -206,7 +215,7 @@ class LiveFunction(Live):
         with ExitStack() as stack:
             within: Callable[[], AbstractContextManager[Any]] = nullcontext
             if self.codes is not None:
-                within, _ = stack.enter_context(interpreting_calls(self.call, self.codes, limit, self.traced_numbers()))
+                within, _ = stack.enter_context(self._interpreting(limit))
             calls = stack.enter_context(recorded_calls(self.wrappers if of is None else of))
             step(self._calling)
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))

@@ -9,6 +9,7 @@ from typing import Any
 from explorer.capture.absent.generated import Code, estimate, interpreted
 from explorer.capture.absent.taken_numbers import Change
 from explorer.capture.interpret.estimate import Estimate, speed
+from explorer.capture.interpret.remembered import Remembered
 from explorer.errors import InputError
 from explorer.lab.live.call import Call
 from explorer.model.wording import quantity
@@ -20,12 +21,12 @@ LIMIT = 120.0
 
 @contextmanager
 def interpreting_calls(
-    call: Call, codes: Sequence[Code], limit: float | None, number: Change
+    call: Call, codes: Sequence[Code], limit: float | None, number: Change, remembered: Remembered
 ) -> Iterator[tuple[Callable[..., Any], int]]:
     """Give what runs the generated code in place of the compiled function, and how many more calls the limit allows.
 
-    `number` changes the floats that the program takes from its tensors. InputError, before anything runs, if one call is
-    estimated to take more than `limit` seconds.
+    `number` changes the floats that the program takes from its tensors, `remembered` has what launches wrote before. InputError,
+    before anything runs, if one call is estimated to take more than `limit` seconds.
     """
     cost = estimate(codes)
     seconds = LIMIT if limit is None else limit
@@ -34,7 +35,7 @@ def interpreting_calls(
     with progress(call_name(call), f"{quantity(cost.launches, 'kernel')}, interpreting") as show:
 
         def within() -> AbstractContextManager[Any]:
-            return interpreted(show, number)
+            return interpreted(show, number, remembered)
 
         yield within, more_calls
 

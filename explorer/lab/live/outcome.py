@@ -65,6 +65,32 @@ def outcome_of(
     return Outcome(parts, state_after, changed, state.whole and arguments.whole)
 
 
+def bytes_of(outcome: Outcome) -> int:
+    """The bytes of an outcome's tensors."""
+    values = (part.value for parts in (outcome.returned, outcome.state) for part in parts.values())
+    return sum(getattr(value, "nbytes", 0) for value in values)
+
+
+def same_outcome(one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes have the same values, tensors to the bit; False where another value cannot be told to be the same."""
+    import torch
+
+    if (one.changed, one.whole) != (other.changed, other.whole):
+        return False
+    for first, second in ((one.returned, other.returned), (one.state, other.state)):
+        if first.keys() != second.keys():
+            return False
+        for name, part in first.items():
+            a, b = part.value, second[name].value
+            if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+                same = same_bits(a, b)
+            else:
+                same = a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str)) and a == b)
+            if not same:
+                return False
+    return True
+
+
 def other_types(one: Outcome, other: Outcome) -> bool:
     """Tell whether a tensor that both return has different types."""
     first, second = (

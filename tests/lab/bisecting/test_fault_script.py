@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.capture.absent.generated import Kernel
+from explorer.capture.absent.generated import Kernel, Wrappers
 from explorer.capture.interpret.interpreter import interpreting
 from explorer.errors import InputError
 from explorer.lab.bisecting.bisection import Bisection
@@ -86,7 +86,7 @@ def interpreted_script(text: str) -> Iterator[Callable[[], int]]:
             assert isinstance(call.value, ast.Call)
             name, source = (ast.literal_eval(argument) for argument in call.value.args[:2])
             kernel = Kernel.of(name, source, Target.parse("h100"), None)
-            space[ast.unparse(call.targets[0])] = replace(kernel, wrappers=SimpleNamespace(interpreter=interpreter))  # type: ignore[arg-type]
+            space[ast.unparse(call.targets[0])] = replace(kernel, wrappers=Wrappers(interpreter))
         code = ast.unparse(ast.Module([*here, *kept], [])).replace("'cuda'", "'cpu'")
         with mock.patch.object(torch.cuda, "get_device_name", lambda: "the interpreter"):
             space["HERE"] = Path()

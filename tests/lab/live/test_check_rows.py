@@ -14,7 +14,6 @@ from explorer.lab.live import check_rows, float64_reference
 from explorer.lab.live.call import Call
 from explorer.lab.live.check_rows import DRAWS, compared
 from explorer.lab.live.float64_reference import Float64Reference, wide_call
-from explorer.lab.live.interpreted import interpreting_calls
 from explorer.lab.live.judge import Evidence, Varied, beside, exactly, judged, near
 from explorer.lab.live.outcome import Outcome, outcome_of
 from explorer.lab.live.protocol import live_of
@@ -44,7 +43,7 @@ class Deep:
 
     def rows(self) -> list[check_rows.CheckRow]:
         """The rows of a check of the code as it is now."""
-        with interpreting_calls(self.live.call, self.live.codes, None, self.live.traced_numbers()) as (within, _):
+        with self.live._interpreting(None) as (within, _):
             given = outcome_of(self.live.compiled, self.live.call, within=within)
         return compared(self.live.call, self.eager, given, truth=self.truth, strides="eager's are the CPU's")
 

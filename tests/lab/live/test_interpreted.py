@@ -13,7 +13,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import explorer
+from explorer.capture.interpret.interpreter import Interpreter
 from explorer.errors import InputError
+from explorer.lab.live.float64_reference import Float64Reference
 from explorer.lab.live.protocol import live_of
 from explorer.model.trace_data import artifact_of
 from tests.facts import says
@@ -345,3 +347,43 @@ def test_statistics_are_compared_in_the_type_that_the_gpu_keeps_them_in(normed: 
 
     assert against(lambda mean: mean.double()) == [True, False, True]
     assert against(lambda mean: mean + 1) == [True, False, True]
+
+
+def test_a_second_edit_interprets_only_what_is_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither launches that read the same nor eager's other roundings are computed again; a fault is found all the same."""
+    trace = explorer.trace(Attention(), torch.randn(2, 8, 32, requires_grad=True), target="h100", train=True)
+    launched: list[str] = []
+    launch, samples = Interpreter.launch, Float64Reference.samples
+
+    def counted(self: Interpreter, function: Any, *args: Any) -> Any:
+        launched.append(function.__name__)
+        return launch(self, function, *args)
+
+    def asked(self: Float64Reference, count: int) -> Any:
+        tried.append(max(0, count - self._tried))
+        return samples(self, count)
+
+    tried: list[int] = []
+    monkeypatch.setattr(Interpreter, "launch", counted)
+    monkeypatch.setattr(Float64Reference, "samples", asked)
+    assert all(row["equal"] for row in trace.check()) and len(launched) > 3
+    kernel = next(k for k in trace.kernels if "rsqrt" in k.source)
+    launched.clear()
+    tried.clear()
+    assert kernel.edit(f"{kernel.source}\n# as it was\n").in_place
+    assert set(launched) == {kernel.name} and not any(tried)
+    wrong = kernel.edit(kernel.source.replace("rsqrt", "sqrt"))
+    assert wrong.status == "wrong result" and set(launched) > {kernel.name}
+
+
+def test_a_step_of_training_between_two_checks_is_seen() -> None:
+    """Other parameters give other numbers in eager and in what is interpreted: nothing of the check before stands for them."""
+    module = mlp()
+    trace = explorer.trace(module, torch.randn(8, 32, requires_grad=True), target="h100", train=True)
+    before = trace.check()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(3)
+    after = trace.check()
+    assert all(row["equal"] for row in [*before, *after])
+    assert [row["max_abs"] for row in before] != [row["max_abs"] for row in after]

@@ -182,7 +182,7 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
         "options",
     }
     own |= {"edits", "originals", "call_compiled", "begun", "uncompiled", "late_losses", "assembly_by_kernel", "ladder"}
-    own |= {"compile_with", "launching", "guard_events", "traced_numbers"}
+    own |= {"compile_with", "launching", "guard_events", "traced_numbers", "remembered", "reference"}
     for kind in (LiveFunction, LiveKernel):
         names = {name for name in (*kind.__annotations__, *vars(kind)) if not name.startswith("_")}
         assert names - own == set(MEMBERS)
