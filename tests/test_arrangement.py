@@ -170,6 +170,22 @@ def test_the_tabs_stay_in_one_row(opened, rotary):
     assert focused == "graph", "the focus is on the tab of what is shown"
 
 
+def test_the_tabs_are_the_same_in_every_view(opened, rotary):
+    """What a view adds to the toolbar takes no tab's place: those in a row as wide as in JupyterLab stay, Guards among them."""
+    tab = opened(rotary)
+    tab.set_viewport_size({"width": 970, "height": 680})
+
+    def shown() -> list[str]:
+        tab.evaluate(TWO_FRAMES)
+        return tab.locator(".tabs [role=tab]:visible").all_inner_texts()
+
+    first = shown()
+    assert "Guards & breaks" in first
+    for name in first:
+        to_view(tab, name)
+        assert shown() == first
+
+
 def test_full_screen(opened, rotary):
     """The button gives the view the whole screen and gives it back; where the browser refuses, the view fills its page."""
     tab = opened(rotary)

@@ -181,6 +181,37 @@ def test_ptx_and_sass_stand_beside_each_other(notebook: Any, triton: Trace) -> N
     assert [stage for stage, _ in book.tab.evaluate(shown)] == ["ptx", "sass"], "three could not be read"
 
 
+def test_sass_that_is_made_takes_the_place_of_the_program(notebook: Any) -> None:
+    """In a narrow view with the program on the right, PTX stays beside the SASS that is made for it."""
+    import torch
+
+    book = notebook(explorer.trace(lambda x: torch.softmax(x.cos(), -1), torch.randn(16, 48), target="h100"))
+    book.tab.set_viewport_size({"width": 970, "height": 680})
+    kernel, source = (f"{APP}.store.first('{stage}')" for stage in ("kernel", "source"))
+    book.tab.evaluate(f"() => {{ [{kernel}, {source}].forEach((text, at) => {APP}.panes.show({APP}.panes.list[at], text)) }}")
+    bar = book.tab.get_by_role("group", name="kernel, left text")
+    bar.get_by_role("button", name="PTX + SASS").click()
+    book.carry()
+    shown = f"() => {APP}.panes.list.map((pane) => pane.store.artifact(pane.artifact).stage)"
+    assert book.tab.evaluate(shown) == ["ptx", "sass"]
+
+
+def test_an_edit_has_room_for_its_lines(notebook: Any, triton: Trace) -> None:
+    """Where three texts could not be read, that of another stage is closed; the edit begins at the body of the kernel, and the
+    line that was changed is in sight below the verdict.
+    """
+    book = notebook(triton)
+    book.tab.set_viewport_size({"width": 970, "height": 680})
+    show(book.tab, "Code")
+    book.tab.get_by_role("button", name="add a text pane").click()
+    ptx = f"{APP}.store.first('ptx')"
+    book.tab.evaluate(f"() => {APP}.panes.show({APP}.panes.list[2], {ptx})")
+    show(book.tab, "Kernels").get_by_role("button", name="edit its source").click()
+    assert book.tab.locator(".pane").count() == 2
+    seen = book.tab.locator(".cm-editor.editing .cm-line")
+    assert any("tl.load" in line for line in seen.all_inner_texts())
+
+
 def test_an_edit_goes_on_where_its_pane_moves_to(notebook: Any, triton: Trace) -> None:
     """Another pane that is closed moves those after it up: what is edited in one of them is edited there still."""
     book = notebook(triton)

@@ -193,3 +193,31 @@ def test_a_source_is_opened_where_none_is(opened, rotary, closes):
         tab.get_by_role("button", name="close the third pane").click()
         pane(tab, "left").locator(f'.line[data-line="{number - 1}"]').click(position={"x": 80, "y": 9})
         assert len(seen(tab)) == 2
+
+
+def test_a_line_of_a_kernel_lights_what_came_of_it_alone(opened, replayed):
+    """Of the kernel's own texts those lines are lit that the same line of its source became, not all of the user's line; of
+    other texts, and from the user's line, all.
+    """
+    trace = replayed("views/rotary-torch2.13-h100")
+    ptx, kernel = (trace.find(stage)[0] for stage in ("ptx", "kernel"))
+    became: dict[int, set[int]] = {}  # of each line of the kernel, as the PTX's .loc has it
+    for link in trace.links:
+        if (link.source, link.target) == (ptx.id, kernel.id):
+            for line in link.target_lines:
+                became.setdefault(line, set()).update(link.source_lines)
+    tab = opened(trace)
+    lit = f"""([of, line, other]) => {{
+        {APP}.parts.selection.choose({APP}.store.byId.get(of), line);
+        return [...({APP}.parts.selection.lit.get({APP}.store.byId.get(other)) ?? new Map()).keys()].sort((a, b) => a - b);
+    }}"""
+    every = set().union(*became.values())
+    assert len(became) > 5
+    for line, made in became.items():
+        assert set(tab.evaluate(lit, [kernel.id, line, ptx.id])) == made != every
+        alone = [one for one in made if sum(one in other for other in became.values()) == 1]
+        for one in alone[:1]:
+            assert tab.evaluate(lit, [ptx.id, one, kernel.id]) == [line]
+    source = trace.find("source")[0]
+    lights = [set(tab.evaluate(lit, [source.id, line, ptx.id])) for line in range(1, len(source.lines) + 1)]
+    assert any(sum(made <= lines for made in became.values()) > 1 for lines in lights)

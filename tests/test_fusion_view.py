@@ -161,6 +161,19 @@ def test_what_stands_in_a_field_stays(opened, rotary: Trace) -> None:
     assert (first.input_value(), second.input_value()) == ("", "")
 
 
+def test_another_line_is_another_question(opened, rotary: Trace) -> None:
+    """A verdict on two names goes once a line of the program is chosen: what is asked then is why that is several kernels."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    typed(panel, "first", "sigmoid")
+    typed(panel, "second", "addmm")
+    show(tab, "Code")
+    tab.locator(".pane").first.locator(".cm-line").filter(has_text="cos").first.click()
+    panel = show(tab, "Fusion")
+    assert [panel.get_by_label(f"{which} node").input_value() for which in ("first", "second")] == ["", ""]
+    assert "fused:" not in panel.locator(".why").inner_text()
+
+
 @pytest.mark.parametrize("which", ["first", "second"])
 def test_one_name_is_answered_with_the_nodes_next_to_it(opened, rotary: Trace, which: str) -> None:
     """Each node that it reads, and that reads it, has a row with the scheduler's reason; a row asks about its pair."""

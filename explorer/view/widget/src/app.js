@@ -114,7 +114,8 @@ export class App {
 
   /** @param {string} name of the view that is shown */
   viewed(name) {
-    this.panes.adder.hidden = name !== "code" || !this.store.count;
+    // it keeps its room: tabs stay where they are
+    this.panes.adder.style.visibility = name === "code" ? "" : "hidden";
     if (name === "code") {
       this.panes.ready();
       this.panes.settle();

@@ -12,7 +12,7 @@ import { splitLines } from "./text.js";
 const RAN = ["in place", "wrong result", "not compared"]; // what an edit that was run comes to
 const BEGIN =
   "Change the text, then run it (Ctrl+Enter): it is compiled, compared with the original, and takes its " +
-  "place where it is right. That may take a minute.";
+  "place where it is right. That takes a minute, of a large model several.";
 const AROUND = 3; // equal lines that are shown around a difference
 
 /** What is compared beside the times, in words. @type {{ [name: string]: string }} */
@@ -278,6 +278,7 @@ export class Editing {
     this.drawn = drawn;
     const answer = isShown ? [...figures(edit, this.launch), difference(this.original, edit)] : [];
     this.answer.replaceChildren(...answer);
+    if (isShown) this.pane.editor.keepCaret();
     const focused = [...this.past.children].indexOf(focusedBeside(this.past) ?? this.past);
     this.past.replaceChildren(...this.history());
     const again = this.past.children[focused];

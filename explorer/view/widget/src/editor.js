@@ -222,7 +222,7 @@ export class Editor {
    */
   edit(edited) {
     const { state } = this.view;
-    const [first, last] = this.inView();
+    const seen = this.linesInView();
     this.editing = true;
     this.forget();
     const doc = Text.of(edited.text.split("\n"));
@@ -236,8 +236,13 @@ export class Editor {
       this.wrap.of(this.wrapped ? EditorView.lineWrapping : []),
     ];
     this.view.setState(EditorState.create({ doc, selection: { anchor: head }, extensions }));
-    const middle = doc.line(Math.min(doc.lines, Math.round((first + last) / 2))).from;
+    const middle = doc.line(Math.min(doc.lines, seen[seen.length >> 1] ?? 1)).from;
     this.view.dispatch({ effects: EditorView.scrollIntoView(middle, { y: "center" }) });
+  }
+
+  // Keep the caret in sight where the text got less room.
+  keepCaret() {
+    centre(this.view, this.view.state.selection.main.head);
   }
 
   get text() {

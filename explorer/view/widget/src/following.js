@@ -68,7 +68,13 @@ export class Following {
     const pane =
       free.find(({ artifact }) => this.store.isSource(artifact)) ??
       free.find(({ artifact }) => !lit.get(artifact)?.size);
-    if (pane || this.closed || !this.panes.hasRoom || this.store.payload.comparison) return pane;
+    if (
+      pane ||
+      this.closed ||
+      !this.panes.hasRoomFor(this.panes.list.length + 1) ||
+      this.store.payload.comparison
+    )
+      return pane;
     return this.panes.add();
   }
 }

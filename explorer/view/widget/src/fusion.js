@@ -117,7 +117,13 @@ export class Fusion {
       element("div", { class: "fusion-bars" }, bar, this.whatIf.element),
       body,
     );
-    for (const kind of /** @type {const} */ (["selected", "viewed"])) hub.on(kind, () => this.tellLine());
+    hub.on("viewed", () => this.tellLine());
+    hub.on("selected", () => {
+      const { chosen } = selection;
+      if (chosen && store.isSource(chosen.artifact))
+        this.choose("", ""); // a line is another question
+      else this.tellLine();
+    });
     hub.on("themed", () => this.canvas.themed());
     this.source.selectedIndex = top;
     this.begin();

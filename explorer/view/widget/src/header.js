@@ -28,7 +28,7 @@ export class Header {
     /** @type {HTMLInputElement} */
     this.box = element("input", {
       type: "search",
-      placeholder: "Search all texts  /",
+      placeholder: "Search  /",
       "aria-label": "search all texts",
       "aria-keyshortcuts": "/",
       oninput: () => {

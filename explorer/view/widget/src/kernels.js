@@ -250,6 +250,7 @@ export class Kernels {
     if (this.edits.refusal || !this.edits.takes(artifact)) return "";
     const onclick = () => {
       this.open(artifact);
+      this.panes.makeRoom(artifact);
       this.panes.with(artifact)?.editing.toggle(true);
     };
     return element("p", {}, element("button", { onclick }, "edit its source"));

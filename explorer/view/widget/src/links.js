@@ -78,17 +78,19 @@ export class Links {
    *
    * @param {number} artifact
    * @param {number} line
+   * @param {(artifact: number) => boolean} among the texts that the walk stays in
    * @returns {Lit}
    */
-  follow(artifact, line) {
+  follow(artifact, line, among = () => true) {
     const start = place(artifact, line);
     /** @type {Reached} */
     const chosen = new Map([[start, null]]);
-    const reached = this.reach(this.reach(chosen, "down", false), "up", false);
+    const reached = this.reach(this.reach(chosen, "down", false, among), "up", false, among);
     // The wholes that a line is part of are shown; their other parts are related only when a whole is the
     // chosen line.
     for (const way of WAYS)
-      for (const [key, step] of this.reach(chosen, way, true)) if (!reached.has(key)) reached.set(key, step);
+      for (const [key, step] of this.reach(chosen, way, true, among))
+        if (!reached.has(key)) reached.set(key, step);
     /** @type {Lit} */
     const found = new Map();
     for (const key of reached.keys()) {
@@ -144,9 +146,10 @@ export class Links {
    * @param {Reached} start
    * @param {Way} way
    * @param {boolean} wholes
+   * @param {(artifact: number) => boolean} among
    * @returns {Reached}
    */
-  reach(start, way, wholes) {
+  reach(start, way, wholes, among = () => true) {
     /** @type {Reached} */
     const reached = new Map(start);
     const queue = [...start.keys()];
@@ -162,7 +165,7 @@ export class Links {
             ? !whole || before
             : whole || !before
           : !whole && this.hows[how] !== CALLED_FROM;
-        if (reached.has(key) || !goes) continue;
+        if (reached.has(key) || !goes || !among(artifactOf(key))) continue;
         reached.set(key, [queue[at], how]);
         onWholes.set(key, down ? whole && before : whole || before);
         queue.push(key);

@@ -46,7 +46,7 @@ export class Panes {
     this.isUntouched = true;
     /** @type {(by: unknown) => Set<Pane>} opens texts for a selected line; the panes that show it then */
     this.opens = () => new Set();
-    this.adder = button("+ pane", "add a text pane", () => this.add(), { class: "quiet" });
+    this.adder = button("+", "add a text pane", () => this.add(), { class: "quiet" });
     this.settle = eachFrame(() => this.colour());
     hub.on("selected", ({ by }) => this.selected(by));
     hub.on("hovered", () => this.list.forEach((pane) => pane.hover(hovering.of(pane.artifact))));
@@ -175,10 +175,22 @@ export class Panes {
     this.tell();
   }
 
-  /** @returns {boolean} whether lines could be read in one pane more */
-  get hasRoom() {
+  /** @param {number} count @returns {boolean} whether lines could be read in as many panes */
+  hasRoomFor(count) {
     const isStacked = getComputedStyle(this.element).flexDirection === "column";
-    return isStacked || this.element.clientWidth / (this.list.length + 1) >= READABLE;
+    return isStacked || this.element.clientWidth / count >= READABLE;
+  }
+
+  /**
+   * Close other texts than sources and this one, as far as lines could not be read in as many panes.
+   *
+   * @param {number} index
+   */
+  makeRoom(index) {
+    for (const pane of this.list.toReversed()) {
+      const isOther = pane.artifact !== index && !this.store.isSource(pane.artifact);
+      if (isOther && !this.hasRoomFor(this.list.length)) this.close(pane);
+    }
   }
 
   /**
@@ -192,13 +204,16 @@ export class Panes {
    */
   both(pane, one, other, make) {
     const isFree = (/** @type {Pane} */ each) => each === pane || !this.store.isSource(each.artifact);
-    if (this.list.length < 2 || (this.hasRoom && this.list.filter(isFree).length < 2)) this.add();
+    if (
+      this.list.length < 2 ||
+      (this.hasRoomFor(this.list.length + 1) && this.list.filter(isFree).length < 2)
+    )
+      this.add();
     const free = this.list.filter(isFree);
     const [left, right] = (free.length < 2 ? this.list : free).slice(-2);
     this.show(left, one);
-    if (other === null)
-      make(); // it opens in the last pane
-    else this.show(right, other);
+    this.show(right, other ?? one); // what is made opens in the last pane that has no source
+    if (other === null) make();
   }
 
   /**

@@ -53,7 +53,29 @@ export class Selection {
     this.allLinked = this.chosen
       ? this.store.links.follow(this.chosen.artifact, this.chosen.line)
       : new Map();
-    this.lit = this.keep?.(this.allLinked) ?? this.allLinked;
+    const near = this.nearer(this.allLinked);
+    this.lit = this.keep?.(near) ?? near;
+  }
+
+  /**
+   * The linked lines; of the texts of the selected line's own kernel those alone that came from the same line
+   * of its source. All that one user's line became, up to the whole kernel, would say nothing of this one.
+   *
+   * @param {Lit} linked
+   */
+  nearer(linked) {
+    const { chosen, store } = this;
+    const kernel = chosen ? store.artifact(chosen.artifact).kernel : "";
+    if (!chosen || !kernel) return linked;
+    const { frame, graph } = store.artifact(chosen.artifact);
+    /** @param {number} index */
+    const isOwn = (index) => {
+      const of = store.artifact(index);
+      return of.kernel === kernel && of.graph === graph && of.frame === frame;
+    };
+    const near = store.links.follow(chosen.artifact, chosen.line, isOwn);
+    if (!near.size) return linked;
+    return new Map([...[...linked].filter(([index]) => !isOwn(index)), ...near]);
   }
 
   /**

@@ -60,7 +60,8 @@ export class Tabs {
     });
     this.row = element("div", { class: "tab-row" }, this.bar, this.more);
     this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.row);
+    // tabs grow when their font is there
+    for (const each of [this.row, this.bar]) this.observer.observe(each);
     this.element = element("div", { class: "stage" }, code);
   }
 
