@@ -91,13 +91,13 @@ class Verdict:
 
     @property
     def shared(self) -> str:
-        """Write the share: "12 % of a call", or "paid once"."""
+        """Write the share: "costs 12 % of a call", or "paid once"."""
         if self.cost.once is not None:
             return "paid once"
         return (
             f"{100 * self.share:.0f} % of the work, but the launches take longer than the work"
             if self.is_hidden
-            else percent(self.share)
+            else f"costs {percent(self.share)}"
         )
 
     @property
