@@ -103,6 +103,24 @@ def test_the_selected_line_says_why_it_is_several_kernels(opened, rotary: Trace)
     assert rows.first.is_visible(), "no question is open any more"
 
 
+def test_only_what_computes_a_line_is_why_it_is_several_kernels(opened, rotary: Trace) -> None:
+    """A product that reads a view of the line is no kernel of the line."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    source = rotary.find("source")
+    at = {a.id: f"{APP}.store.byId.get({a.id!r})" for a in source}
+    asked = 0
+    for a in source:
+        for line in range(1, len(a.lines) + 1):
+            tab.evaluate(f"() => {APP}.parts.selection.choose({at[a.id]}, {line})")
+            titles = panel.locator(".of-line p button").all_inner_texts()
+            known = tab.evaluate(f"""() => {APP}.store.linesAt({at[a.id]}, {line})
+                .flatMap(({{ kernels }}) => kernels.flat()).map((place) => {APP}.store.calledAt(place))""")
+            assert {name for title in titles for name in title.split(" → ")} <= set(known)
+            asked += len(titles)
+    assert asked
+
+
 def test_a_verdict_is_found_by_the_programs_operators(opened, rotary: Trace) -> None:
     """The filter of the verdicts knows an operator of the program that was decomposed into others."""
     panel = show(opened(rotary), "Fusion")

@@ -14,7 +14,7 @@ import { Verdicts, groupName } from "./why.js";
 /** @import { Parts } from "./app.js" */
 /** @import { Box, Layout } from "./graph.js" */
 /** @import { Fact } from "./hover.js" */
-/** @import { VerdictInfo } from "./wire.js" */
+/** @import { KernelPlace, VerdictInfo } from "./wire.js" */
 /** @import { Answer, Side } from "./why.js" */
 
 /**
@@ -501,7 +501,12 @@ export class Fusion {
   pairsOfLine() {
     const { nodes, verdicts } = this;
     const lit = this.selection.lit.get(this.info.nodes);
-    const names = nodes.name.filter((_, node) => lit?.has(nodes.line[node]));
+    const [user] = this.selection.users();
+    const rows = user ? this.store.linesAt(user.artifact, user.line) : [];
+    const places = rows.flatMap(({ kernels }) => kernels.flat());
+    const names = nodes.name.filter(
+      (name, node) => lit?.has(nodes.line[node]) && (!places.length || this.isAt(name, places)),
+    );
     /** @type {Map<string, Pair>} */
     const pairs = new Map();
     for (const first of names)
@@ -516,6 +521,21 @@ export class Fusion {
         if (fused === false) pairs.set(kind, { title, fused, sentence, onclick });
       }
     return [...pairs.values()];
+  }
+
+  /**
+   * Whether a node's kernel or call is one of those that compute a line: a call may only read a view that the
+   * line makes.
+   *
+   * @param {string} name
+   * @param {KernelPlace[]} places
+   */
+  isAt(name, places) {
+    const group = this.verdicts.group.get(name);
+    const call = group && this.store.callIn(this.info, group);
+    return places.some(({ name: kernel, artifact, line }) =>
+      call ? call.artifact === artifact && call.line === line : group?.kernels.includes(kernel),
+    );
   }
 
   /** @param {string} name what a node computes, without the numbers of FX nodes */

@@ -394,13 +394,27 @@ export class Store {
    */
   calledIn(info, group) {
     const { frame, graph } = info;
-    const { kernels, calls } = this.payload;
-    /** @param {KernelInfo | CallInfo} one */
+    const { kernels } = this.payload;
+    /** @param {KernelInfo} one */
     const isHere = (one) => one.frame === frame && one.graph === graph && this.isOfTrace(info, one.artifact);
     const found = group.kernels.map((name) => kernels.find((one) => one.name === name && isHere(one)));
     if (found.length) return found.map((one, at) => (one ? called(one) : group.kernels[at])).join(", ");
-    const call = calls.find((one) => one.node === group.name && isHere(one));
+    const call = this.callIn(info, group);
     return call ? called(call) : groupName(group);
+  }
+
+  /**
+   * The library call that a group of scheduler nodes is.
+   *
+   * @param {FusionInfo} info
+   * @param {GroupRow} group
+   */
+  callIn(info, { name }) {
+    const { frame, graph } = info;
+    return this.payload.calls.find(
+      (one) =>
+        one.node === name && one.frame === frame && one.graph === graph && this.isOfTrace(info, one.artifact),
+    );
   }
 
   /**
