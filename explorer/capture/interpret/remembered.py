@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: The most bytes that are kept; launches after that are interpreted each time.
+#: The most bytes that are kept, as long as the trace lives; launches after that are interpreted each time.
 MAX_BYTES = 2**30
 #: Arguments whose `repr` says all that there is to know of them.
 PLAIN = (bool, int, float, str, type(None))
@@ -35,7 +35,8 @@ class Remembered:
 
         tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
         rest = {name: value for name, value in arguments.items() if name not in tensors}
-        if not (kernel and all(type(value) in PLAIN for value in rest.values()) and all(t.is_cpu for t in tensors.values())):
+        is_plain = all(type(value) in PLAIN for value in rest.values()) and all(t.is_cpu for t in tensors.values())
+        if not (kernel and is_plain and self.max_bytes):
             interpreted()
             return
         memory: list[Any] = []  # each storage once, as bytes: arguments may share one
