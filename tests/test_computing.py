@@ -349,7 +349,9 @@ def test_a_source_alone_gets_a_pane_beside_it(opened, rotary):
 
 
 def test_a_chip_has_the_time_of_what_is_shown(opened, replayed):
-    """That of the one kernel or call which is shown; of several that do the same together while none of them is."""
+    """That of the one kernel or call which is shown; of several that do the same together while none of them is, with the number
+    of launches that it is for.
+    """
     trace = replayed("views/layers-torch2.13-h100")
     tab = opened(trace, "#view=code")
     click(tab, "self.up")
@@ -357,16 +359,16 @@ def test_a_chip_has_the_time_of_what_is_shown(opened, replayed):
     known = payload(trace)
     costs = {info["title"]: info["cost"]["seconds"] for info in (*known["kernels"], *known["calls"])}
 
-    def times(chip: str) -> tuple[int, float, float]:
-        """How many a chip stands for, its time, and that of one of them, in microseconds."""
-        found = re.fullmatch(r"(?:1 of )?(\d+) × (.*?)(?:, backward)? ≈ ([\d.]+) µs", chip)
+    def times(chip: str) -> tuple[int, float, float, str | None]:
+        """How many a chip stands for, its time, and that of one of them, in microseconds, and for how many launches it is."""
+        found = re.fullmatch(r"(?:1 of )?(\d+) × (.*?)(?:, backward)? ≈ ([\d.]+) µs(?: in (\d+) launches)?", chip)
         assert found, chip
-        return int(found[1]), float(found[3]), costs[found[2]] * 1e6
+        return int(found[1]), float(found[3]), costs[found[2]] * 1e6, found[4]
 
-    count, time, own = times(shown)
-    assert count > 1 and time == pytest.approx(own, rel=0.05)
-    count, time, own = times(others[0])
-    assert count > 1 and time == pytest.approx(count * own, rel=0.05)
+    count, time, own, launches = times(shown)
+    assert count > 1 and time == pytest.approx(own, rel=0.05) and launches is None
+    count, time, own, launches = times(others[0])
+    assert count > 1 and time == pytest.approx(count * own, rel=0.05) and launches == str(count)
 
 
 # The other texts of a kernel, and its lines ----------------------------------------------------------------------------------

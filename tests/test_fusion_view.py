@@ -198,7 +198,7 @@ def test_one_name_is_answered_with_the_nodes_next_to_it(opened, rotary: Trace, w
     panel = show(opened(rotary), "Fusion")
     missing = "second" if which == "first" else "first"
     assert typed(panel, which, "sigmoid") == f"sigmoid is the {which} node. Choose the {missing} one."
-    rows = panel.locator(".of-node p")
+    rows = panel.locator(".of-line p")
     titles = [one.split(" → ") for one in rows.get_by_role("button").all_inner_texts()]
     (graph,) = rotary.fusion.graphs
     (own,) = graph.find("sigmoid")

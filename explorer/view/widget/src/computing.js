@@ -327,8 +327,10 @@ const byTitle = (all) => grouped(all, ({ title }) => title);
 
 /** @param {Computes[]} group the one that is shown, or all of a chip */
 function timeOf(group) {
-  const seconds = secondsOf(group);
-  return seconds === null ? "" : timeText(seconds, timedBy(costsOf(group)));
+  const { seconds, launches } = totals(costsOf(group).map((cost) => ({ cost })));
+  if (seconds === null) return "";
+  const several = launches && launches > 1 ? ` in ${launches} launches` : "";
+  return timeText(seconds, timedBy(costsOf(group))) + several;
 }
 
 /** @param {Computes[]} group */

@@ -446,7 +446,6 @@ export class Fusion {
     const [name, more] = this.asked.filter(Boolean);
     const pairs = more ? [] : name ? this.pairsOfNode(name) : this.pairsOfLine();
     this.ofLine.hidden = !pairs.length;
-    this.ofLine.classList.toggle("of-node", Boolean(name));
     const [user] = this.selection.users();
     const line = user ? this.store.placeOf(user.artifact, user.line) : "The selected line";
     const rest = pairs.length - MOST;
