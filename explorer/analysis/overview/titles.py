@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.findings.rules import listed
@@ -41,18 +43,28 @@ def _computed(launch: Launch) -> list[str]:
     """
     nodes = {str(node["name"]): node for node in launch.graph.graph_nodes}
     operations = list(launch.graph.operations(launch.row))
-    of = [name for operation, names in operations if not MOVES.match(operation) for name in names.split()[:1]]
-    originals = [short(str(nodes[name].get("original") or nodes[name].get("target"))) for name in of if name in nodes]
-    named = dict.fromkeys("bias" if name in PRODUCTS else name for name in originals)
-    if any(name.endswith("softmax") for name in named):
-        named.pop(SUMS_OF_SOFTMAX, None)
-    works = ["softmax" if name == SUMS_OF_SOFTMAX else name for name in named if name not in COPIES]
+    of = [name for operation, names in operations if not MOVES.match(operation) for name in names.split()[:1] if name in nodes]
+    # what a pass put in has no stack, as the steps of a softmax whose scale it moved: the program has no such operators
+    own = [name for name in of if nodes[name].get("stack") is not None or _operator(nodes[name]) in PRODUCTS]
+    works = _works([nodes[name] for name in own]) or _works([nodes[name] for name in of])
     if works or not operations:
         return works
     if not any(operation.startswith("load") for operation, _ in operations):
         return ["fill"]
     stored = {short(str(nodes[name].get("target"))) for _, names in operations for name in names.split() if name in nodes}
     return ["copy for a convolution" if "convolution" in stored else "copy"]
+
+
+def _works(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The operators of some nodes, without copies."""
+    named = dict.fromkeys("bias" if name in PRODUCTS else name for name in map(_operator, nodes))
+    if any(name.endswith("softmax") for name in named):
+        named.pop(SUMS_OF_SOFTMAX, None)
+    return ["softmax" if name == SUMS_OF_SOFTMAX else name for name in named if name not in COPIES]
+
+
+def _operator(node: Mapping[str, Any]) -> str:
+    return short(str(node.get("original") or node.get("target")))
 
 
 def _named(call: TracedCall, launch: Launch) -> list[str]:

@@ -76,6 +76,14 @@ def test_a_kernel_is_named_by_what_its_loops_compute(layers: Trace) -> None:
     assert not any("erf" in what or "aten" in what for what in names.values())
 
 
+def test_what_a_pass_put_in_is_no_operator_of_the_program(replayed: Callable[[str], Trace]) -> None:
+    """Inductor's pattern moves the scale of a softmax by a maximum, comparisons and more: the kernel computes a softmax."""
+    trace = replayed("views/rotary-torch2.13-h100")
+    names = {row["kernel"]: row["what"] for row in trace.profile.launches}
+    (moved,) = (name for name in names if "amax" in name)
+    assert "softmax" in moved and names[moved] == "softmax"
+
+
 def test_a_kernel_that_reads_nothing_fills(layers: Trace) -> None:
     """Loops that load and store are a copy, and those that only store a value a fill: what reads nothing copies nothing."""
     call = TracedCall(layers)
