@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.analysis.advice.verdicts import duration
 from explorer.analysis.questions.comparison import COLUMNS
 from explorer.analysis.questions.source_lines import SAME
 from explorer.errors import InputError
 from explorer.model.values import Failure
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import view_of
+from explorer.tracing.traced.trace import trace_of
 from explorer.view.compared import joined, payload_of_comparison
 from explorer.view.payload import payload
 from tests.facts import says, untold
@@ -241,3 +243,25 @@ def test_a_notebook_shows_the_tables_of_what_no_view_can_show(trained: Trace, mo
     monkeypatch.setattr("explorer.tracing.traced.comparison.in_notebook", lambda: True)
     data = explorer.compare(trained, trained, trained, trained)._repr_mimebundle_()
     assert set(data) == {"text/html", "text/plain"} and not untold(data["text/plain"], "view", "3 traces", "explorer.compare(…)")
+
+
+def test_what_makes_up_a_call_of_each_gpu_is_said_first(replayed: Replayed) -> None:
+    """Above the matches stands the time of kernels and of library calls on each."""
+    layers = replayed("views/layers-torch2.13-h100")
+    other = trace_of(replace(layers, meta={**layers.meta, "target": "mi300x"}))
+    made = sent(layers, other, names=("h100", "mi300x"))
+    first, matches, *_ = made["comparison"]["summary"]
+    calls = len(layers.inductor.extern_calls)
+    for name, trace in (("h100", layers), ("mi300x", other)):
+        seconds = sum(row["seconds"] for row in trace.profile.launches if not row["kernel"].startswith("triton"))
+        assert f"{name} {calls} library calls {duration(seconds)}, " in first
+    assert first.startswith("A call, estimated: ") and "library calls are the same" in matches
+
+
+def test_a_call_that_is_the_same_says_what_limits_it_on_each_gpu(zoo: Callable[[str], Trace]) -> None:
+    """A large product takes the time of its arithmetic, at the vendor's peak."""
+    made = sent(zoo("product h100"), zoo("product mi300x"), names=("h100", "mi300x"))
+    (row,) = made["comparison"]["kernels"]
+    assert row["what"] == "same call"
+    assert row["differs"] == "limited by float32 products at 67 TFLOP/s | float32 products at 163 TFLOP/s"
+    assert not any(words.startswith("What differs") for words in made["comparison"]["summary"]), "of kernels"

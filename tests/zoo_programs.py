@@ -531,6 +531,8 @@ ZOO: dict[str, Callable[[], Trace]] = {
     "split sum h100": Entry(lambda: (split_sum, (ones(2**20),)), "h100"),
     "two norms h100": Entry(lambda: (two_norms, two_norms_inputs()), "h100", train=True),
     "two norms mi300x": Entry(lambda: (two_norms, two_norms_inputs()), "mi300x", train=True),
+    "product h100": Entry(lambda: (torch.mm, (ones(1024, 2048), ones(2048, 2048))), "h100"),
+    "product mi300x": Entry(lambda: (torch.mm, (ones(1024, 2048), ones(2048, 2048))), "mi300x"),
     "transposed h100": Entry(lambda: (transposed, (ones(64, 64),)), "h100"),
     # values that are computed from others
     "b twice h100": Entry(lambda: (with_b(twice), (ones(16, 16), ones(16, 16))), "h100"),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
+from explorer.analysis.advice.verdicts import duration
 from explorer.analysis.questions.comparison import Comparison
 from explorer.analysis.questions.kernel_differences import Likeness, likenesses, summary
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
@@ -292,7 +293,7 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
         ],
         "gpus": list(_gpus(traces)),
         "figures": [*_figures(comparison), *_times(parts)],
-        "summary": list(summary(alike, [match.why for match in matches])),
+        "summary": [*_work(comparison.names, parts), *summary(alike, [match.why for match in matches])],
         "kernels": [places.match(match, likeness) for match, likeness in zip(matches, alike, strict=True)],
     }
 
@@ -328,6 +329,14 @@ def _times(parts: Sequence[wire.Payload]) -> Iterator[wire.FigureInfo]:
             "unit": "seconds",
             "values": [info[key] if info["launches"] else None for info in infos],
         }
+
+
+def _work(names: Sequence[str], parts: Sequence[wire.Payload]) -> Iterator[str]:
+    """Say what makes up the work of a call in each trace: most of a difference may be in what is the same but for its time."""
+    infos = [part["overview"][0] for part in parts]
+    if all(info["launches"] for info in infos):
+        told = [", ".join(f"{one['count']:,} {one['what']} {duration(one['seconds'])}" for one in info["work"]) for info in infos]
+        yield f"A call, {infos[0]['known']}: {'; '.join(f'{name} {words}' for name, words in zip(names, told, strict=True))}."
 
 
 def _figures(comparison: Comparison) -> Iterator[wire.FigureInfo]:

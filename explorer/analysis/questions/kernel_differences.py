@@ -32,6 +32,8 @@ EXTENT = re.compile(r"^ +(\w*numel) = (\d+)$", re.MULTILINE)
 VALUE = re.compile(r"\btmp\d+\b")
 #: How a difference in the sources is called. Its values are the lines that each source has and another lacks.
 SOURCE_LINES = "source lines"
+#: What limits a library call, which its time follows from.
+BOUND = "limited by"
 #: How TTIR names a function of the GPU's math library.
 LIBRARY_FUNCTION = re.compile(r'symbol = "(\w+)"')
 #: A kernel's resources that are plain numbers, and what they are called.
@@ -63,7 +65,9 @@ def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
     if not all(isinstance(value, Key) for member in members for value in member.computes):
         return Likeness(SAME_LINES, {})
     if len(kernels) < len(members):
-        return Likeness(SAME_CALL if not kernels else SAME_VALUES, {})
+        bounds = tuple(member.bound for member in members)
+        differs = {BOUND: bounds} if all(bounds) and len(set(bounds)) > 1 else {}
+        return Likeness(SAME_CALL, differs) if not kernels else Likeness(SAME_VALUES, {})
     what = SAME_SOURCE if len(set(map(_body, kernels))) == 1 else SAME_VALUES
     facts = [dict(EXTENT.findall(_body(kernel))) | _below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)]
     known = [name for name in facts[0] if all(name in other for other in facts)]
@@ -124,11 +128,11 @@ def summary(alike: Sequence[Likeness], reasons: Sequence[str]) -> Iterator[str]:
     yield f"{quantity(len(alike), 'match')}{': ' if parts else ''}{', '.join(parts)}"
     unknown = (why for one, why in zip(alike, reasons, strict=True) if one.what == "not known")
     yield from dict.fromkeys(f"Not known: {why}." for why in unknown)
-    kernels = sum(one.what in (SAME_SOURCE, SAME_VALUES) for one in alike)
-    differ = Counter(name for one in alike for name in one.differs)
+    kernels = [one for one in alike if one.what in (SAME_SOURCE, SAME_VALUES)]
+    differ = Counter(name for one in kernels for name in one.differs)
     if differ:
         listed = ", ".join(f"{name} in {count}" for name, count in differ.most_common())
-        yield f"What differs in these {quantity(kernels, 'kernel')}: {listed}."
+        yield f"What differs in these {quantity(len(kernels), 'kernel')}: {listed}."
 
 
 def _counted(what: str, count: int) -> str:

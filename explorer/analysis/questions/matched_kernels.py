@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 
 from explorer.analysis.questions.call_lines import call_lines
 from explorer.analysis.questions.comparison import Comparison, Key, Op, reasons_apart
-from explorer.analysis.questions.costs import call_table, is_call, kernel_rows
+from explorer.analysis.questions.costs import call_table, is_call, kernel_rows, rate_of
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
 from explorer.analysis.questions.kernel_bytes import traffic
 from explorer.analysis.questions.kernels import kernels_of
 from explorer.analysis.questions.rows import GroupRow
 from explorer.analysis.questions.source_lines import FirstLine, first_numbering
+from explorer.analysis.questions.target import gpu_of
 from explorer.analysis.questions.user_lines import FORWARD, UserLine, compiled_kernels
 from explorer.model.trace_data import TraceData
 
@@ -31,7 +32,8 @@ SHARED = "the same fused nodes in each trace: Inductor writes one kernel for tho
 class MatchedKernel:
     """A kernel or call of one trace: its text and line there, the values that it computes, the user's code, what it costs.
 
-    `groups` has the values of each of the fused nodes that it is launched for, where Inductor generated it.
+    `groups` has the values of each of the fused nodes that it is launched for, where Inductor generated it. `bound` says what
+    limits a library call, and the GPU's rate of that, such as "memory at 3,350 GB/s".
     """
 
     name: str
@@ -43,6 +45,7 @@ class MatchedKernel:
     bytes: int | None = None
     seconds: float | None = None
     groups: frozenset[Hashable] = frozenset()
+    bound: str = ""
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,26 @@ def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) ->
         for group, ops in members:
             cost = costs[frame, graph, group["name"]]
             moved, place = _sum(cost["read"], cost["written"]), lines[frame, graph, group["name"]]
-            yield MatchedKernel(name, FORWARD.get(graph, graph), *place, _values(ops), _codes(ops), moved, cost["seconds"])
+            yield MatchedKernel(
+                name,
+                FORWARD.get(graph, graph),
+                *place,
+                _values(ops),
+                _codes(ops),
+                moved,
+                cost["seconds"],
+                bound=_bound(trace, group, cost["limit"]),
+            )
+
+
+def _bound(trace: TraceData, group: GroupRow, limit: str) -> str:
+    """Say what limits a library call on the trace's GPU, and its rate; "" where neither memory nor products do."""
+    gpu, call = gpu_of(trace), next(iter(group["calls"] or ()), None)
+    if gpu is None or call is None:
+        return ""
+    if limit == "memory":
+        return f"memory at {gpu.bandwidth / 1e9:,.0f} GB/s"
+    return f"{call['dtype']} products at {rate_of(gpu, call) / 1e12:,.0f} TFLOP/s" if limit == "operations" else ""
 
 
 def _groups(ops: Iterable[Op]) -> frozenset[Hashable]:
