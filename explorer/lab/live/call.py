@@ -16,7 +16,7 @@ from explorer.capture.observe.patch import guard_here, shielded
 from explorer.capture.observe.tensors import copier, dense_parts, has_fractions, hidden_tensors, map_tensors, named_tensors
 from explorer.capture.observe.uncompiled import as_eager
 from explorer.errors import InputError
-from explorer.lab.live.state import NOTHING_HELD, PlainValues
+from explorer.lab.live.state import NOTHING_HELD, PlainValues, State
 from explorer.process.stopping import interruptible
 from explorer.reference.gpus.figures import Target
 
@@ -167,12 +167,19 @@ def weighted(output: Any) -> Any:
 
 
 def differentiable(call: Call) -> dict[str, Any]:
-    """The tensors that require grad, by name: "args[0]", "kwargs['x']", then the module's parameters."""
+    """The tensors that require grad, by name: "args[0]", "kwargs['x']", then the parameters.
+
+    These are the module's; of another function, such as a loss around a model, those of what it reaches, as `State` names them.
+    """
     import torch
 
     named = [*named_tensors(call.args, "args"), *named_tensors(dict(call.kwargs), "kwargs")]
     if isinstance(call.function, torch.nn.Module):
         named += list(call.function.named_parameters())
+    else:
+        given = {id(tensor) for _, tensor in named}
+        reached = State.of(call.function).tensors.items()
+        named += [(name, tensor) for name, tensor in reached if tensor.is_leaf and id(tensor) not in given]
     return {name: tensor for name, tensor in named if tensor.requires_grad}
 
 

@@ -86,3 +86,18 @@ def test_gradients_need_a_training_trace(trace: explorer.Trace) -> None:
     """gradients of an inference trace say which argument gives them."""
     with pytest.raises(explorer.errors.InputError, match="train=True"):
         _ = trace.live.gradients
+
+
+def test_a_loss_around_a_model_is_differentiated_by_its_parameters() -> None:
+    """A function of the program's own that calls a module needs no input that requires grad; the gradients are eager's."""
+    model, x, y = torch.nn.Linear(8, 4), torch.randn(16, 8), torch.randint(4, (16,))
+
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(model(x), y)
+
+    trace = explorer.trace(loss, x, y, target="h100", train=True)
+    assert trace.find("backward") and all(row["equal"] for row in trace.check())
+    found = trace.live.gradients
+    assert sorted(found) == ["model.bias", "model.weight"] and model.weight.grad is None
+    loss(x, y).backward()
+    assert torch.allclose(found["model.weight"], model.weight.grad) and torch.allclose(found["model.bias"], model.bias.grad)
