@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 
@@ -90,6 +91,8 @@ def test_the_reason_for_more_kernels_is_that_of_their_own_nodes(zoo: Replayed) -
         return [{node for row in rows if kernel in row["kernels"] for node in row["nodes"]} for kernel in names(match)[0]]
 
     backward = [match for match in found if match.graph == "backward" and match.what == "split"]
+    if not backward and version("torch") < "2.13":
+        pytest.skip("this torch splits the sums of the backward alike for both GPUs")
     apart, shared = sorted(backward, key=lambda match: match.why)
     pair = re.fullmatch(r"apart in h100: (op\d+) and (op\d+) read and write .*", apart.why)
     assert pair is not None and all(name in nodes for name, nodes in zip(pair.groups(), nodes_of(apart), strict=True))
