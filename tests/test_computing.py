@@ -208,7 +208,7 @@ def test_a_line_is_followed_beside_an_edit(opened, rotary):
     assert len(chips) > 2 and not any(pressed for _, pressed in chips), "the strip stays"
     right.locator(".cm-content").press("Control+Home")
     tab.keyboard.type("# mine")
-    softmax = tab.locator(".computing .row button", has_text="amax").first
+    softmax = tab.locator(".computing .row button", has_text="softmax").first
     softmax.click()
     assert texts_shown(tab)[1] == edited and right.locator(".cm-content").inner_text().startswith("# mine")
     held = tab.locator(".computing .held")
@@ -269,7 +269,7 @@ def test_your_lines_with_what_computes_each(opened, rotary):
     softmax = next(line for line in lines if "torch.softmax" in line.first.line.code)
     row = rows.filter(has_text="torch.softmax")
     assert row.locator("button.place").count() == len(softmax.kernels[0])
-    row.locator("button.place", has_text="amax").click()
+    row.locator("button.place", has_text="softmax").click()
     assert "softmax" in stage_and_kernel(rotary, selected(tab)[0])[1]
     show(tab, "Kernels")
     panel.get_by_role("button", name=f"all {len(rotary.kernels) + len(rotary.inductor.extern_calls)}").click()

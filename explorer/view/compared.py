@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from explorer.analysis.advice.verdicts import duration
 from explorer.analysis.questions.comparison import Comparison
 from explorer.analysis.questions.kernel_differences import Likeness, likenesses, summary
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
@@ -333,6 +332,8 @@ def _times(parts: Sequence[wire.Payload]) -> Iterator[wire.FigureInfo]:
 
 def _work(names: Sequence[str], parts: Sequence[wire.Payload]) -> Iterator[str]:
     """Say what makes up the work of a call in each trace: most of a difference may be in what is the same but for its time."""
+    from explorer.analysis.advice.verdicts import duration  # the advice is not imported before it is asked for
+
     infos = [part["overview"][0] for part in parts]
     if all(info["launches"] for info in infos):
         told = [", ".join(f"{one['count']:,} {one['what']} {duration(one['seconds'])}" for one in info["work"]) for info in infos]

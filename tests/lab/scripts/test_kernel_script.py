@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 import explorer
-from explorer.capture.absent.generated import Kernel
+from explorer.capture.absent.generated import Kernel, Wrappers
 from explorer.capture.interpret.interpreter import interpreting
 from explorer.capture.observe.tensors import same_bits
 from explorer.errors import InputError, LiveError
@@ -155,7 +155,7 @@ def interpret(name: str, source: str, args: list[Any]) -> None:
     """Run the source of a Triton kernel of Inductor's on tensors of the CPU."""
     with interpreting() as interpreter:
         kernel = Kernel.of(name, source, Target.parse("h100"), None)
-        replace(kernel, wrappers=SimpleNamespace(interpreter=interpreter)).run(*args)  # type: ignore[arg-type]
+        replace(kernel, wrappers=Wrappers(interpreter)).run(*args)
 
 
 def test_a_script_has_the_config_of_the_launch(traces: Any, tmp_path: Path) -> None:
