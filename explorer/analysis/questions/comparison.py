@@ -318,17 +318,21 @@ class Comparison:
 
     def _group_row(self, component: list[set[tuple[str, str, str]]]) -> dict[str, Plain]:
         ops_of = self._members(component)
-        values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
         every = sorted({op.key for ops in ops_of for op in ops}, key=self._order.__getitem__)
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
-        keys = [{frozenset(op.key for op in by[g]) for g in groups} for by, groups in zip(self._by_group, component, strict=True)]
-        what = self._what(keys, values)
-        why, _ = self._why_split(ops_of) if what == "split" else ("", ())
+        what, why, _ = self._judged(component, ops_of)
         return {"graph": every[0].graph, "what": what, "values": len(every), **columns, "lines": lines, "why": why}
 
+    def _judged(self, component: list[set[tuple[str, str, str]]], ops_of: list[list[Op]]) -> tuple[str, str, tuple[Key, ...]]:
+        """Name the difference of a component; where it is split, say why, and of which nodes."""
+        values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
+        keys = [{frozenset(op.key for op in by[g]) for g in groups} for by, groups in zip(self._by_group, component, strict=True)]
+        what = self._what(keys, values)
+        return (what, *(self._why_split(ops_of) if what == "split" else ("", ())))
+
     def _why_split(self, ops_of: list[list[Op]]) -> tuple[str, tuple[Key, ...]]:
-        """Say why one trace needs more groups, and of which nodes: of a value that takes more there, or of two that are apart."""
+        """Say why one trace needs more groups, and name the nodes: a value takes more there, or two are kept apart."""
         counted = [Counter(op.key.whole for op in ops) for ops in ops_of]
         for key in dict.fromkeys(key for of_trace in counted for key in of_trace):
             numbers = [of_trace[key] for of_trace in counted]
@@ -440,10 +444,10 @@ def _ratio(values: list[Any]) -> float | None:
 
 
 def reasons_apart(comparison: Comparison) -> dict[Key, str]:
-    """Say for the nodes on account of which one trace needs more kernels than another, by their keys, why it does."""
+    """Map the nodes that make one trace need more kernels than another, by their keys, to the reason."""
     found: dict[Key, str] = {}
     for component in comparison._sharing():
-        why, keys = comparison._why_split(comparison._members(component))
+        _, why, keys = comparison._judged(component, comparison._members(component))
         found |= dict.fromkeys(keys, why)
     return found
 

@@ -154,9 +154,9 @@ class KeptReference:
 
     @contextmanager
     def of(self, call: Call, expected: Outcome) -> Iterator[Float64Reference]:
-        """Give the reference of a call of which eager has just given `expected`; it is kept if it takes no more than `max_bytes`.
+        """Give the reference of a call; eager has just returned `expected`. It is kept if it takes no more than `max_bytes`.
 
-        It is a new one where eager gives other numbers than before, as after a step of training.
+        A new one is made if eager returns other numbers than before, as after a step of training.
         """
         if self._reference is None or self._expected is None or not same_outcome(self._expected, expected):
             self._reference = Float64Reference(call)

@@ -67,6 +67,7 @@ def test_a_kernel_that_a_trace_lacks_is_only_in_the_other(replayed: Replayed) ->
     forward = trace_of(replace(t, artifacts=tuple(a for a in t.artifacts if a.id in kept)))
     found = matched_kernels(explorer.compare(t, forward, names=("both", "forward")))
     assert {(match.graph, match.what) for match in found} == {("forward", "same"), ("backward", "only in both")}
+    assert not any(match.why for match in found), "nothing is split: the other trace has no such graph"
 
 
 def test_compilers_are_matched_by_the_lines_of_the_program(replayed: Replayed) -> None:
