@@ -327,7 +327,7 @@ const byTitle = (all) => grouped(all, ({ title }) => title);
 
 /** @param {Computes[]} group the one that is shown, or all of a chip */
 function timeOf(group) {
-  const { seconds, launches } = totals(costsOf(group).map((cost) => ({ cost })));
+  const { seconds, launches } = totalsOf(group);
   if (seconds === null) return "";
   const several = launches && launches > 1 ? ` in ${launches} launches` : "";
   return timeText(seconds, timedBy(costsOf(group))) + several;
@@ -341,4 +341,7 @@ const costsOf = (group) => group.flatMap(({ cost }) => cost ?? []);
  *
  * @param {Computes[]} group
  */
-const secondsOf = (group) => totals(costsOf(group).map((cost) => ({ cost }))).seconds;
+const secondsOf = (group) => totalsOf(group).seconds;
+
+/** @param {Computes[]} group */
+const totalsOf = (group) => totals(costsOf(group).map((cost) => ({ cost })));

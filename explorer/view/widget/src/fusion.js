@@ -120,8 +120,8 @@ export class Fusion {
     hub.on("viewed", () => this.tellLine());
     hub.on("selected", () => {
       const { chosen } = selection;
-      if (chosen && store.isSource(chosen.artifact))
-        this.choose("", ""); // a line is another question
+      const isAnother = chosen && store.isSource(chosen.artifact); // a line is another question
+      if (isAnother && this.asked.some(Boolean)) this.choose("", "");
       else this.tellLine();
     });
     hub.on("themed", () => this.canvas.themed());

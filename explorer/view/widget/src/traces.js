@@ -13,7 +13,7 @@ import { Table } from "./table.js";
 /** @import { ComparisonInfo, FactInfo, FigureInfo, KernelPlace, LineInfo, MatchInfo } from "./wire.js" */
 /** @typedef {"" | "bytes" | "seconds"} Unit */
 
-/** What matches are called whose kernels do the same, the most alike last; all other matches differ more. */
+/** How matches are called if their kernels do the same, the most alike last; all others differ more. */
 const LIKE = ["values differ", "same lines", "same values", "same source", "same call"];
 
 export class Traces {
