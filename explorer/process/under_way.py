@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
@@ -112,13 +112,23 @@ class UnderWay:
         self.stopping = Stopping()
         self._report = Report(what)
         self._hear = hear
+        self._known = ""
         self._began = time.monotonic()
         self._ended = Event()
         self.told: Report | None = None  # the last that the views were told of it
 
     def show(self, phase: str, done: int = 0, of: int = 0) -> None:
         """Say what the verb does now."""
-        self._report = replace(self._report, phase=phase, done=done, of=of)
+        self._report = replace(self._report, phase=f"{self._known}{phase}", done=done, of=of)
+
+    @contextmanager
+    def knowing(self, result: str) -> Iterator[None]:
+        """Begin what each step of the block says with what is known already."""
+        before, self._known = self._known, f"{result}; "
+        try:
+            yield
+        finally:
+            self._known = before
 
     @contextmanager
     def reported(self) -> Iterator[None]:
@@ -153,6 +163,12 @@ _VERB: ContextVar[UnderWay | None] = ContextVar("verb", default=None)
 def under_way() -> UnderWay | None:
     """The verb that this thread works for, where a view hears of it."""
     return _VERB.get()
+
+
+def knowing(result: str) -> AbstractContextManager[None]:
+    """Let views read a first result while the block, the rest of the verb, takes its time."""
+    verb = _VERB.get()
+    return verb.knowing(result) if verb is not None else nullcontext()
 
 
 def step(phase: str, done: int = 0, of: int = 0) -> None:

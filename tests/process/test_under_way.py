@@ -12,7 +12,7 @@ import pytest
 from explorer.process import under_way
 from explorer.process.progress import progress
 from explorer.process.stopping import interruptible
-from explorer.process.under_way import Report, Watchers, step
+from explorer.process.under_way import Report, Watchers, knowing, step
 from tests.facts import says
 
 
@@ -56,6 +56,17 @@ def test_a_view_hears_each_step_and_the_end(watched: tuple[Watchers, View]) -> N
     assert (told.what, told.done, told.of, told.stopping) == ("check()", 3, 30, False)
     assert told.seconds >= 0.02
     assert view[-1] is None and None not in view[:-1]
+
+
+def test_a_first_result_stands_before_each_later_step(watched: tuple[Watchers, View]) -> None:
+    """While the rest takes minutes, the reader knows what came of the first part; after the block it is not said again."""
+    watchers, view = watched
+    with watchers.verb("edit()"):
+        with knowing("its launch is right"):
+            step("interpreting")
+            view.wait_for(lambda report: report.phase == "its launch is right; interpreting")
+        step("timing")
+        view.wait_for(lambda report: report.phase == "timing")
 
 
 def test_an_error_ends_the_verb_too(watched: tuple[Watchers, View]) -> None:

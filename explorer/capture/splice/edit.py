@@ -22,7 +22,7 @@ MEANING = {
     IN_PLACE: "it is right, and replaces the original until it is reset",
     COMPILED: "it compiles for a GPU you don't have; only Triton source can be run here, by the interpreter",
     NOT_COMPARED: "it runs, but no value could be compared, so it does not take the kernel's place; check=False puts it there",
-    WRONG: "its results differ from eager's by more than rounding, so it does not take the kernel's place",
+    WRONG: "its results differ from the right ones by more than rounding, so it does not take the kernel's place",
 }
 
 
@@ -32,7 +32,8 @@ class Edit:
 
     `status` is "in place", or says why the original stayed: "wrong result", "syntax error", "compile error", "launch error",
     "crash", "timeout", "not compared", "compiled, not run". `message` has the compiler's words. `line` is the message's line
-    in the text, 0 if it names none. `check` has the rows of the check of the whole function. `seconds` and `original_seconds` are
+    in the text, 0 if it names none. `check` has the rows of the check of the whole function; if a launch of the edit alone is
+    wrong already, the function is not called, and `check` has the launch's wrong values. `seconds` and `original_seconds` are
     median times of a launch, None if it cannot be timed. `call_seconds` are times of a call of the whole function, with the
     edit and with the original. `cost` and `original_cost` say what the compiled kernels take: registers (a thread), spills
     (bytes a thread), shared (bytes a block), warps an SM and instructions. `interpreted` says that the CPU ran the edit in
@@ -62,6 +63,11 @@ class Edit:
     kernels: tuple[str, ...] = ()
 
     @property
+    def runs(self) -> str:
+        """What runs once with the edit: a "launch" of a kernel, or a "call" of output code."""
+        return "call" if self.form == WRAPPER else "launch"
+
+    @property
     def in_place(self) -> bool:
         """Whether the edit was put in the place of the original when it was made."""
         return self.status == IN_PLACE
@@ -81,7 +87,7 @@ class Edit:
 
     @property
     def max_abs(self) -> float | None:
-        """The largest difference from eager of any value that was compared; None where none was."""
+        """The largest difference from the right value of any that was compared; None where none was."""
         found = [row["max_abs"] for row in self.check if row.get("max_abs") is not None]
         return max(found) if found else None
 

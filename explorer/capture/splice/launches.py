@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -80,12 +80,20 @@ class _Library:
         return self._inner(*args, **keywords)
 
 
+class _AllRecorded(BaseException):
+    """Ends a call once all wanted launches are recorded. No `except Exception` of the program keeps it going."""
+
+
 @dataclass
 class _Recorder:
-    """Records kernel launches and library calls, in order, with copies of their arguments and results."""
+    """Records kernel launches and library calls, in order, with copies of their arguments and results.
+
+    `wanted` are the kernels that end the call once `most` launches of each are recorded; () lets the call run to its end.
+    """
 
     most: int | None
     hear: Hear | None
+    wanted: Collection[tuple[str, str]] = ()
     launches: list[RecordedLaunch] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -117,21 +125,27 @@ class _Recorder:
         self.launches[number] = launch if self.hear is None else RecordedLaunch(file, name, ())
         if self.hear is not None:
             self.hear(launch)
+        if self.wanted and self.most is not None and all(self.counts[each] >= self.most for each in self.wanted):
+            raise _AllRecorded
         return result
 
 
 @contextmanager
 def recorded_launches(
-    wrappers: Sequence[Wrapper], kernels: Collection[tuple[str, str]], most: int | None = None, hear: Hear | None = None
+    wrappers: Sequence[Wrapper],
+    kernels: Collection[tuple[str, str]],
+    most: int | None = None,
+    hear: Hear | None = None,
+    ends: bool = False,
 ) -> Iterator[list[RecordedLaunch]]:
     """Record the launches of the kernels, each given by its wrapper's file and its name, inside the block.
 
     A name with a dot is a library function, as the wrapper writes it. At most `most` launches of each kernel are recorded.
     Further launches run unrecorded, as do launches that a CUDA graph captures, which compute nothing yet. Every argument is
     copied twice, which takes much memory if all launches of a large model are recorded. With `hear`, each launch is passed to
-    `hear` when it ends, and no copies are kept.
+    `hear` when it ends, and no copies are kept. With `ends`, the call and the block end after the last launch to record.
     """
-    recorder = _Recorder(most, hear)
+    recorder = _Recorder(most, hear, kernels if ends else ())
 
     def recording(file: str, name: str, kernel: Any) -> Any:
         return Intercepted(kernel, partial(recorder.launch, file, name))
@@ -144,7 +158,7 @@ def recorded_launches(
             name: partial(recorder.call, file, name) for other, name in present if other == file and name.startswith(f"{root}.")
         }
         replacements.append((by_file[file], root, partial(_Library, name=root, noted=noted)))
-    with replaced_kernels(replacements):
+    with suppress(_AllRecorded), replaced_kernels(replacements):
         yield recorder.launches
 
 

@@ -30,12 +30,12 @@ from explorer.capture.splice.wrapper_text import WrapperText
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.errors import ExplorerError, InputError
 from explorer.lab.live.outcome import on_copies
-from explorer.lab.live.own_values import hidden, other_values
+from explorer.lab.live.own_values import unlike_original
 from explorer.lab.live.protocol import no_verb
 from explorer.lab.live.timing import median_seconds
 from explorer.lab.live.tuning import not_launched
 from explorer.model.values import Artifact, Plain, Table
-from explorer.process.under_way import step
+from explorer.process.under_way import knowing, step
 
 if TYPE_CHECKING:
     from explorer.lab.live.function import LiveFunction
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 #: The calls of the whole function with an edit and with the original, in turn.
 CALLS = 7
+#: The wrong values that a message names.
+MAX_FAULTS = 3
 #: A text of a kernel, or of a wrapper.
 AnyText = KernelText | WrapperText
 
@@ -79,6 +81,10 @@ NOT_RUN = (
     "this call did not reach the code that was edited: a guard failed and torch.compile ran other code, or the program took "
     "another way; trace the program as it is now and edit that kernel, or call it again as it was traced"
 )
+
+#: What is said of an edit whose first launch is wrong already, and how to run the function with it all the same.
+UNLIKE = "on the same arguments, a {what} of the edit gives other values than one of the original, beyond rounding:"
+ANYWAY = "check=False puts the edit in place anyway"
 
 #: Where an edit stands: the file of the wrapper, and the name in it, which is that of its call for the wrapper itself.
 Place = tuple[str, str]
@@ -287,26 +293,27 @@ class Editing:
         if outcome.seconds is not None:
             made = replace(made, seconds=outcome.seconds[0], original_seconds=outcome.seconds[1], timed="measured")
         both = zip(launches, outcome.after, strict=True)
-        others = [said for launch, after in both for said in other_values(original, launch, after)]
-        return self._in_place(made, wrapper, text, _same(outcome, launches), others)
+        unlike = Table(row.mapping() for launch, after in both for row in unlike_original(original, launch, after))
+        if unlike and self.request.check:  # a result may hide them, and a check of the whole function takes minutes
+            message = f"{UNLIKE.format(what=made.runs)}\n{_faults(unlike)}\n{ANYWAY}"
+            return replace(made, check=unlike, status=statuses.WRONG, message=message)
+        return self._in_place(made, wrapper, text, _same(outcome, launches))
 
     def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
         """A launch of the original, with its arguments."""
         return self.live.launches([(wrapper.file, self.request.name)], most=1)
 
-    def _in_place(self, made: Edit, wrapper: Wrapper, text: AnyText, same: bool, others: Sequence[str] = ()) -> Edit:
-        """Put the edit in place and check the whole function; it stays where that and the kernel's own values are right.
+    def _in_place(self, made: Edit, wrapper: Wrapper, text: AnyText, same: bool) -> Edit:
+        """Put the edit in place and check the whole function; it stays where that is right.
 
-        `same` says that the launch that was tried gave, to the bit, what the original's gave; `others` name its values that
-        rounding does not explain.
+        `same` says that the launch that was tried gave, to the bit, what the original's gave.
         """
         step("compiling the edit")
         made, standing = self._standing(made, wrapper, text)
-        with _put(standing.put):
+        first = f"its {made.runs} is right{', to the bit' if same else ''}"
+        with _put(standing.put), knowing(first):
             rows = self.live.check(None) if self.request.check else Table()
         status, message = _judged(rows, same) if self.request.check else (statuses.IN_PLACE, "it was not checked")
-        if others and self.request.check and status == statuses.IN_PLACE:
-            status, message = statuses.WRONG, hidden(others)
         made = replace(made, check=rows, status=status, message=message)
         if made.in_place and self.live.absent is None:
             made = replace(made, call_seconds=self._calls(standing.put))
@@ -407,9 +414,7 @@ def _judged(rows: Table, same: bool) -> tuple[str, str]:
     """Return the status of an edit after the check of the whole function, and a message on the fault."""
     wrong = [row for row in rows if row["equal"] is False]
     if wrong:
-        said = [f"{row['output']}: {row['note'] or 'unequal'}, {_off(row)}" for row in wrong[:3]]
-        more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
-        return statuses.WRONG, "\n".join([*said, *more])
+        return statuses.WRONG, _faults(wrong)
     if any(row["equal"] for row in rows):
         return statuses.IN_PLACE, ""
     if same:
@@ -417,10 +422,19 @@ def _judged(rows: Table, same: bool) -> tuple[str, str]:
     return statuses.NOT_COMPARED, ""
 
 
+def _faults(wrong: Sequence[Mapping[str, Any]]) -> str:
+    """Say of each of the first few wrong values how far it is off."""
+    said = [f"{row['output']}: {row['note'] or 'unequal'}, {_off(row)}" for row in wrong[:MAX_FAULTS]]
+    more = [f"and {len(wrong) - MAX_FAULTS} more"] if len(wrong) > MAX_FAULTS else []
+    return "\n".join([*said, *more])
+
+
 def _off(row: Mapping[str, Any]) -> str:
     """Say how far a value is from the right one, and which part of that this is."""
     off, part = row["max_abs"], row["max_rel"]
-    if off is None or not math.isfinite(off):
+    if off is None:
+        return "not comparable"
+    if not math.isfinite(off):
         return f"off by {off}"
     of_value = f", an error of {part:.2g} of the right value" if part is not None and math.isfinite(part) else ""
     return f"off by up to {off:.3g}{of_value}"

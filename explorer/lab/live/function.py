@@ -196,14 +196,18 @@ class LiveFunction(Live):
         limit: float | None = None,
         hear: Hear | None = None,
     ) -> list[RecordedLaunch]:
-        """Run the traced call on copies, and record the launches of kernels: see `splice.launches.recorded_launches`."""
+        """Run the traced call on copies, and record the launches of kernels: see `splice.launches.recorded_launches`.
+
+        For a GPU you don't have, the call ends after `most` launches of each kernel: interpreting the rest may take a minute.
+        """
         compiled = self._compiled()
         self._needs_data("no launch can be recorded")
         with ExitStack() as stack:
             within: Callable[[], AbstractContextManager[Any]] = nullcontext
             if self.codes is not None:
                 within, _ = stack.enter_context(self._interpreting(limit))
-            launches = stack.enter_context(recorded_launches(self.wrappers, kernels, most, hear))
+            recorded = recorded_launches(self.wrappers, kernels, most, hear, ends=self.codes is not None)
+            launches = stack.enter_context(recorded)
             step(self._calling)
             once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
         return launches

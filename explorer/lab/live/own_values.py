@@ -10,17 +10,16 @@ from explorer.capture.observe.tensors import same_bits
 from explorer.capture.splice.kernels import KernelText
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.wrapper_text import WrapperText
+from explorer.lab.live.check_rows import CheckRow
 from explorer.lab.live.judge import beside, gaps
 from explorer.model.syntax import parsed
 
 #: What Inductor names the arguments in which the blocks of a launch meet: another config leaves other values there.
 WORKSPACES = ("ws_ptr", "semaphores_ptr", "workspace_ptr")
-#: The most arguments that are named.
-MAX_NAMED = 3
 
 
-def other_values(text: KernelText | WrapperText, launch: RecordedLaunch, after: Sequence[Any]) -> Iterator[str]:
-    """Say of each argument and result of an edit what rounding does not explain beside the original's values."""
+def unlike_original(text: KernelText | WrapperText, launch: RecordedLaunch, after: Sequence[Any]) -> Iterator[CheckRow]:
+    """Give a row for each argument and result of an edit that differs from the original's by more than rounding."""
     import torch
 
     names = _argument_names(text)
@@ -30,16 +29,11 @@ def other_values(text: KernelText | WrapperText, launch: RecordedLaunch, after: 
         if not isinstance(mine, torch.Tensor) or name.startswith(WORKSPACES) or same_bits(original, mine):
             continue
         if mine.shape != original.shape or mine.dtype != original.dtype:
-            yield f"{name}: {mine.dtype} of {tuple(mine.shape)} in place of {original.dtype} of {tuple(original.shape)}"
+            note = f"{mine.dtype} of {tuple(mine.shape)} in place of {original.dtype} of {tuple(original.shape)}"
+            yield CheckRow(name, False, compared="type", note=note)
         elif not (judgement := beside(original, mine)).equal:
-            yield f"{name}: {judgement.note}, at most {gaps(original, mine)[0]:.3g} off"
-
-
-def hidden(others: Sequence[str]) -> str:
-    """Say of a kernel whose function is right that its own values are not the original's."""
-    more = [f"and {len(others) - MAX_NAMED} more"] if len(others) > MAX_NAMED else []
-    what = "the function's results are right, but they hide that the edit writes other values than the original"
-    return "\n".join([f"{what}:", *others[:MAX_NAMED], *more, "check=False puts the edit in place anyway"])
+            max_abs, max_rel = gaps(original, mine)
+            yield CheckRow(name, False, max_abs, max_rel, bound=judgement.bound, compared="values", note=judgement.note)
 
 
 def _argument_names(text: KernelText | WrapperText) -> list[str]:
@@ -54,4 +48,4 @@ def _argument_names(text: KernelText | WrapperText) -> list[str]:
     return next(([argument.arg for argument in function.args.args] for function in functions), [])
 
 
-__all__ = ["hidden", "other_values"]
+__all__ = ["unlike_original"]

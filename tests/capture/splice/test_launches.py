@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.capture.splice.launches import recorded_launches
 from explorer.lab.live.protocol import needs_live
 
 pytestmark = pytest.mark.compile
@@ -53,3 +54,22 @@ def test_no_more_launches_are_kept_than_asked_for() -> None:
     every = [launch.kernel for launch in live.launches(names)]
     assert len(every) > len(set(every))
     assert len(live.launches(names, most=1)) == len(set(every))
+
+
+def test_a_recorded_call_for_a_gpu_you_dont_have_ends_after_the_launch() -> None:
+    """Nothing after the wanted launch is interpreted, and what the program wrote before it is put back."""
+    x, w = torch.randn(16, 32), torch.randn(32, 48)
+    counts = torch.zeros(16, 32)
+
+    def counting(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        counts.add_(1)
+        return program(x + counts, w)
+
+    trace = explorer.trace(counting, x, w, target="h100")
+    live, before = needs_live(trace, ""), counts.clone()
+    first, second = [(live.wrappers[0].file, kernel.name) for kernel in trace.kernels]
+    heard: list[str] = []
+    with recorded_launches(live.wrappers, [second], hear=lambda launch: heard.append(launch.kernel)):
+        (launch,) = live.launches([first], most=1)
+        assert launch.after and not heard and torch.equal(counts, before)
+        assert len(live.launches([first])) == 1 and heard == [second[1]]

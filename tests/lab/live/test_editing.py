@@ -288,7 +288,7 @@ def test_an_edit_that_no_call_runs_any_more_says_so() -> None:
 def test_a_result_that_hides_a_fault_does_not_make_an_edit_right() -> None:
     """A mean over all elements hides that each is off by a fraction of a percent; the values that the kernel writes do not.
 
-    Another order of the same sum is rounding, in the kernel's values too.
+    The whole function is not called for that: its check would take minutes, and say nothing else. Another order of the same sum is rounding, in the kernel's values too.
     """
 
     def mean(x: torch.Tensor) -> torch.Tensor:
@@ -299,6 +299,6 @@ def test_a_result_that_hides_a_fault_does_not_make_an_edit_right() -> None:
     trace = explorer.trace(mean, torch.randn(64, 96), target="h100")
     kernel = next(k for k in trace.kernels if "tl_math.sin" in k.source or "libdevice.sin" in k.source)
     edit = edited(kernel, "[1, 1], 0.5, ", "[1, 1], 0.502, ")
-    assert edit.status == "wrong result" and all(row["equal"] for row in edit.check), "the function's result is the same"
-    assert not untold(edit.message, "hide", "out_ptr0", "check=False") and equal(trace) == [True]
+    assert edit.status == "wrong result" and [row["output"] for row in edit.check] == ["out_ptr0", "out_ptr1"]
+    assert not untold(edit.message, "launch", "original", "out_ptr0", "check=False") and equal(trace) == [True]
     assert edited(kernel, "[1, 1], 0.5, ", "[1, 1], 0.5000001, ").in_place
