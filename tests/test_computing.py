@@ -193,6 +193,18 @@ def test_the_pointer_on_a_clicked_line_covers_nothing(opened, rotary):
 ATTACH = f"() => {APP}.parts.live.attach({{ get: (name) => (name === 'edits' ? [] : {{}}), on() {{}}, off() {{}}, send() {{}} }})"
 
 
+def test_the_strip_leads_to_why_they_are_not_one_kernel(opened, rotary):
+    """Beside a line of several kernels stands the way to Fusion, which answers for that line; not beside a line of one."""
+    tab = opened(rotary)
+    why = tab.locator(".computing").get_by_text("why several?")
+    click(tab, "torch.cos(angles)")
+    assert len(strip(tab)) == 1 and not why.is_visible()
+    click(tab, "torch.softmax")
+    why.click()
+    said = tab.locator(".of-line p").all_inner_texts()
+    assert "more than one kernel" in said[0] and "→" in said[1]
+
+
 def test_a_line_is_followed_beside_an_edit(opened, rotary):
     """A click on a line leaves an edit where it is and shows the line's kernels; another opens once the draft may be put away."""
     tab = opened(rotary)

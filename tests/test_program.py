@@ -122,6 +122,15 @@ def test_library_code_is_apart(opened, library):
     assert pane.get_by_text("return x / 2").is_visible()
 
 
+def test_library_code_that_computes_all_is_open(opened, library):
+    """A script that only calls a model of a package shows the model: its own lines compute nothing."""
+    kernel = Artifact("k", "kernel", "0/0", "", "k", "triton", "a kernel", "k", data=blank(ARTIFACTS["kernel"]))
+    link = Link("k", (1,), "norm", (2,), "stack_trace")
+    tab = opened(replace(library, artifacts=(*library.artifacts, kernel), links=(*library.links, link)))
+    open_program(tab)
+    assert tab.locator(".pane").first.get_by_text("def norm(x):").count() == 1
+
+
 def test_a_link_keeps_it_and_other_views_open_beside_it(opened, rotary):
     """The address of what is shown brings the whole program back, and the graph view opens while a pane has it."""
     tab = opened(rotary)

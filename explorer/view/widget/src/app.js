@@ -245,7 +245,7 @@ function assembled(root, payload, viewed) {
   const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
   const beside = new TracePanes({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
-  new Computing({ store, hub, selection, panes });
+  new Computing({ store, hub, selection, panes, tabs });
   const permalink = new Permalink({ store, hub, selection, panes, tabs, navigation, status });
   const progress = new Progress({ hub, live, status, tabs });
   const called = new Called({ tabs, status });

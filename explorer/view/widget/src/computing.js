@@ -27,8 +27,8 @@ const KERNEL = "kernel"; // the stage of what Inductor generates
 /** @typedef {{ text: number, place: KernelPlace, stage: string }} Opened a text, and what it is of */
 
 export class Computing {
-  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes">} parts */
-  constructor({ store, hub, selection, panes }) {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "tabs">} parts */
+  constructor({ store, hub, selection, panes, tabs }) {
     this.store = store;
     this.selection = selection;
     this.panes = panes;
@@ -46,6 +46,15 @@ export class Computing {
       button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
       button("›", "next kernel of the line", () => this.step(1), { class: "quiet" }),
     ];
+    // The Fusion tab answers for the selected line.
+    const ask = () => tabs.show("fusion");
+    this.why = tabs.has("fusion")
+      ? [
+          button("why several?", "why several? What Inductor says of each two that follow", ask, {
+            class: "quiet",
+          }),
+        ]
+      : [];
     this.held = element("span", { class: "held", role: "alert" });
     this.element = element(
       "div",
@@ -53,6 +62,7 @@ export class Computing {
       this.line,
       ...this.steps,
       this.count,
+      ...this.why,
       this.row,
       this.held,
     );
@@ -146,6 +156,7 @@ export class Computing {
     this.chips = groups.map(([title, group]) => this.chip(title, group));
     this.row.replaceChildren(...this.chips.map(({ element: chip }) => chip));
     for (const part of [...this.steps, this.count]) part.hidden = this.all.length < 2;
+    for (const why of this.why) why.hidden = groups.filter(([, group]) => !this.isBackward(group)).length < 2;
   }
 
   /** @param {string} title @param {Computes[]} group @returns {Chip} */

@@ -24,6 +24,7 @@ import { Verdicts, groupName } from "./why.js";
  */
 
 const ASK = "Click two nodes, or type their names or line numbers, to read why they are one kernel or not.";
+const APART = "none of which reads what another computes.";
 const MOST = 6; // names or pairs that are listed
 const NUMBERED = /_\d+$/; // how a name ends that another one had before
 const LINE = /^(.+:)?\d+$/; // a line of the program, by its number or its place
@@ -445,12 +446,15 @@ export class Fusion {
   tellLine() {
     const [name, more] = this.asked.filter(Boolean);
     const pairs = more ? [] : name ? this.pairsOfNode(name) : this.pairsOfLine();
-    this.ofLine.hidden = !pairs.length;
     const [user] = this.selection.users();
+    const computing = user && !name ? this.store.linesAt(user.artifact, user.line) : [];
+    const isSeveral = computing.some(({ kernels }) => kernels[0].length > 1);
+    this.ofLine.hidden = !pairs.length && !isSeveral;
     const line = user ? this.store.placeOf(user.artifact, user.line) : "The selected line";
+    const several = `became more than one kernel${pairs.length ? ":" : `, ${APART}`}`;
     const rest = pairs.length - MOST;
     this.ofLine.replaceChildren(
-      element("p", {}, name ? "With the nodes next to it:" : `${line} became more than one kernel:`),
+      element("p", {}, name ? "With the nodes next to it:" : `${line} ${several}`),
       ...pairs.slice(0, MOST).map(({ title, fused, sentence, onclick }) => {
         const said = ` ${fused ? "✓" : "✕"} ${sentence}`;
         return element("p", { title: sentence }, element("button", { onclick }, title), said);

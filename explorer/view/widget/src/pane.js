@@ -187,7 +187,7 @@ export class Pane {
       .join("\n");
     const program = store.programAt(index);
     this.editor.show(this.lines, program);
-    if (program?.library) this.editor.foldLines(program.library + 1, this.lines.length);
+    if (program?.library && program.isFolded) this.editor.foldLines(program.library + 1, this.lines.length);
     this.layouts.show(artifact.layouts);
     this.kernelBar.show(index);
     this.quiet.hidden = !this.editor.hasNoise;

@@ -31,6 +31,11 @@ export class Program {
     const others = sources.filter((index) => isLibrary(store.artifact(index)));
     for (const index of ofUser.length ? ofUser : others) this.append(index);
     if (ofUser.length && others.length) this.appendLibrary(others);
+    // Folded at first, unless all that is computed is in it: a script may only call a model of a package.
+    const files = new Set(store.payload.lines.map(({ artifact }) => store.artifact(artifact).data.file));
+    /** @param {number} index */
+    const isComputed = (index) => files.has(store.artifact(index).data.file);
+    this.isFolded = ofUser.some(isComputed) || !others.some(isComputed);
     /** @type {ArtifactInfo} */
     this.info = {
       ...store.artifact(sources[0]),
