@@ -1,4 +1,4 @@
-"""The types of what explorer returns and holds, for annotations and for stages of your own."""
+"""The types of what explorer returns and holds, for annotations and for plug-ins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from explorer.analysis.advice.verdicts import Check as Check
+    from explorer.analysis.advice.verdicts import Cost as Cost
+    from explorer.analysis.advice.verdicts import Verdict as Verdict
     from explorer.analysis.questions.fusion import Fusion as Fusion
     from explorer.analysis.questions.memory import Memory as Memory
+    from explorer.capture.compilers.compiler import Compiler as Compiler
     from explorer.capture.splice.edit import Edit as Edit
     from explorer.lab.bisecting.bisection import Bisection as Bisection
     from explorer.model.stage import Stage as Stage
@@ -30,8 +34,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "Artifact": "model.values",
     "Bisection": "lab.bisecting.bisection",
+    "Check": "analysis.advice.verdicts",
     "Choice": "tracing.traced.choice",
     "Comparison": "tracing.traced.comparison",
+    "Compiler": "capture.compilers.compiler",
+    "Cost": "analysis.advice.verdicts",
     "Edit": "capture.splice.edit",
     "Event": "model.values",
     "Failure": "model.values",
@@ -46,6 +53,7 @@ _HOMES = {
     "Sweep": "studies.sweeping.sweep",
     "Table": "model.values",
     "Variations": "studies.varying.called",
+    "Verdict": "analysis.advice.verdicts",
     "WhatIf": "tracing.traced.what_if",
 }
 __all__ = list(_HOMES)

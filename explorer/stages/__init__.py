@@ -129,12 +129,17 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
+def stages_of(trace: TraceData) -> tuple[Stage, ...]:
+    """The stages that a trace was made with, or those that its file has, see `described.py`; explorer's where nothing says."""
+    return trace._stages or STAGES
+
+
 def stage_of(trace: TraceData, name: str) -> Stage:
     """The stage of that name: of those the trace was made with, or of explorer's, or else a bare one that shows the text."""
-    stage_by_name = next((stage for stage in (*trace._stages, *STAGES) if stage.name == name), None)
+    stage_by_name = next((stage for stage in (*stages_of(trace), *STAGES) if stage.name == name), None)
     return stage_by_name or Stage(
         name=name, title=name, language="text", about="", render=partial(text_artifact, title=name, language="text")
     )
 
 
-__all__ = ["OTHER_COMPILERS", "STAGES", "stage_of"]
+__all__ = ["OTHER_COMPILERS", "STAGES", "stage_of", "stages_of"]

@@ -16,7 +16,7 @@ from explorer.model.records import typed
 from explorer.model.stage import Frames, Stage
 from explorer.model.trace_data import TraceData, merged
 from explorer.model.values import Artifact, Event, Failure, Link, Plain, plain
-from explorer.stages import STAGES, stage_of
+from explorer.stages import STAGES, stage_of, stages_of
 from explorer.stages.torch_compile import phase
 from explorer.stages.unread import read
 
@@ -186,6 +186,6 @@ def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -
 
 def _place(trace: TraceData, later: Artifact) -> int:
     """Count the artifacts before one that is made later: all artifacts of its stage and of earlier stages."""
-    order = [stage.name for stage in trace._stages or STAGES]
+    order = [stage.name for stage in stages_of(trace)]
     before = order[: order.index(later.stage) + 1]
     return max((n for n, a in enumerate(trace.artifacts, 1) if a.stage in before), default=len(trace.artifacts))

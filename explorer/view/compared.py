@@ -20,7 +20,7 @@ from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Link, Plain, jsonable
 from explorer.reference.gpus.properties import gpu_facts
-from explorer.stages import STAGES
+from explorer.stages import STAGES, stages_of
 from explorer.view import wire
 from explorer.view.payload import FORMAT, merged, payload, runs
 from explorer.view.program_info import line_infos
@@ -99,7 +99,7 @@ def joined(comparison: Comparison) -> TraceData:
             for name, trace in zip(comparison.names, comparison.traces, strict=True)
             for a in trace.artifacts
         ),
-        _stages=tuple(dict.fromkeys(stage for trace in comparison.traces for stage in trace._stages)),
+        _stages=tuple(dict.fromkeys(stage for trace in comparison.traces for stage in stages_of(trace))),
     )
 
 

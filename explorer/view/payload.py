@@ -31,7 +31,7 @@ from explorer.model.shared import FxPass
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text_lines
 from explorer.reference.layouts.layout import Access, Layout, layouts_of
-from explorer.stages import STAGES, stage_of
+from explorer.stages import STAGES, stage_of, stages_of
 from explorer.stages.dynamo.guards import Guards
 from explorer.stages.dynamo.symbol import Symbols
 from explorer.stages.fx_graph import node_lines, short
@@ -221,7 +221,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
 
 def _is_behind_a_pass(trace: TraceData, name: str) -> bool:
     """Whether a stage has the whole texts after another stage's passes."""
-    return any(stage.passes is not None and stage.passes.whole == name for stage in (*trace._stages, *STAGES))
+    return any(stage.passes is not None and stage.passes.whole == name for stage in stages_of(trace))
 
 
 def _layouts(text: str) -> wire.LayoutsInfo | None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from explorer.analysis.advice import accesses, copies, dtypes, dynamo, launches, movement, operators, resources
 from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE, TracedCall
-from explorer.analysis.advice.verdicts import Advice, Verdict
+from explorer.analysis.advice.verdicts import Advice, Check, Verdict
 from explorer.analysis.questions.cells import cells_of
+from explorer.analysis.questions.user_lines import user_lines_at
 from explorer.model.trace_data import TraceData
+from explorer.process import plugins
 
 #: What is asked, in the order in which verdicts of the same cost are listed.
 CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
@@ -56,7 +59,10 @@ def advise(trace: TraceData) -> Advice:
 def advise_on(traced: TracedCall) -> Advice:
     """List the verdicts on a call whose launches may have been read already."""
     trace = traced.trace
+    plugged = plugins.brought(plugins.CHECKS, Check)
     answers = [_asked(check, traced) for check in CHECKS]
+    answers += [_asked(partial(_of_plugin, check), traced, check.name) for check in plugged.values]
+    answers += [([], f"{failure.message}.") for failure in plugged.failures]
     found = [verdict for verdicts, _ in answers for verdict in verdicts]
     weighty = list(filter(_weighs, _shared(found, traced)))
     cells = cells_of(trace)
@@ -71,12 +77,21 @@ def advise_on(traced: TracedCall) -> Advice:
     return Advice(tuple(ranked), traced.seconds + beyond, f"{about}{failures}", str(trace.meta.get("name", "")), traced.unread)
 
 
-def _asked(check: Callable[[TracedCall], Iterator[Verdict]], traced: TracedCall) -> tuple[list[Verdict], str]:
-    """Ask for verdicts of one kind; if explorer itself fails there are none, and a Failure says so."""
+def _asked(check: Callable[[TracedCall], Iterator[Verdict]], traced: TracedCall, name: str = "") -> tuple[list[Verdict], str]:
+    """Ask for verdicts of one kind; if the check fails there are none, and a sentence says so."""
     try:
         return list(check(traced)), ""
     except Exception as error:  # noqa: BLE001 a trace that one check cannot read still has the others, and its view
-        return [], f"Not asked about {check.__name__}: {type(error).__name__}: {error}."
+        return [], f"Not asked about {name or check.__name__}: {type(error).__name__}: {error}."
+
+
+def _of_plugin(check: Check, traced: TracedCall) -> Iterator[Verdict]:
+    """The verdicts of a plug-in's check, each with the user lines of its places."""
+    for verdict in check.ask(traced.trace):
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"a check yields Verdicts, not {type(verdict).__name__}")
+        lines = [line for place in verdict.places for line in user_lines_at(traced.trace, *place)]
+        yield replace(verdict, lines=verdict.lines or tuple(dict.fromkeys(lines)))
 
 
 def _in_cells(verdict: Verdict, cells: Mapping[str, str]) -> Verdict:

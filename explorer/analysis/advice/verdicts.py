@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
 from explorer.analysis.questions.user_lines import UserLine
+from explorer.model.trace_data import TraceData
 from explorer.model.values import EMPTY, Plain, Table
 from explorer.model.wording import quantity
 
@@ -40,6 +41,18 @@ class Cost:
             return f"{duration(self.once)} once, {self.known}"
         moved = f"{size(self.bytes)}, " if self.bytes else ""
         return f"{moved}{duration(self.seconds)} a call, {self.known}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question of a plug-in to each trace: `ask(trace)` yields a Verdict for each thing that makes the program slow.
+
+    The trace is read, not changed: `trace.artifacts`, `trace.links`, `trace.find("kernel")`. A verdict whose `places` are lines
+    of artifacts gets the user lines that these lines come from.
+    """
+
+    name: str
+    ask: Callable[[TraceData], Iterable[Verdict]]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.target import compiled_for
 from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
 from explorer.model.trace_data import TraceData
-from explorer.stages import STAGES, stage_of
+from explorer.stages import stage_of, stages_of
 from explorer.stages.triton.origins import FORMS
 
 #: What people call a stage who know other tools.
@@ -54,7 +54,7 @@ def no_text(trace: TraceData, stage: object, *, is_live: bool = False) -> InputE
 
     `is_live` says that this process made the trace.
     """
-    names = {s.name for s in (*trace._stages, *STAGES)} | {a.stage for a in trace.artifacts}
+    names = {s.name for s in stages_of(trace)} | {a.stage for a in trace.artifacts}
     if stage not in names:
         held = {a.stage for a in trace.artifacts} or names
         return unknown_name("stage of this trace", stage, held, STAGE_HABITS.get(str(stage), ""))

@@ -14,7 +14,7 @@ from explorer.analysis.questions.link_index import index_around
 from explorer.analysis.questions.provenance import made_of, origins
 from explorer.model.records import typed
 from explorer.model.shared import Source
-from explorer.model.trace_data import TraceData
+from explorer.model.trace_data import TraceData, artifact_of
 from explorer.model.values import LAUNCH, Artifact, once
 from explorer.stages import stage_of
 
@@ -96,6 +96,11 @@ def _user_lines(trace: TraceData, artifact: Artifact, lines: Iterable[int]) -> t
     """The lines of the program that some lines of a text come from."""
     found = origins(trace, artifact.id, lines)
     return tuple(sorted(_user_line(a, line) for a in trace.find("source") for line in found.get(a.id, ())))
+
+
+def user_lines_at(trace: TraceData, artifact: str, line: int) -> tuple[UserLine, ...]:
+    """The lines of the program that a line of a text comes from."""
+    return _user_lines(trace, artifact_of(trace, artifact), (line,))
 
 
 def _user_line(source: Artifact, line: int) -> UserLine:

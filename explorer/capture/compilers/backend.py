@@ -12,7 +12,7 @@ from typing import Any, overload
 from explorer.capture.compilers import own, trials
 from explorer.capture.compilers.catalogue import DEBUGGING, KNOWN, KnownBackend, known_backend, why_not_here
 from explorer.capture.compilers.compiler import Compiler
-from explorer.capture.compilers.compilers import COMPILERS, compiler_named
+from explorer.capture.compilers.compilers import compiler_named, compilers
 from explorer.capture.compilers.torch_compile import registered_backends
 from explorer.capture.compilers.torch_compile import valid_options as options_of_inductor
 from explorer.errors import InputError, require_installed, unknown_name
@@ -23,7 +23,7 @@ from explorer.process import user_cache
 
 def registered() -> tuple[str, ...]:
     """The names of all backends that can be asked for, including those for debugging."""
-    return tuple(sorted({*registered_backends(), *(compiler.name for compiler in COMPILERS)}))
+    return tuple(sorted({*registered_backends(), *(compiler.name for compiler in compilers())}))
 
 
 class Backends(Sequence[Mapping[str, Plain]]):
@@ -211,7 +211,7 @@ def valid_options(backend: object) -> tuple[str, ...]:
 def given_to_torch(backend: Any, emit: Emit, chosen: Mapping[str, Any], *, absent: bool = False) -> tuple[Any, Mapping[str, Any]]:
     """Return the backend and the options to call torch.compile with, for those that the user asked for.
 
-    One of `COMPILERS` becomes a callable that emits its events and already has the user's options. Inductor has its own
+    One of `compilers()` becomes a callable that emits its events and already has the user's options. Inductor has its own
     probes, and so have the registered backends that compile for an absent GPU. Any other backend is observed.
     """
     compiler = compiler_named(backend)
@@ -225,7 +225,7 @@ def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
     """Return an observed version of a backend that is not explorer's own; the backend itself if a probe observes it already."""
     if callable(backend):
         return own.observed(backend, str(getattr(backend, "__name__", "") or type(backend).__name__), emit, own=True)
-    watched = any(backend in compiler.registered and not compiler.missing for compiler in COMPILERS)
+    watched = any(backend in compiler.registered and not compiler.missing for compiler in compilers())
     if backend == "inductor" or absent or watched:
         return backend
     import torch
@@ -235,7 +235,7 @@ def _observed(backend: Any, emit: Emit, *, absent: bool) -> Any:
 
 @contextmanager
 def offered(emit: Emit) -> Iterator[None]:
-    """Let torch.compile take the names of `COMPILERS` too inside the block. Their compiles are emitted.
+    """Let torch.compile take the names of `compilers()` too inside the block. Their compiles are emitted.
 
     A name that torch registers itself stays torch's, unless torch's backend cannot work.
     """
@@ -243,7 +243,7 @@ def offered(emit: Emit) -> Iterator[None]:
 
     registered_backends()  # torch fills its table when first asked
     names = registry._BACKENDS
-    offered_here = [c for c in COMPILERS if not c.missing and (c.replaces_torchs or c.name not in names)]
+    offered_here = [c for c in compilers() if not c.missing and (c.replaces_torchs or c.name not in names)]
     with _without(registry._BACKENDS, offered_here), _without(registry._COMPILER_FNS, offered_here):
         for compiler in offered_here:
             registry.register_backend(_offer(compiler, emit), name=compiler.name)

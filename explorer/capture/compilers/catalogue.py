@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.capture.compilers.compilers import compiler_named
+from explorer.capture.compilers.compilers import compiler_named, plugged
 from explorer.capture.observe.versions import version_of
 from explorer.errors import DISTRIBUTION, is_installed
+from explorer.process import plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,24 @@ KNOWN: tuple[KnownBackend, ...] = (
 
 
 def known_backend(name: str) -> KnownBackend | None:
-    """Return a backend's entry in the table; None if it has none."""
-    return next((backend for backend in KNOWN if backend.name == name), None)
+    """Return a backend's entry in the table, or that of the package that brings it; None for one of torch's own for debugging."""
+    listed = next((backend for backend in KNOWN if backend.name == name), None)
+    return listed or _of_plugin(name) or _of_package(name)
+
+
+def _of_plugin(name: str) -> KnownBackend | None:
+    """Describe a compiler that a plug-in brings."""
+    found = plugged()
+    for compiler, package in zip(found.values, found.packages, strict=True):
+        if compiler.name == name:
+            return KnownBackend(name, f"{compiler.title}, {compiler.about}", package, compiler.modules)
+    return None
+
+
+def _of_package(name: str) -> KnownBackend | None:
+    """Describe a backend that another package gives torch by an entry point; the package is not imported."""
+    package = plugins.package_of("torch_dynamo_backends", name)
+    return KnownBackend(name, f"a backend of the package {package}", package) if package else None
 
 
 def why_not_here(name: str) -> str:

@@ -14,11 +14,11 @@ from explorer.model.stage import Emit, Watch, watch_nothing
 class Compiler:
     """One compiler: how it is asked for, whether it is here, and how it compiles.
 
-    `name` is what `trace(f, x, backend=name)` takes, and `extra` the extra of explorer that installs it. It is here when all
-    of its `modules` can be found. `backend(emit, options)` makes a backend for torch.compile, which emits events of these
-    `kinds`. The compiler is imported only then. `options` maps the keys that `options=` may have to descriptions.
-    `replaces_torchs` says that torch has a backend of that name that cannot work. `watch` is the probe for the compiler's own
-    backends, which torch knows as `registered`: a recorded program may use them without explorer.
+    `name` is what `trace(f, x, backend=name)` takes, and `extra` the extra of explorer that installs it, "" for a plug-in. It
+    is here when all of its `modules` can be found. `backend(emit, options)` makes a backend for torch.compile, which emits
+    events of these `kinds`. The compiler is imported only then. `options` maps the keys that `options=` may have to
+    descriptions. `replaces_torchs` says that torch has a backend of that name that cannot work. `watch` is the probe for the
+    compiler's own backends, which torch knows as `registered`: a recorded program may use them without explorer.
     """
 
     name: str
@@ -40,5 +40,7 @@ class Compiler:
 
     @property
     def remedy(self) -> str:
-        """The command that installs it."""
+        """What to do to have it."""
+        if not self.extra:
+            return f"it needs {', '.join(self.missing)}"
         return f"pip install '{DISTRIBUTION}[{self.extra}]'"

@@ -52,6 +52,7 @@ from explorer.process.garbage import full_collections_paused
 from explorer.process.gzipped import GZIP, unpacked
 from explorer.sources.files import parts
 from explorer.sources.files.upgrades import FORMAT, upgraded, upgraded_failure, with_sections
+from explorer.stages.described import meta_with_stages, stages_in
 from explorer.stages.records import artifact_data, event_data
 
 #: The most memory, in bytes, that reading a file may take, unless the caller allows more. A training trace of GPT-2 with
@@ -69,7 +70,7 @@ T = TypeVar("T")
 def to_json(trace: TraceData) -> dict[str, Any]:
     """Return the trace's value as a JSON object."""
     return {
-        "meta": jsonable(trace.meta),
+        "meta": jsonable(plain(meta_with_stages(trace))),
         "artifacts": [_artifact_json(a) for a in trace.artifacts],
         "links": [_link_json(link) for link in trace.links],
         "failures": [record_to_json(f) for f in trace.failures],
@@ -82,11 +83,14 @@ def _link_json(link: Link) -> list[Any]:
 
 def from_json(value: dict[str, Any], number: int = FORMAT) -> TraceData:
     """Read the trace that `to_json` wrote, in format `number`."""
+    meta = {**value["meta"]}
+    stages = stages_in(meta)
     return TraceData(
-        plain({**value["meta"]}),
+        plain(meta),
         tuple(_artifact(a, number) for a in value["artifacts"]),
         tuple(_links(value["links"])),
         tuple(_failure(f, number) for f in value["failures"]),
+        _stages=stages,
     )
 
 
@@ -278,7 +282,7 @@ class _Text:
         self.artifacts = texts("artifacts", map(_artifact_json, trace.artifacts))
         self.failures = texts("failures", map(record_to_json, trace.failures))
         self.links = texts("links", map(_link_json, trace.links))
-        meta = jsonable(trace.meta)
+        meta = jsonable(plain(meta_with_stages(trace)))
         self.meta = _compact(meta)
         digest.update(f'"meta":{_sorted(meta)}}}'.encode())
         self.head = f'{{"explorer":"trace","format":{FORMAT},"sha256":"{digest.hexdigest()}","trace":{{"meta":'
@@ -351,7 +355,8 @@ def _read_parts(data: bytes, begin: int, name: str, limit: float) -> TraceData:
             for artifact in _unread_artifacts(reader, parts.Part(*part), stubs, begin=min(number, 1))
         ]
         failures = [_failure(value, FORMAT) for part in index["failures"] for value in reader.values(parts.Part(*part))]
-        trace = TraceData(plain(meta), tuple(artifacts), (), tuple(failures))
+        stages = stages_in(meta)
+        trace = TraceData(plain(meta), tuple(artifacts), (), tuple(failures), _stages=stages)
         links = [parts.Part(*part) for part in index["links"]]
     except FileError:
         raise

@@ -20,7 +20,7 @@ from explorer.model.values import Event, Failure, Plain
 from explorer.process.progress import progress
 from explorer.process.ranks import count_started_processes
 from explorer.reference.gpus.figures import Target
-from explorer.stages import STAGES
+from explorer.stages.plugged import observed
 from explorer.stages.replay import names_of
 from explorer.stages.unread import read
 from explorer.tracing.recording.arguments import absent_target, check_stages
@@ -117,22 +117,22 @@ def record(
     Caches are used as without the recording; `t.compiler.caches` has a row per lookup. For a cached graph, only the
     stages that the cache keeps are there; with `fresh`, caches are written but not read, so every stage is there.
     For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all. `stages` are what is
-    observed, all of `explorer.types.STAGES` by default.
+    observed, all of `explorer.types.STAGES` and of plug-ins by default.
     """
     require_installed("torch", "explorer.record", "full")
-    observed = STAGES if stages is None else stages
+    wanted = observed(stages)
     result = Recording()
     lost: list[Failure] = []
     meta: dict[str, Plain] = {"name": name}
     absent_gpus: list[Target] = []
 
     def started() -> AbstractContextManager[None]:
-        check_stages(observed)
+        check_stages(wanted)
         device = target_room.resolve(target, (), lambda: None) if target != "auto" else "auto"
         absent = absent_target(device, "inductor", None)
         meta["target"] = absent.name if absent else str(device)
         absent_gpus.extend([absent] if absent else [])
-        return _recorded(result, device, absent, meta, observed, fresh)
+        return _recorded(result, device, absent, meta, wanted, fresh)
 
     try:
         with ExitStack() as stack:

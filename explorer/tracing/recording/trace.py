@@ -34,7 +34,7 @@ from explorer.model.values import Failure, NodePairs, Plain
 from explorer.process.garbage import full_collections_paused
 from explorer.process.progress import progress
 from explorer.reference.gpus.figures import Target
-from explorer.stages import STAGES
+from explorer.stages.plugged import observed
 from explorer.tracing.recording.advice import advice_on_call, devices_apart
 from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_request, name_of
 from explorer.tracing.recording.changes import changes_in_meta, with_unfulfilled
@@ -94,7 +94,7 @@ def trace(
     triton has measured the fastest. With sass=False SASS is made when it is asked for.
 
     State that earlier compiles left is set aside: no cache of graphs is read or written. `record` uses the caches. `stages` are
-    what is observed, all of `explorer.types.STAGES` by default.
+    what is observed, all of `explorer.types.STAGES` and of plug-ins by default.
 
     A compile that fails still gives its trace, with a Failure; `Trace.raise_for_failures` raises. An
     error that `fn` itself raises goes through, with the trace so far as its attribute `explorer_trace`.
@@ -125,8 +125,7 @@ def trace(
     unknown |= {name: value for name, value in (("grid", grid), ("config", config)) if value is not None}
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changed = (keep_apart, fuse, without_pattern, without_pass)
-    observed = STAGES if stages is None else stages  # as a default they would be the whole signature
-    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, observed, *changed, world, rank)
+    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, observed(stages), *changed, world, rank)
     tracing = _Tracing(request, sys._getframe(1))
     try:
         check_request(request, unknown, tracing.caller)

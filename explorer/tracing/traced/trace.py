@@ -31,7 +31,7 @@ from explorer.model.values import Artifact, Event, Failure, NodePairs, Plain, Ta
 from explorer.process.progress import in_notebook
 from explorer.process.ranks import make_folder, path_in_folder, rank, warn_if_it_overwrites
 from explorer.sources.files import trace_file
-from explorer.stages import STAGES, replay
+from explorer.stages import STAGES, replay, stages_of
 from explorer.tracing.traced import what_if
 from explorer.tracing.traced.attach import MACHINE_CODE, attached, with_machine_code
 from explorer.tracing.traced.check_notes import with_precision
@@ -124,7 +124,7 @@ class Trace(NamesGuessed, TraceData):
 
     def table(self, stage: str) -> Table:
         """The table of any stage, each row with its frame; InputError for an unknown stage."""
-        if not self.find(stage) and not any(each.name == stage for each in (*self._stages, *STAGES)):
+        if not self.find(stage) and not any(each.name == stage for each in stages_of(self)):
             raise no_text(self, stage)
         return tables.table(self, stage)
 

@@ -288,7 +288,8 @@ def test_an_edit_that_no_call_runs_any_more_says_so() -> None:
 def test_a_result_that_hides_a_fault_does_not_make_an_edit_right() -> None:
     """A mean over all elements hides that each is off by a fraction of a percent; the values that the kernel writes do not.
 
-    The whole function is not called for that: its check would take minutes, and say nothing else. Another order of the same sum is rounding, in the kernel's values too.
+    The whole function is not called for that: its check would take minutes, and say nothing else. Another order of the same sum
+    is rounding, in the kernel's values too.
     """
 
     def mean(x: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""A stage, a compiler and a check for explorer."""
