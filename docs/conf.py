@@ -27,7 +27,7 @@ include_patterns = [
     "skills/**.md",
 ]
 # folders that Sphinx need not walk through
-exclude_patterns = [".*", "**/.ipynb_checkpoints", "docs/_build", "explorer", "tests", "node_modules"]
+exclude_patterns = [".*", "**/.ipynb_checkpoints", "docs/_build", "docs/plugin", "explorer", "tests", "node_modules"]
 exclude_patterns += ["build", "class-pack", "demo", "dist", "release"]
 
 # Anchors and figures of other pages, and of notebooks, are looked at by links.py in what was built.

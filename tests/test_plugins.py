@@ -43,8 +43,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Installs]:
                 raise value
             return value
 
-        points = [SimpleNamespace(name=n, dist=SimpleNamespace(name="theirs"), load=lambda v=v: load(v)) for n, v in values.items()]
-        groups[group] = points
+        theirs = SimpleNamespace(name="theirs")
+        groups[group] = [SimpleNamespace(name=n, dist=theirs, load=lambda v=v: load(v)) for n, v in values.items()]
         plugins.brought.cache_clear()
 
     monkeypatch.setattr(plugins, "_entry_points", lambda group: groups.get(group, []))
@@ -125,12 +125,14 @@ def test_a_stage_is_observed_without_being_asked_for(installed: Installs) -> Non
 @pytest.mark.compile
 def test_a_broken_plug_in_is_a_named_failure(installed: Installs) -> None:
     """One that cannot be loaded, is of another type or takes a name of explorer's is left out; the trace says so."""
-    installed("explorer.stages", absent=ImportError("no module named m"), text="a text", taken=stage("dynamo"), sound=stage("theirs"))
+    absent = ImportError("no module named m")
+    installed("explorer.stages", absent=absent, text="a text", taken=stage("dynamo"), sound=stage("theirs"))
     installed("explorer.compilers", other=3)
     trace = explorer.trace(torch.sin, torch.randn(4), backend="eager")
     assert trace.text("theirs") == "a line"
     told = [failure.message for failure in trace.failures if failure.stage == "plugin"]
-    facts = (("absent", "theirs", "no module named m"), ("text", "str", "Stage"), ("taken", "dynamo"), ("other", "int", "Compiler"))
+    of_stages = (("absent", "theirs", "no module named m"), ("text", "str", "Stage"), ("taken", "dynamo"))
+    facts = (*of_stages, ("other", "int", "Compiler"))
     assert [untold(message, *each) for message, each in zip(told, facts, strict=True)] == [[]] * 4
 
 

@@ -6,7 +6,7 @@ are made of it again run no code of the plug-in's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -105,13 +105,14 @@ def _facts(stage: Stage, artifact: Artifact, trace: TraceData) -> TextFacts:
         for name, lines, *calls in stage.kernels(artifact):
             yield KernelInText(name=name, lines=tuple(lines), calls=calls[0] if calls else 1)
 
-    facts: dict[str, Any] = {}
-    for name, make in {
+    makers: dict[str, Callable[[], Any]] = {
         "summary": lambda: stage.summary([artifact]),
         "rows": lambda: tuple(stage.rows(artifact, trace)),
         "kernels": lambda: tuple(kernels()),
         "kinds": lambda: tuple(stage.kinds(artifact)) if stage.kinds is not None else None,
-    }.items():
+    }
+    facts: dict[str, Any] = {}
+    for name, make in makers.items():
         with suppress(Exception):  # rule 5: code of others, without which the trace is saved too
             facts[name] = make()
     return TextFacts(**facts)
