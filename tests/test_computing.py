@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from explorer.analysis.questions.argument_lines import argument_lines
 from explorer.analysis.questions.program_lines import program_lines
 from explorer.model.values import Artifact, Link
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of
 from explorer.view.payload import payload
 from tests.in_tab import APP, called, drawn, in_a_long_page, row_of, selected, show, texts_shown
 
@@ -203,6 +205,47 @@ def test_the_strip_leads_to_why_they_are_not_one_kernel(opened, rotary):
     why.click()
     said = tab.locator(".of-line p").all_inner_texts()
     assert "more than one kernel" in said[0] and "→" in said[1]
+
+
+def twice(trace: Trace) -> Trace:
+    """A trace with each text once more, as of a second frame: a short table has no filter."""
+    copies = tuple(replace(a, id=a.id.replace("0/0", "1/0", 1), frame="1/0") for a in trace.artifacts if a.frame)
+    again = {a.id.replace("1/0", "0/0", 1): a.id for a in copies}
+    links = tuple(
+        replace(each, source=again.get(each.source, each.source), target=again.get(each.target, each.target))
+        for each in trace.links
+    )
+    return trace_of(replace(trace, artifacts=(*trace.artifacts, *copies), links=(*trace.links, *links)))
+
+
+def test_the_filter_of_kernels_finds_every_line_of_one(opened, replayed):
+    """A kernel is found by each line of the program that it computes, not only by the one that it shows."""
+    trace = twice(replayed("views/layers-torch2.13-h100"))
+    tab, known = opened(trace), payload(trace)
+    titles = {info["artifact"]: called(info) for info in known["kernels"]}
+    computed = [(info["place"], place["artifact"]) for info in known["lines"] for place in info["kernels"][0]]
+    shown = {info["artifact"]: info["user"][2] for info in known["kernels"]}
+    place, title = next((at, titles[kernel]) for at, kernel in computed if kernel in titles and at != shown[kernel])
+    panel = show(tab, "Kernels")
+    panel.get_by_label("filter kernels").fill(place)
+    found = panel.get_by_role("table", name="kernels").locator("tbody tr").all_inner_texts()
+    assert any(re.sub(r" _\d+$", "", title) in row for row in found)
+
+
+def test_another_search_takes_the_place_of_the_last(opened, rotary):
+    """A click into the search field selects the word that is in it; a click within it puts the caret there."""
+    tab = opened(rotary)
+    box = tab.get_by_label("search all texts")
+    box.click()
+    tab.keyboard.type("softmax")
+    tab.get_by_role("tab", name="Kernels").click()
+    box.click()
+    tab.keyboard.type("sigmoid")
+    assert box.input_value() == "sigmoid"
+    box.click()
+    tab.keyboard.press("End")
+    tab.keyboard.type("s")
+    assert box.input_value() == "sigmoids"
 
 
 def test_a_line_is_followed_beside_an_edit(opened, rotary):

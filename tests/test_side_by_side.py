@@ -136,8 +136,22 @@ def seconds_of(time: str) -> float:
     return float(number) * {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3}[unit]
 
 
+def test_what_makes_the_difference_comes_first(opened, replayed):
+    """Of kernels whose times differ, that with the largest difference stands first, whatever it is called."""
+    trace = replayed("views/layers-torch2.13-h100")
+    slower = trace_of(replace(trace, meta={**trace.meta, "target": "v100"}))
+    tab = opened(explorer.compare(trace, slower, names=("one", "other")))
+    table = show(tab, "Compare").get_by_role("table", name="matched kernels")
+    heads = table.locator("th[scope=col]").all_inner_texts()
+    one, other = (table.locator("tbody tr").evaluate_all(CELLS, heads.index(f"time, {name}")) for name in ("one", "other"))
+    apart = [abs((seconds_of(a) if a else 0) - (seconds_of(b) if b else 0)) for a, b in zip(one, other, strict=True)]
+    half = len(apart) // 2
+    assert half and apart[0] >= 0.95 * max(apart), "times are shown with two or three digits"
+    assert sum(apart[:half]) > sum(apart[-half:])
+
+
 def test_what_differs_comes_first(opened, replayed):
-    """Matches stand in the order of how much differs, the longest first: split ones, other sources, equal ones, equal calls."""
+    """Matches of equal times stand in the order of how much differs, the longest first: other sources, then equal ones."""
     trace = replayed("views/layers-torch2.13-h100")
     changed = {kernel.id for kernel in trace.find("kernel")[1:3]}
     texts = tuple(replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a.id in changed else a for a in trace.artifacts)

@@ -39,6 +39,11 @@ class FxGraphText(FxGraph):
     text: str
 
 
+#: Operators that compute nothing: they give a view of a tensor, or one of several tensors.
+VIEWS = re.compile(
+    r"^(aten\.(_unsafe_view|_reshape_alias|alias|as_strided|detach|expand|permute|reshape|select|slice|split\w*|squeeze|t|transpose|"
+    r"unbind|unsqueeze|view)\.|_operator\.getitem|operator\.getitem|getitem)"
+)
 _COMMENT = re.compile(r"^\s*# (?:File: (?P<file>.+?):(?P<line>\d+) in .*|No stacktrace found.*)$")
 
 _NODE = re.compile(r"^\s+(?P<name>\w+)(?:: [^=]*)? = ")

@@ -10,11 +10,11 @@ from explorer.analysis.advice.call_cost import Launch, TracedCall, reads_of
 from explorer.analysis.advice.dtypes import Cast, casts_of
 from explorer.analysis.advice.verdicts import Cost, Verdict
 from explorer.analysis.questions.costs import copied
-from explorer.analysis.questions.kernel_bytes import VIEWS
 from explorer.analysis.questions.memory import element_size
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.values import Plain
 from explorer.model.wording import quantity
+from explorer.stages.fx_graph import VIEWS
 
 #: The operations of a loop that copies, and of one that changes a dtype.
 COPY = frozenset({"load", "store"})

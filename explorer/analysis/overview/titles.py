@@ -8,9 +8,9 @@ from typing import Any
 
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.findings.rules import listed
-from explorer.analysis.questions.kernel_bytes import VIEWS
 from explorer.analysis.questions.operator_places import COPIES, PRODUCTS, SUMS_OF_SOFTMAX, operator_name
 from explorer.model.shared import OperatorCall
+from explorer.stages.fx_graph import VIEWS
 
 #: Operations of a loop that move values, or make none of them.
 MOVES = re.compile(r"^(get_index|load|store|store_reduction|constant|to_dtype)(_\d+)?$")

@@ -24,7 +24,7 @@ from explorer.analysis.questions.cache_misses import cache_misses
 from explorer.analysis.questions.figures import figures as figures_of_code
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
-from explorer.analysis.questions.kernel_bytes import VIEWS, bytes_moved
+from explorer.analysis.questions.kernel_bytes import bytes_moved
 from explorer.analysis.questions.kernels import first_form, kernels_of
 from explorer.analysis.questions.line_texts import LineTexts, texts_of
 from explorer.analysis.questions.memory import memory_figures, memory_of
@@ -37,6 +37,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table
 from explorer.model.wording import quantity, readable_bytes
 from explorer.process.garbage import full_collections_paused
+from explorer.stages.fx_graph import VIEWS
 from explorer.stages.inductor.output_code import LIBRARIES, calls_of, names_called
 
 #: What is known of a trace by Inductor, in the order of `figures`; of another compiler some of it is.

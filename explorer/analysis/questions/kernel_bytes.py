@@ -21,13 +21,8 @@ from explorer.analysis.questions.user_lines import CompiledKernel, compiled_kern
 from explorer.model.shared import FxNode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
-from explorer.stages.fx_graph import node_lines, outer_nodes
+from explorer.stages.fx_graph import VIEWS, node_lines, outer_nodes
 
-#: Operators that compute nothing: they give a view of a tensor, or one of several tensors.
-VIEWS = re.compile(
-    r"^(aten\.(_unsafe_view|_reshape_alias|alias|as_strided|detach|expand|permute|reshape|select|slice|split\w*|squeeze|t|transpose|"
-    r"unbind|unsqueeze|view)\.|_operator\.getitem|operator\.getitem|getitem)"
-)
 #: The arguments of a product by 1, which compilers leave out; a decomposition of addmm writes one.
 _BY_ONE = re.compile(r"^\(\w+, 1(\.0)?\)$")
 

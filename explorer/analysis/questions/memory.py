@@ -24,7 +24,7 @@ from explorer.model.syntax import parsed, statements
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table, once
 from explorer.model.wording import readable_bytes
-from explorer.stages.fx_graph import input_names, node_lines
+from explorer.stages.fx_graph import VIEWS, input_names, node_lines
 from explorer.stages.inductor.output_code import calls_by_function, calls_in, library_calls
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import Fusion
@@ -360,6 +360,7 @@ def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Sha
     called_from = _called_from(trace, artifact.frame)
     places = {n["name"]: place for g in graphs for n in g.nodes if (place := _place(n, called_from))}
     inputs = {n["name"] for g in graphs for n in g.nodes if n.get("op") == "placeholder"}
+    views = {n["name"] for g in graphs for n in g.nodes if VIEWS.match(str(n.get("target")))}
     if artifact.graph == "backward":  # a saved tensor has in backward the name of its node in forward
         saved = (n for g in trace.find("forward", artifact.frame) for n in g.nodes if n["name"] in inputs)
         places = {**{n["name"]: place for n in saved if (place := _place(n, called_from))}, **places}
@@ -368,7 +369,8 @@ def _origins(trace: TraceData, artifact: Artifact) -> dict[str, tuple[Shape, Sha
     for ir in trace.find("ir_pre_fusion", artifact.frame, artifact.graph):
         for node in ir.nodes:
             names = tuple(sorted(node["origins"], key=lambda name: order.get(name, 0)))
-            lines = tuple(dict.fromkeys(places[name] for name in names if name in places))
+            computing = [name for name in names if name not in views]  # a view is of the line that made it, and shared
+            lines = tuple(dict.fromkeys(places[name] for name in computing or names if name in places))
             origins.update(dict.fromkeys(node["writes"], (names, lines)))
     return origins
 

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from explorer.analysis.questions.kernel_bytes import VIEWS
 from explorer.errors import InputError
 from explorer.model.values import EMPTY, Plain
+from explorer.stages.fx_graph import VIEWS
 
 #: The namespaces of operators that a kernel's name leaves out.
 NAMESPACES = ("aten.", "prims.", "inductor_prims.")

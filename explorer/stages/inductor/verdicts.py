@@ -267,7 +267,10 @@ class Verdicts:
             saved = f": they share {shared}, which one kernel moves once instead of twice" if shared else ""
             return f"{a} and {b} are fused{saved}."
         if verdict.verdict == "possible":
-            return f"{a} and {b} could have been fused."
+            nodes = (self.members(verdict.first), self.members(verdict.second))
+            if self.shared_kernels(*nodes)[0]:
+                return f"{a} and {b} may be fused, and fusions with other nodes made them one kernel."
+            return f"{a} and {b} may be fused, but were not in this round."
         why = sentence(verdict.rule, verdict.args, a=a, b=b, shared=verdict.shared or 0, **self.settings)
         if verdict.rule.said == CYCLE and verdict.args and verdict.args[0]:
             through = ", ".join(self.name(int(n)) for n in verdict.args[0].split())

@@ -17,7 +17,7 @@ from explorer.errors import InputError
 from explorer.model.records import typed
 from explorer.model.trace_data import artifact_of
 from explorer.model.values import Fuse, KeepApart, plain
-from explorer.stages.inductor.verdicts import FinalNode
+from explorer.stages.inductor.verdicts import FinalNode, Fusion, Verdicts
 from explorer.stages.torch_compile.setting import ChangedSetting, ChangedSettings
 from explorer.tracing.traced.trace import trace_of_events
 from explorer.types import Artifact, Event
@@ -344,6 +344,13 @@ def test_no_template_is_announced_that_inductor_would_not_choose(rotary: Trace) 
 # Tables ----------------------------------------------------------------------------------------------------------------
 
 
+def test_a_pair_that_others_made_one_kernel_is_not_said_to_be_apart() -> None:
+    """op0 and op1 may be fused, and each was fused with the other's group: one launch computes both."""
+    facts = data(pairs=[[0, "possible", 0, 0, 256, 1, "1"]])
+    verdicts = Verdicts(typed(Fusion, facts))
+    assert not untold(verdicts.sentence(next(verdicts.each())), "op0", "op1", "one kernel")
+
+
 def test_the_table_has_one_row_a_verdict(trace: Trace) -> None:
     """Pairs with direction, words, sentence, shared bytes, score by its parts, rounds from 1."""
     table = trace.fusion.table
@@ -352,6 +359,7 @@ def test_the_table_has_one_row_a_verdict(trace: Trace) -> None:
     (vertical,) = [r for r in table if (r["first"], r["second"]) == ("op0_op1", "op4")]
     assert vertical["direction"] == "vertical" and vertical["rounds"] == (1, 2) and vertical["after"] == ("op0_op1",)
     assert [r["rounds"] for r in table if r["rule"].startswith("brand new")] == [(2,)]
+    assert not untold(table[1]["reason"], "op0", "op2", "may be fused", "not in this round")
     assert table[0]["direction"] == "horizontal" and len(table.to_pandas()) == len(table)
     assert not untold(next(r for r in table if r["rule"] == "no shared data")["reason"], "op2", "op4", "x")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -197,6 +197,21 @@ def test_what_forward_keeps_is_what_backward_takes(name: str, replayed: Replayed
     backward = [r for r in memory.table.where(graph="backward") if r["kind"] == "input" and r["names"] != ("tangents_1",)]
     assert len(saved) == 4 and [r["kind"] for r in saved].count("input") == 2
     assert sorted(r["bytes"] for r in saved) == sorted(r["bytes"] for r in backward)
+
+
+@TRAINED
+def test_a_view_lends_no_line_to_what_is_computed_of_it(name: str, replayed: Replayed) -> None:
+    """A product reads a view that another line made, as layers share them: its buffer is of its own line alone."""
+    trace = replayed(name)
+
+    def elsewhere(node: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**node, "line": 99999} if re.match(r"aten\.(view|permute|t)\.", str(node["target"])) else node
+
+    graphs = {a.id: plain({**a.data, "nodes": tuple(map(elsewhere, a.nodes))}) for a in trace.find("post_grad")}
+    moved = replace(trace, artifacts=tuple(replace(a, data=graphs.get(a.id, a.data)) for a in trace.artifacts))
+    rows, others = trace.memory.table.where(graph="forward"), moved.memory.table.where(graph="forward")
+    computed = [n for n, row in enumerate(rows) if any(re.match(r"addmm|mm", node) for node in row["nodes"])]
+    assert computed and [others[n]["lines"] for n in computed] == [rows[n]["lines"] for n in computed]
 
 
 @TRAINED

@@ -23,7 +23,7 @@ import { Table } from "./table.js";
 /** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Column, Foot } from "./table.js" */
-/** @import { CallInfo, Cost, OverviewInfo, UserPlace } from "./wire.js" */
+/** @import { CallInfo, Cost, KernelPlace, OverviewInfo, UserPlace } from "./wire.js" */
 /** @typedef {"read" | "written"} Moved */
 /**
  * Rows that can be shown alone.
@@ -258,9 +258,24 @@ export class CostTable {
         medium: true,
         text: ({ user: [, , place, code] }) => [place, code].filter(Boolean).join(": "),
         draw: ({ user }) => (user[2] ? [this.userLine(user)] : []),
-        about: "the line of the program that most of it comes from",
+        words: (row) => this.linesOf(row),
+        about: "the line of the program that most of it comes from; the filter finds every line of it",
       },
     ];
+  }
+
+  /**
+   * Every line of the program in a kernel or call.
+   *
+   * @param {CostRow} row
+   */
+  linesOf({ kernel, calls }) {
+    const isIn = (/** @type {KernelPlace} */ { artifact, line }) =>
+      kernel
+        ? artifact === kernel.artifact
+        : calls.some((call) => call.artifact === artifact && call.line === line);
+    const lines = this.store.payload.lines.filter(({ kernels }) => kernels.flat().some(isIn));
+    return lines.map(({ place, code }) => `${place}: ${code}`).join(" ");
   }
 
   /** @param {UserPlace} user */

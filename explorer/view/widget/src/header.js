@@ -31,6 +31,8 @@ export class Header {
       placeholder: "Search  /",
       "aria-label": "search all texts",
       "aria-keyshortcuts": "/",
+      onfocus: () => this.box.select(), // another word takes the place of the last
+      onmouseup: (/** @type {MouseEvent} */ event) => event.preventDefault(), // which would unselect it
       oninput: () => {
         clearTimeout(timer);
         timer = setTimeout(look, WAIT);

@@ -251,9 +251,11 @@ export class Overview {
   // The lines of the program, each with the time of the kernels and calls that compute it; null where no such
   // time is known.
   lines() {
-    const rows = timedLines(this.store).filter(({ seconds }) => seconds);
+    const rows = timedLines(this.store)
+      .filter(({ seconds }) => seconds)
+      .sort((one, other) => other.seconds - one.seconds);
     if (!rows.length) return null;
-    const longest = Math.max(...rows.map(({ seconds }) => seconds));
+    const longest = rows[0].seconds;
     const items = rows.map(({ info: { artifact, at, place, code }, seconds }) =>
       element(
         "li",
@@ -279,7 +281,7 @@ export class Overview {
         "h3",
         {},
         "your lines ",
-        element("span", { class: "soft" }, "(what computes several counts for each)"),
+        element("span", { class: "soft" }, "(longest first; what computes several counts for each)"),
       ),
       list,
     );

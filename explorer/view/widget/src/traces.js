@@ -155,7 +155,7 @@ export class Traces {
 
   /**
    * The matches, the library calls that do the same for a line together, as those of a model's layers do.
-   * Those that differ most come first, of these the longest.
+   * Those that make most of the difference come first, then those that differ most, then the longest.
    *
    * @param {MatchInfo[]} matches
    */
@@ -180,7 +180,9 @@ export class Traces {
         rank: LIKE.indexOf(group[0].what),
         what: group.length > 1 ? `${group.length} × ${group[0].what}` : group[0].what,
       }))
-      .sort((one, other) => one.rank - other.rank || longest(other) - longest(one));
+      .sort(
+        (one, other) => apart(other) - apart(one) || one.rank - other.rank || longest(other) - longest(one),
+      );
   }
 
   /** @param {MatchInfo} row */
@@ -262,6 +264,8 @@ function numbered(lines) {
 
 /** @param {MatchInfo} row */
 const longest = ({ seconds }) => Math.max(...seconds.map(Number));
+/** @param {MatchInfo} row */
+const apart = (row) => longest(row) - Math.min(...row.seconds.map(Number));
 
 /** @param {number | null | undefined} value @param {Unit} unit */
 function shown(value, unit) {
