@@ -235,6 +235,19 @@ def run_xla_linear(device: str) -> None:
         torch.compile(model, backend="xla")(torch.randn(2, 8, device=device))
 
 
+def weighed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A product, which a library computes, and a softmax with pointwise operators behind it."""
+    y = torch.softmax(x @ w, -1)
+    z = y * 2 + x
+    return z.relu()
+
+
+def run_pallas_softmax(device: str) -> None:
+    """One inference with Pallas as Inductor's language for the CPU."""
+    with torch.no_grad(), torch._inductor.config.patch(cpu_backend="pallas"):
+        torch.compile(weighed)(torch.randn(32, 64, device=device), torch.randn(64, 64, device=device))
+
+
 #: What is recorded, by the name of its file in `data/`.
 PROGRAMS: dict[str, Callable[[str], None]] = {
     "sin_cos": run_sin_cos,
@@ -247,6 +260,7 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "xla_linear": run_xla_linear,
     "onnxrt_linear": run_onnxrt_linear,
     "openvino_parts": run_openvino_parts,
+    "pallas_softmax": run_pallas_softmax,
 }
 
 #: What is recorded for the tests of the view, in `data/views/`.

@@ -17,7 +17,7 @@ Rules = tuple[tuple[str, re.Pattern[str]], ...]
 
 BLANK, COMMENT, CONSTANT, INDEX, CONTROL = "blank", "comments", "constants", "index arithmetic", "loop control"
 SIGNATURE, IMPORT, BRACES, SETUP = "signature", "imports", "braces", "prologue and epilogue"
-NOT_STATED, OWN, XML = "no line stated", "Dynamo's own", "ports and edges"
+NOT_STATED, OWN, XML, HOST = "no line stated", "Dynamo's own", "ports and edges", "host code"
 #: Every kind of line that does not count, and why it comes from no line of the user's. A line of none of these kinds counts,
 #: whether or not anything is linked to it.
 REASONS: Mapping[str, str] = {
@@ -25,6 +25,7 @@ REASONS: Mapping[str, str] = {
     COMMENT: "a comment",
     "imports": "an import, an include or a using",
     "heuristics": "what stands around a Triton kernel: decorators, size hints, settings",
+    HOST: "what runs a Pallas kernel: the blocks it is called on, pallas_call, PyTorch's tensors as JAX's and back",
     "headings": "a heading of the text",
     "description": "what describes a scheduler node, besides its operations",
     SIGNATURE: "the head of a class, function or module",
@@ -88,6 +89,11 @@ TRITON = rules(
     barriers=r"^\s+tl\.debug_barrier\(\)",
     dispatch=r"^\s+(pid|num_[xyz]blocks_\d+) = tl|^\s+(pid_offset = pid\b|num_\w+_\d+ = num_|pass$)",
 )
+PALLAS = rules(
+    blank=r"^\s*$",
+    comments=r"^\s*#",
+    index_arithmetic=r"^\s+[xyzr]\d+(_\d+)? = ",
+)
 CPP = rules(
     blank=r"^\s*$",
     comments=r"^\s*//",
@@ -135,7 +141,9 @@ def ir_kinds(artifact: Artifact) -> Kinds:
 
 
 def kernel_kinds(artifact: Artifact) -> Kinds:
-    """The kinds of a kernel's lines, in Triton or C++."""
+    """The kinds of a kernel's lines, in Triton, Pallas or C++."""
+    if artifact.language == "pallas":
+        return _pallas(artifact)
     return _triton(artifact.lines) if artifact.language == "triton" else _cpp(artifact.lines)
 
 
@@ -152,6 +160,20 @@ def _triton(lines: Sequence[str]) -> Kinds:
             inside = False
         if not inside and kinds[number] in ("", CONSTANT, INDEX, CONTROL):
             kinds[number] = "heuristics"
+    return kinds
+
+
+def _pallas(artifact: Artifact) -> Kinds:
+    """Of a Pallas kernel's source the function that pallas_call is given computes; the rest runs on the host."""
+    kinds = by_rules(artifact.lines, PALLAS)
+    inside = False
+    for number, line in enumerate(artifact.lines):
+        if line.startswith(f"def {artifact.kernel}_kernel("):
+            inside, kinds[number] = True, SIGNATURE
+            continue
+        inside = inside and line.startswith(" ")
+        if not inside and kinds[number] not in (BLANK, COMMENT):
+            kinds[number] = IMPORT if line.startswith(("import ", "from ")) else HOST
     return kinds
 
 

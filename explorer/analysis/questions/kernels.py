@@ -11,14 +11,16 @@ from explorer.model.shared import Kernel, OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table, once
 from explorer.stages.fx_graph import input_names
-from explorer.stages.triton.origins import FORMS, KernelForm
+from explorer.stages.inductor.launch import launches
+from explorer.stages.inductor.signature import parameters
+from explorer.stages.triton.origins import FORMS, KernelForm, Launch
 
 _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 
 @dataclass(frozen=True)
 class KernelData:
-    """One generated kernel: name, language ("triton" or "cpp"), source, and facts from its other texts."""
+    """One generated kernel: name, language ("triton", "cpp" or "pallas"), source, and facts from its other texts."""
 
     _trace: TraceData = field(repr=False)
     artifact: Artifact = field(repr=False)
@@ -30,7 +32,7 @@ class KernelData:
 
     @property
     def language(self) -> str:
-        """The language: "triton", "cpp", or another one that async_compile got."""
+        """The language: "triton", "cpp", "pallas", or another one that async_compile got."""
         return self.artifact.language
 
     @property
@@ -66,8 +68,15 @@ class KernelData:
         names = input_names(self._trace, self.artifact.frame, self.artifact.graph)
         return Table(
             {**launch, "inputs": {key: names[value] for key, value in launch.arguments.items() if value in names}}
-            for launch in (form.launches if form is not None else ())
+            for launch in (form.launches if form is not None else _stated_launches(self._trace, self.artifact))
         )
+
+
+def _stated_launches(trace: TraceData, kernel: Artifact) -> Iterator[Launch]:
+    """The launches of a Pallas kernel in its wrapper; its grid is computed when it runs."""
+    names = [parameter.name for parameter in parameters(kernel.text, kernel.language)] if kernel.language == "pallas" else []
+    for wrapper in trace.find("output_code", kernel.frame, kernel.graph) if names else ():
+        yield from launches(wrapper.text, kernel.kernel, names, ())
 
 
 def candidate_rows(kernel: KernelData) -> Table:

@@ -9,6 +9,7 @@ from explorer.analysis.questions.target import compiled_for
 from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
 from explorer.model.trace_data import TraceData
 from explorer.stages import stage_of, stages_of
+from explorer.stages.inductor.output_code import LIBRARIES, calls_of
 from explorer.stages.triton.origins import FORMS
 
 #: What people call a stage who know other tools.
@@ -31,6 +32,8 @@ STAGE_HABITS = {
 }
 #: The forms that only NVIDIA's or only AMD's kernels have.
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
+#: The languages of kernels, as people write them.
+LANGUAGES = {"cpp": "C++", "triton": "Triton", "pallas": "Pallas"}
 A_GPU = "name a GPU, even one you don't have: explorer.trace(f, x, target='h100')"
 
 
@@ -111,10 +114,10 @@ def _not_in_log(trace: TraceData, log: str, stage: str) -> str:
 
 def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> InputError:
     """Build the error for a form that a kernel lacks."""
-    written = {"cpp": "C++", "triton": "Triton"}.get(language, language)
-    if language == "cpp" and stage in FORMS:
+    written = LANGUAGES.get(language, language)
+    if language != "triton" and stage in FORMS:
         return InputError(f"kernel {name} is {written} and has no {stage!r}: {A_GPU}")
-    if language != "cpp" and stage == "assembly":
+    if language == "triton" and stage == "assembly":
         return InputError(f"kernel {name} is {written}: its machine code is 'sass' or 'amdgcn', and 'assembly' is a C++ kernel's")
     return unknown_name("stage of this kernel", stage, held, STAGE_HABITS.get(str(stage), ""))
 
@@ -128,8 +131,7 @@ def why_no_graph(trace: TraceData) -> str:
 
 
 def _kernels(languages: set[str]) -> str:
-    names = {"cpp": "C++", "triton": "Triton"}
-    written = " and ".join(sorted(names.get(language, language) for language in languages))
+    written = " and ".join(sorted(LANGUAGES.get(language, language) for language in languages))
     return f"its kernels are {written}" if languages else "it has no kernel"
 
 
@@ -155,4 +157,7 @@ def why_no_kernel(trace: TraceData) -> str:
     if backend != "inductor":
         return f"backend {backend!r} writes none; trace with backend='inductor'"
     fatal = next((f.message for f in trace.failures if f.fatal), "")
+    launched = (name for wrapper in trace.find("output_code") for _, name in calls_of(wrapper) if not name.startswith(LIBRARIES))
+    if name := next((name.removesuffix(".run") for name in launched if not fatal), ""):
+        return f"the output code launches {name}, and explorer does not find where it is defined; see t.text('output_code')"
     return fatal or "the code that Inductor wrote calls libraries only, or only makes views; see t.text('output_code')"

@@ -13,8 +13,10 @@ from explorer.model.syntax import parsed
 from explorer.model.values import Event, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 
-#: async_compile's methods, and the language of the source each is given.
-LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "cuda": "cuda", "rocm": "hip", "halide": "halide"}
+#: async_compile's methods that are named otherwise than the language of the source they are given.
+LANGUAGES = {"cpp_pybinding": "cpp", "rocm": "hip"}
+#: async_compile's methods that are given no source.
+WITHOUT_SOURCE = ("multi_kernel", "size_hint_multi_kernel", "wait")
 
 #: A node of the "Graph fragment" in the comment above a kernel, which shows what the kernel reads as a placeholder.
 _FRAGMENT = re.compile(r"^#\s+%(\w+) : .*?= (?:call_function|call_method|call_module)\[", re.MULTILINE)
@@ -51,16 +53,16 @@ def _head(wrapper: str) -> ast.Module:
 
 def _defined_by(statement: ast.Assign, call: ast.Call, lines: Sequence[str]) -> Iterator[KernelText]:
     """The kernel that a statement of the wrapper defines; none where it defines something else."""
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    asked, _, method = ast.unparse(call.func).rpartition(".")
     texts = [a for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     target = statement.targets[0]
-    if method not in LANGUAGES or not texts or not isinstance(target, ast.Name):
+    if asked != "async_compile" or method in WITHOUT_SOURCE or not texts or not isinstance(target, ast.Name):
         return
-    source = texts[-1]
+    source = max(texts, key=lambda constant: str(constant.value).count("\n"))  # beside a name, or "so" for CUTLASS
     text = str(source.value)
     yield KernelText(
         name=target.id,
-        language=LANGUAGES[method],
+        language=LANGUAGES.get(method, method),
         text=text.strip("\n"),
         wrapper_line=source.lineno + len(text) - len(text.lstrip("\n")),
         comment=_comment_above(lines, statement.lineno),

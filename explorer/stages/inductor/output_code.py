@@ -36,6 +36,7 @@ EXTERN = "extern kernel"
 LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_")
 _MULTI = re.compile(r"^(\w+) = async_compile\.multi_kernel\('\w+', \[([^\]]*)\]", re.MULTILINE)
 _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
+_DEFINED = re.compile(r"^(\w+) = async_compile\.\w+\(", re.MULTILINE)
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -69,7 +70,8 @@ def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
     if artifact.language == "cpp":
         return _cpp_wrapper.calls(artifact.text)
     called = (call for function, calls in calls_by_function(artifact) if not function.startswith("benchmark") for call in calls)
-    return tuple((line, name) for line, name in called if _computes(name))
+    defined = frozenset(_DEFINED.findall(artifact.text))
+    return tuple((line, name) for line, name in called if _computes(name) or name in defined)
 
 
 def names_called(artifact: Artifact) -> Iterator[str]:

@@ -10,10 +10,15 @@ from explorer.model.syntax import parsed
 
 #: How a C++ kernel begins, up to the end of its parameters.
 _CPP = re.compile(r'extern\s+"C"\s+(?:\S+\s+)*?(\w+)\s*\(([^)]*)\)')
+#: The function with which PyTorch launches a Pallas kernel.
+_PALLAS = re.compile(r"^def \w+_main\(([^)]*)\):", re.MULTILINE)
 
 
 class Parameter(NamedTuple):
-    """One argument of a launch: its name in the kernel, and its type: "*fp32", "i32" in Triton, "const float*" in C++."""
+    """One argument of a launch: its name in the kernel, and its type.
+
+    The type is "*fp32" or "i32" in Triton, "const float*" in C++, and "*" for a tensor of a Pallas kernel, which states none.
+    """
 
     name: str
     type: str
@@ -26,12 +31,21 @@ class Parameter(NamedTuple):
     @property
     def writes(self) -> bool:
         """Whether the name says that the kernel writes to it, as Inductor's own kernels say of all that they write."""
-        return self.name.startswith(("out_ptr", "in_out_ptr"))
+        return self.name.startswith(("out_ptr", "in_out_ptr")) and not self.name.endswith("_alias")
 
 
 def parameters(source: str, language: str) -> tuple[Parameter, ...]:
-    """The arguments of each launch of a kernel in "triton" or "cpp", in order; () where the source does not say."""
+    """The arguments of each launch of a kernel in "triton", "cpp" or "pallas", in order; () where the source does not say."""
+    if language == "pallas":
+        return _of_pallas(source)
     return _of_cpp(source) if language == "cpp" else _of_triton(source)
+
+
+def _of_pallas(source: str) -> tuple[Parameter, ...]:
+    """The parameters of the function that PyTorch calls; `out_ptr0_alias` is the memory of `out_ptr0`, which JAX takes over."""
+    begin = _PALLAS.search(source)
+    names = [name for name in begin[1].split(", ") if name and "=" not in name] if begin else []
+    return tuple(Parameter(name, "*" if "_ptr" in name else "int") for name in names)
 
 
 def _of_cpp(source: str) -> tuple[Parameter, ...]:
