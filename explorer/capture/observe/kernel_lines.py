@@ -27,8 +27,14 @@ from explorer.capture.observe.functions import emit_inlined
 from explorer.capture.observe.nested import inner_graphs, lowered_path
 from explorer.capture.observe.patch import beside, followed, observed, preceded, replaced
 from explorer.capture.observe.scheduler_nodes import called_node
-from explorer.capture.observe.subclasses import subclasses
-from explorer.capture.observe.versions import cpp_rewriters, has_function, keeps_original_inner_fn, localizes_functions
+from explorer.capture.observe.subclasses import defining_kernels, subclasses
+from explorer.capture.observe.versions import (
+    cpp_rewriters,
+    has_function,
+    has_pallas,
+    keeps_original_inner_fn,
+    localizes_functions,
+)
 from explorer.capture.observe.views import Views, views
 from explorer.model.shared import KernelLines, Names
 from explorer.model.stage import Emit
@@ -51,6 +57,13 @@ class Written(str):
 
     def __getitem__(self, index: Any) -> Written:
         return written(str.__getitem__(self, index), self.node)
+
+    def __str__(self) -> Written:
+        return self  # the Pallas backend writes str(line)
+
+    def lstrip(self, chars: str | None = None, /) -> Written:
+        """Strip as a str does, for the Pallas backend, which takes the indentation off again."""
+        return written(str.lstrip(self, chars), self.node)
 
 
 def written(line: str, node: str) -> Written:
@@ -359,6 +372,7 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(_shared_bodies())
+        stack.enter_context(_pallas_stores(state))
         stack.enter_context(followed(IndentedBuffer, "writeline", line_written))
         stack.enter_context(replaced(IndentedBuffer, "getvaluewithlinemap", make_value))
         for name in cpp_rewriters():
@@ -377,6 +391,25 @@ def _shared_bodies() -> AbstractContextManager[None]:
     if has_function(ComboKernel, "_try_get_shared_body"):
         return followed(ComboKernel, "_try_get_shared_body", shared)
     return nullcontext()
+
+
+@contextmanager
+def _pallas_stores(state: _State) -> Iterator[None]:
+    """Give the stores of a Pallas kernel their node: it keeps them beside the buffer that they are written to."""
+    if not has_pallas():
+        yield
+        return
+    from torch._inductor.codegen.pallas import PallasKernel
+
+    def stored(kernel: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        stores = kernel.store_with_output
+        before = len(stores)
+        yield
+        if state.node is not None:
+            stores[before:] = [(output, written(line, state.node)) for output, line in stores[before:]]
+
+    with observed(PallasKernel, "store", stored):
+        yield
 
 
 def mark_shared(lines: list[Any], parts: Iterable[Sequence[Any]]) -> None:
@@ -425,9 +458,7 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
 
     For a Triton kernel that the user wrote, the source is recorded: Inductor copies it into the output code.
     """
-    from torch._inductor.codegen import common, cpp, simd, triton  # noqa: F401 the backends are subclasses
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
-    from torch._inductor.scheduler import BaseScheduling
 
     def defined(_: Any, src_code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         name = yield
@@ -441,9 +472,8 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(followed(PythonWrapperCodegen, "define_user_defined_triton_kernel", copied))
-        for kind in subclasses(BaseScheduling):
-            if "define_kernel" in vars(kind):
-                stack.enter_context(observed(kind, "define_kernel", defined))
+        for kind in defining_kernels():
+            stack.enter_context(observed(kind, "define_kernel", defined))
         yield
     for code, frame in copies.items():  # now, as the functions that call them come first
         with emit.within(frame):

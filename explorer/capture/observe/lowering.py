@@ -24,7 +24,7 @@ from explorer.capture.observe.fx import target_name
 from explorer.capture.observe.nested import lowered_path
 from explorer.capture.observe.patch import Guard, followed, guard_here, guarded, guarding, observed
 from explorer.capture.observe.places import in_package
-from explorer.capture.observe.subclasses import subclasses
+from explorer.capture.observe.subclasses import defining_kernels
 from explorer.model.stage import Emit, Facts
 from explorer.stages.inductor.lowered import (
     CandidateTiling,
@@ -580,8 +580,7 @@ def _of_loops(logs: _Logs) -> Iterator[Observing]:
 
 def _of_kernels(logs: _Logs) -> Iterator[Observing]:
     """How the loops of each kernel are tiled."""
-    from torch._inductor.codegen import cpp, cuda_combined_scheduling, triton  # noqa: F401 each brings its own scheduling
-    from torch._inductor.scheduler import BaseScheduling
+    from torch._inductor.codegen import cpp
 
     def defined(_: Any, source: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         name = yield
@@ -603,9 +602,8 @@ def _of_kernels(logs: _Logs) -> Iterator[Observing]:
         by_dimension = {str(dimension): str(by) for dimension, by in zip(dimensions, factors, strict=True)}
         log.tiled(Tiling(kernel="", operations=log.loops_of, tiling=by_dimension, candidates=(), scores={}))
 
-    for kind in subclasses(BaseScheduling):
-        if "define_kernel" in vars(kind):
-            yield observed(kind, "define_kernel", defined)
+    for kind in defining_kernels():
+        yield observed(kind, "define_kernel", defined)
     yield _observed_if_any(cpp.CppKernelProxy, "codegen_nodes", written_loops)
     yield _observed_if_any(getattr(cpp, "TilingSelect", None), "select_tiling", selected)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from explorer.capture.observe.patch import followed, guard_here, guarding, observed, preceded, replaced
 from explorer.capture.observe.scheduler_log import Log
-from explorer.capture.observe.subclasses import subclasses
+from explorer.capture.observe.subclasses import defining_kernels
 from explorer.capture.observe.versions import graph_generators
 from explorer.model.stage import Emit
 from explorer.stages.inductor.reasons import Rule
@@ -290,13 +290,10 @@ def _kernel_hooks(logs: Logs) -> list[Hook]:
 
 def _kernel_definitions(logs: Logs) -> Iterator[AbstractContextManager[None]]:
     """Observe each backend's writing of a kernel."""
-    from torch._inductor.codegen import cpp, cuda_combined_scheduling, triton  # noqa: F401 each brings its own scheduling
-    from torch._inductor.scheduler import BaseScheduling
 
     def defined(_: Any, source: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         name = yield
         logs.attempt("kernel", lambda: logs.now().kernel(str(name), nodes))
 
-    for kind in subclasses(BaseScheduling):
-        if "define_kernel" in vars(kind):
-            yield observed(kind, "define_kernel", defined)
+    for kind in defining_kernels():
+        yield observed(kind, "define_kernel", defined)

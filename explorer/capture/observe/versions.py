@@ -116,6 +116,15 @@ def cpp_rewriters() -> tuple[str, ...]:
     return tuple(name for name in ("replace_acc_name", "replace_cascade_sum_with_add") if hasattr(cpp, name))
 
 
+def has_pallas() -> bool:
+    """True where Inductor can write Pallas kernels, whether or not JAX is installed; not every torch can."""
+    try:
+        from torch._inductor.codegen.pallas import PallasKernel
+    except ImportError:
+        return False
+    return hasattr(PallasKernel, "store")
+
+
 def graph_generators() -> tuple[str, ...]:
     """Return the names of GraphLowering's code-writing methods; not every torch has one for a subgraph."""
     from torch._inductor.graph import GraphLowering
