@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -161,7 +163,15 @@ def is_compiler_error(error: BaseException) -> bool:
     from torch._dynamo.exc import TorchDynamoException
 
     named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in chain(error)}
-    return isinstance(error, TorchDynamoException) or "torch.InductorError" in named or FAILS_ON_RECOMPILE in str(error)
+    is_named = isinstance(error, TorchDynamoException) or "torch.InductorError" in named or FAILS_ON_RECOMPILE in str(error)
+    return is_named or bool(refused_pallas_kernel(error))
+
+
+def refused_pallas_kernel(error: BaseException) -> str:
+    """Return the name of the Pallas kernel whose launch raised an error: JAX compiles a kernel at its launch; "" for none."""
+    names = [(frame.f_code.co_filename, frame.f_code.co_name) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    called = (name for (file, _), (_, name) in pairwise(names) if file.replace("\\", "/").endswith(PALLAS))
+    return next((name.removesuffix("_main") for name in called if name.endswith("_main")), "")
 
 
 def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
@@ -169,6 +179,8 @@ def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
     return any(one is other for one in chain(error) for other in others)
 
 
+#: The file of the function with which Inductor launches a Pallas kernel.
+PALLAS = "torch/_inductor/codegen/pallas.py"
 #: torch's message where `torch.compiler.set_stance("fail_on_recompile")` forbids a compile.
 FAILS_ON_RECOMPILE = "torch.compile stance is 'fail_on_recompile'"
 #: torch's messages for a stream or an event without a GPU.
@@ -210,6 +222,13 @@ def advice(error: BaseException) -> str:
         return "a trace compiles the function anew, which the program's stance forbids: trace it outside of that stance"
     if said := no_driver(error):
         return said
+    if any(isinstance(e, ModuleNotFoundError) and e.name == "jax" for e in chain(error)):
+        return "Inductor writes Pallas kernels here, which need JAX: pip install 'torch-compile-explorer[pallas]'"
+    if kernel := refused_pallas_kernel(error):
+        return (
+            f"JAX does not compile the Pallas kernel {kernel} as Inductor wrote it: keep its operators out of the compiled "
+            'function, or choose Inductor\'s C++, torch._inductor.config.cpu_backend = "cpp"'
+        )
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in chain(error)):
         return "a tensor is created on the CPU, which a GPU would refuse too: create it with a device, such as `device=x.device`"
     if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in chain(error)):

@@ -1,14 +1,16 @@
-"""Pallas kernels that Inductor writes while a program is traced: which FX node each line computes."""
+"""Pallas kernels that Inductor writes while a program is traced: which FX node each line computes, and what JAX refuses."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 
 import pytest
 import torch
 
 import explorer
+from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.observe.subclasses import SCHEDULINGS
 from explorer.stages.inductor.kernel import owners
 from explorer.stages.kinds import kernel_kinds
@@ -66,3 +68,37 @@ def test_every_generator_of_inductor_is_observed() -> None:
 
     imported = re.findall(r"from \.(\w+) import \w+Scheduling\n", inspect.getsource(init_backend_registration))
     assert "pallas" in imported and set(imported) <= set(SCHEDULINGS)
+
+
+def wrongly_broadcast(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """The product has two dimensions in memory and three in the sum, which torch 2.13's Pallas kernel adds as they are."""
+    return (x.reshape(32, 16) @ w).view(2, 16, 16) + x
+
+
+def test_a_kernel_that_jax_refuses_is_a_failure_of_its_trace(pallas: Trace) -> None:
+    """The trace names the kernel, says what to do, and keeps every text down to the kernel."""
+    with torch._inductor.config.patch(cpu_backend="pallas"):
+        trace = explorer.trace(wrongly_broadcast, torch.randn(2, 16, 16), torch.randn(16, 16))
+    if not trace.failures:
+        pytest.skip("this torch writes a kernel that JAX takes")
+    (failure,) = trace.failures
+    assert failure.fatal and failure.message.startswith(f"JAX does not compile the Pallas kernel {trace.kernels[0].name} as")
+    assert "Incompatible shapes for broadcasting" in failure.message
+    assert trace.text("kernel").startswith("import functools")
+
+
+def test_an_error_of_the_program_is_no_error_of_jax() -> None:
+    """Only an error that comes out of a kernel's launch is: nothing of the program's own is taken for one."""
+    try:
+        torch.ones(2).view(3)
+    except RuntimeError as error:
+        assert not compiling.is_compiler_error(error)
+
+
+def test_without_jax_the_trace_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor imports the kernel while it compiles, which needs JAX: the trace says so, and has the graphs."""
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with torch._inductor.config.patch(cpu_backend="pallas"):
+        trace = explorer.trace(torch.sin, torch.randn(8))
+    assert "pip install 'torch-compile-explorer[pallas]'" in trace.failures[0].message
+    assert trace.text("post_grad")
