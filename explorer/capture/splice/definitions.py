@@ -12,7 +12,7 @@ from explorer.errors import InputError
 from explorer.model.syntax import parsed
 
 #: The functions of async_compile that are given a kernel's source, with the language of each.
-LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp"}
+LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "pallas": "pallas"}
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,8 @@ def _launch(fault: Fault) -> str:
             lines += [f"    {site.name}.run({', '.join(given)}, stream=stream)"]
         else:
             kept = f"args[{slots.result}] = " if slots.result is not None else ""
-            lines += [f"    {kept}{site.name}({', '.join(given)})"]
+            run = ".run" if languages.get(site.name) == "pallas" else ""
+            lines += [f"    {kept}{site.name}{run}({', '.join(given)})"]
     return "\n".join([*lines, "", ""])
 
 

@@ -121,7 +121,8 @@ def _of_launch(result: Bisection, first: OffLaunch, trace: TraceData, live: Live
         )
     gpu = trace.target
     language = next((each.language for each in definitions), "")
-    device = "cpu" if language == "cpp" or (not language and gpu is None) else str(getattr(gpu, "device", "cuda"))
+    on_cpu = language == "cpp" or (not language and gpu is None) or trace.meta.get("target") == "cpu"
+    device = "cpu" if on_cpu else str(getattr(gpu, "device", "cuda"))
     reduced = _reduced(first, case, small)
     about = [*_found(trace, first), *_brought_about(result.cause), "", f"Made smaller: {reduced}."]
     options = next((getattr(w, "options", {}) for w in live.wrappers), {})

@@ -40,11 +40,11 @@ class Ladders:
             raise CompileError(self.missing)
         if not kernel.frame and kernel.kernel in self.launched:
             return self.launched[kernel.kernel]
-        if kernel.language == "cpp":
+        if kernel.language != "triton":
             raise no_verb(
                 f"{kernel.kernel} has no ladder",
-                "it is a C++ kernel, and only Triton kernels have one",
-                "t.kernels[n].text('assembly') is its machine code",
+                "only Triton kernels have one",
+                "t.kernels[n].stages lists the forms that it has, such as a C++ kernel's assembly",
             )
         if kernel.text not in self.by_source:
             raise no_verb(

@@ -38,7 +38,7 @@ def tuned(live: LiveFunction, tune: Tune) -> Tuning:
         raise no_verb(
             f"{tune.kernel.kernel} cannot be tuned",
             "only a Triton kernel that Inductor's wrapper launches has configs",
-            "a C++ kernel is edited, k.edit(source=…)",
+            "another kernel is edited, k.edit(source=…)",
         )
     with live.edits.original(wrapper.file, tune.kernel.kernel):
         return _tuned(live, tune, wrapper)

@@ -75,7 +75,8 @@ class Reproducer:
     @property
     def device(self) -> str:
         """The device's name for torch, without a number."""
-        return "cpu" if self.kernel.language == "cpp" else getattr(self.gpu, "device", None) or "cuda"
+        on_cpu = self.kernel.language == "cpp" or self.meta.get("target") == "cpu"
+        return "cpu" if on_cpu else getattr(self.gpu, "device", None) or "cuda"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,6 +196,8 @@ def _waits(of: Reproducer) -> str:
     lines = ["async_compile.wait(globals())", "compiling.__exit__(None, None, None)", "", "", "def launch(*args: Any) -> None:"]
     if of.kernel.language == "cpp":
         lines += ['    """Launch the kernel as the wrapper does."""', f"    {name}(*args)"]
+    elif of.device == "cpu":
+        lines += ['    """Launch the kernel as the wrapper does."""', f"    {name}.run(*args)"]
     else:
         lines += ['    """Launch the kernel as the wrapper does; Inductor computes the grid of its sizes and its config."""']
         lines += [f"    stream = torch._C._{of.device}_getCurrentRawStream(torch.{of.device}.current_device())"]

@@ -1,10 +1,12 @@
-"""Pallas kernels that Inductor writes while a program is traced: which FX node each line computes, and what JAX refuses."""
+"""Pallas kernels that Inductor writes while a program is traced: the nodes of their lines, the verbs, and what JAX refuses."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import runpy
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -52,6 +54,36 @@ def test_the_compiled_function_is_checked(pallas: Trace) -> None:
     """What JAX computes in its interpreter is compared with eager PyTorch, output by output."""
     rows = pallas.check()
     assert len(rows) == 1 and all(row["equal"] for row in rows)
+
+
+def test_a_kernels_script_runs_it_alone(pallas: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It needs no GPU: it launches the kernel as the wrapper does, and finds what it writes right."""
+    pallas.kernels[-1].to_script(tmp_path / "kernel.py")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(tmp_path / "kernel.py"), run_name="__main__")
+    assert ended.value.code == 0 and "beside eager: right" in capsys.readouterr().out
+
+
+def test_an_edit_is_compiled_and_checked(pallas: Trace) -> None:
+    """A kernel with another reduction is wrong, and the original stays in place."""
+    kernel = next(k for k in pallas.kernels if "jnp.sum" in k.source)
+    edit = kernel.edit(source=kernel.source.replace("jnp.sum", "jnp.max"))
+    assert "wrong result" in repr(edit)
+    assert all(row["equal"] for row in pallas.check())
+
+
+def test_bisection_writes_the_kernel_that_is_off_as_a_script(pallas: Trace, tmp_path: Path) -> None:
+    """The values of each launch are compared with those of its FX nodes; a script shows the fault alone."""
+    assert repr(pallas.bisect()).startswith("nothing is off")
+    kernel = next(k for k in pallas.kernels if "jnp.sum" in k.source)
+    kernel.edit(source=kernel.source.replace("jnp.sum", "jnp.max"), check=False)
+    try:
+        pallas.bisect().to_script(tmp_path / "fault.py")
+    finally:
+        kernel.edits.reset()
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(tmp_path / "fault.py"), run_name="__main__")
+    assert ended.value.code == 1
 
 
 def test_afterwards_inductor_is_as_it_was(pallas: Trace) -> None:
