@@ -260,11 +260,10 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "xla_linear": run_xla_linear,
     "onnxrt_linear": run_onnxrt_linear,
     "openvino_parts": run_openvino_parts,
-    "pallas_softmax": run_pallas_softmax,
 }
 
-#: What is recorded for the tests of the view, in `data/views/`.
-VIEWED: dict[str, Callable[[str], None]] = {"rotary": run_rotary}
+#: What is recorded for the tests of the view, and of kernels in Pallas, in `data/views/`.
+VIEWED: dict[str, Callable[[str], None]] = {"rotary": run_rotary, "pallas_softmax": run_pallas_softmax}
 
 
 class Changing(nn.Module):

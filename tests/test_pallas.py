@@ -6,6 +6,7 @@ import inspect
 import re
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ import torch
 import explorer
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.observe.subclasses import SCHEDULINGS
+from explorer.errors import LiveError
 from explorer.stages.inductor.kernel import owners
 from explorer.stages.kinds import kernel_kinds
+from explorer.stages.pallas import PALLAS_FORMS
 from explorer.tracing.traced import Trace
 
 pytestmark = [pytest.mark.compile]
@@ -134,3 +137,42 @@ def test_without_jax_the_trace_says_what_to_install(monkeypatch: pytest.MonkeyPa
         trace = explorer.trace(torch.sin, torch.randn(8))
     assert "pip install 'torch-compile-explorer[pallas]'" in trace.failures[0].message
     assert trace.text("post_grad")
+
+
+# Below the source --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lowered(pallas: Trace) -> Trace:
+    for stage in PALLAS_FORMS:
+        pallas = pallas.attach(stage)
+    return pallas
+
+
+def test_each_kernel_has_what_jax_makes_of_it(lowered: Trace, pallas: Trace) -> None:
+    """The jaxpr, StableHLO for the CPU and, where JAX can, Mosaic's MLIR for a TPU, each computing line linked to the program."""
+    assert pallas.kernels[0].stages == ("kernel", *PALLAS_FORMS)
+    for stage in PALLAS_FORMS:
+        assert len(lowered.find(stage)) == len(pallas.kernels)
+        rows = lowered.coverage(stage)
+        assert sum(row["counted"] for row in rows) > 15
+        assert all(row["linked"] == row["counted"] for row in rows)
+    softmax = next(k for k in lowered.kernels if "jnp.exp" in k.source)
+    assert " = exp " in softmax.text("pallas_jaxpr") and "stablehlo.exponential" in softmax.text("pallas_stablehlo")
+    assert "math.exp" in softmax.text("pallas_mosaic")
+
+
+def test_what_jax_does_not_lower_for_a_tpu_says_why(lowered: Trace) -> None:
+    """A scatter is a reason in place of a text, and the other kernels have theirs."""
+    scatter = next(k for k in lowered.kernels if ".at[" in k.source)
+    assert scatter.text("pallas_mosaic").startswith("// JAX does not make it: NotImplementedError\n// Unimplemented primitive")
+
+
+def test_forms_are_kept_by_a_file(lowered: Trace, tmp_path: Path) -> None:
+    """A loaded trace has the texts and their links, and asks for the process for those that it lacks."""
+    lowered.save(tmp_path / "t.json.gz")
+    loaded = explorer.load(tmp_path / "t.json.gz")
+    assert loaded == lowered and loaded.kernels[0].text("pallas_jaxpr") == lowered.kernels[0].text("pallas_jaxpr")
+    bare = replace(loaded, artifacts=tuple(a for a in loaded.artifacts if a.stage not in PALLAS_FORMS))
+    with pytest.raises(LiveError, match="process that made this trace"):
+        bare.kernels[0].text("pallas_jaxpr")

@@ -84,10 +84,13 @@ def test_artifacts_carry_their_text_size_time_and_origin():
 
 
 def test_stages_that_are_made_on_demand_say_of_what():
-    """The stages that `forms_of` makes, and no others, each with a stage or a language of C++ or Triton kernels."""
+    """The stages that `forms_of` makes, and no others, each with a stage or a language of kernels."""
     trace = Trace()
     listed = {each["stage"]: (each["title"], each["of"]) for each in payload(trace)["on_demand"]}
-    assert listed == {"sass": ("SASS", "ptx"), "assembly": ("Assembly", "cpp")}
+    forms = {name: title for name, (title, of) in listed.items() if of == "pallas"}
+    assert forms == {"pallas_jaxpr": "Jaxpr", "pallas_stablehlo": "StableHLO · Pallas", "pallas_mosaic": "Mosaic · TPU"}
+    others = {name: each for name, each in listed.items() if name not in forms}
+    assert others == {"sass": ("SASS", "ptx"), "assembly": ("Assembly", "cpp")}
     for stage in STAGES:
         if stage.name in listed:
             assert forms_of(trace, LiveFunction, [], stage.name) == []

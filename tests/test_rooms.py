@@ -87,6 +87,7 @@ CATCHES_EVERYTHING = {
     "tracing/recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",
     "capture/ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
     "view/widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
+    "lab/live/pallas.py": "what JAX raises for a kernel is what the form's text says",
     "capture/ladder/triton_worker.py": "a process of its own: what fails is its answer",
     "capture/observe/library_memory.py": "a call that does not run alone is not measured; other errors are raised again",
     "capture/observe/patch.py": "an error of explorer's in place of torch's function must not break the compile: torch's answers",

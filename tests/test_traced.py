@@ -379,6 +379,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "bisecting": lambda t: t.bisect(),
     "timing": lambda t: t.benchmark(),
     "the assembly": lambda t: t.kernels[0].text("assembly"),
+    "a form of a Pallas kernel": lambda t: t.kernels[0].text("pallas_jaxpr"),
     "the binary": lambda t: t.kernels[0].binary(),
     "passes": lambda t: t.kernels[0].passes(),
     "compiling another candidate": lambda t: t.kernels[0].candidates[{"num_warps": 2}].resources,

@@ -47,6 +47,7 @@ from explorer.stages.inductor import (
 from explorer.stages.iree import STAGES as IREE_STAGES
 from explorer.stages.onnxrt import STAGES as ONNXRT_STAGES
 from explorer.stages.openvino import STAGES as OPENVINO_STAGES
+from explorer.stages.pallas import JAXPR, MOSAIC, STABLEHLO
 from explorer.stages.torch_compile import (
     bisection,
     cache,
@@ -121,6 +122,9 @@ STAGES: tuple[Stage, ...] = (
     amdgcn.STAGE,
     sass.STAGE,
     assembly.STAGE,
+    JAXPR,
+    STABLEHLO,
+    MOSAIC,
     profile.STAGE,
     run_times.STAGE,
     bisection.STAGE,

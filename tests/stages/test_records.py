@@ -28,6 +28,7 @@ FILES = {path.name.removesuffix(".events.json.gz"): path for path in sorted(DATA
 #: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
 ELSEWHERE = {
     "lowering": "tests/capture/observe/test_lowering.py",
+    **dict.fromkeys(("pallas_jaxpr", "pallas_stablehlo", "pallas_mosaic"), "tests/test_pallas.py, made when asked for"),
     **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),

@@ -84,12 +84,15 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
         return f"{target!r} is an AMD GPU, and its machine code is 'amdgcn'; for {stage} name an NVIDIA GPU, such as 'h100'"
     if stage in AMD and trace.find("ptx"):
         return f"{target!r} is an NVIDIA GPU, and its machine code is 'sass'; for amdgcn name an AMD GPU, such as 'mi300x'"
-    if not is_live and ((stage == "assembly" and "cpp" in languages) or (stage == "sass" and trace.find("ptx"))):
+    of = stage_of(trace, stage).on_demand_of
+    if not is_live and of and (of in languages or trace.find(of)):
         return "only the process that made the trace can make it, and this trace was loaded; trace again"
     if stage == "assembly":
         machine = next((code for form, code in (("amdgcn", "amdgcn"), ("ptx", "sass")) if trace.find(form)), "")
         its = f", whose machine code is {machine!r}" if machine else ""
         return f"only C++ kernels have it, and {_kernels(languages)}{its}; trace with target='cpu'"
+    if of == "pallas":
+        return f"only Pallas kernels have it, and {_kernels(languages)}; trace with options={{'cpu_backend': 'pallas'}}"
     message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
     if not message and any(stage in row["not_seen"] for row in table(trace, "cache")):
         return "the graph came from a cache, which does not keep it; record(fresh=True) compiles the graph again"

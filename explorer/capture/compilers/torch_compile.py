@@ -227,7 +227,7 @@ def advice(error: BaseException) -> str:
     if kernel := refused_pallas_kernel(error):
         return (
             f"JAX does not compile the Pallas kernel {kernel} as Inductor wrote it: keep its operators out of the compiled "
-            'function, or choose Inductor\'s C++, torch._inductor.config.cpu_backend = "cpp"'
+            "function, or choose Inductor's C++, options={'cpu_backend': 'cpp'}"
         )
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in chain(error)):
         return "a tensor is created on the CPU, which a GPU would refuse too: create it with a device, such as `device=x.device`"

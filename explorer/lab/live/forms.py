@@ -1,4 +1,4 @@
-"""Make the texts of kernels that are made only on demand: SASS, and the assembly of C++ kernels."""
+"""Make the texts of kernels that are made only on demand: SASS, the assembly of C++ kernels, the forms of Pallas kernels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from explorer.stages.triton import sass
 
 
 def forms_of(trace: TraceData, live: Live, kernels: Sequence[Artifact], stage: str) -> list[Artifact]:
-    """Make the texts of some kernels in `stage`, "sass" or "assembly"; NoVerbError where there is nothing to make one of."""
-    if stage == "assembly":
+    """Make the texts of some kernels in a stage that is made on demand; NoVerbError where there is nothing to make one of."""
+    of = {each.name: each.on_demand_of for each in STAGES}.get(stage)
+    if of == "cpp":
         return [live.assembly(kernel) for kernel in _each(kernels, "compiling")]
+    if of == "pallas":
+        return [live.pallas_form(kernel, stage) for kernel in _each(kernels, "lowering")]
     if stage != "sass":
         on_demand = " and ".join(repr(each.name) for each in STAGES if each.on_demand_of)
         raise InputError(f"{stage!r} is not made on demand; {on_demand} are")

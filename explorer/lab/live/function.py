@@ -19,7 +19,8 @@ from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.launches import Hear, RecordedLaunch, recorded_launches
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
-from explorer.errors import CompileError, InputError, InterpretError, NoVerbError
+from explorer.errors import CompileError, InputError, InterpretError, LiveError, NoVerbError
+from explorer.lab.live import pallas
 from explorer.lab.live.assembly import assemble
 from explorer.lab.live.call import Call, run_call
 from explorer.lab.live.check_rows import DRAWS, CheckRow, compared, nothing_compared
@@ -72,6 +73,7 @@ class LiveFunction(Live):
     remembered: Remembered = field(default_factory=Remembered, compare=False, repr=False)
     reference: KeptReference = field(default_factory=KeptReference, compare=False, repr=False)
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
+    pallas_forms: dict[tuple[str, str], Artifact] = field(default_factory=dict)
 
     @property
     def codes(self) -> Sequence[Code] | None:
@@ -366,6 +368,22 @@ class LiveFunction(Live):
         if kernel.id not in self.assembly_by_kernel:
             self.assembly_by_kernel[kernel.id] = assemble(kernel)
         return self.assembly_by_kernel[kernel.id]
+
+    def pallas_form(self, kernel: Artifact, stage: str) -> Artifact:
+        """A form of a Pallas kernel, made of its source and of the arguments of its first launch; made once."""
+        if kernel.language != "pallas":
+            raise no_verb(
+                f"{kernel.kernel} has no text {stage!r}",
+                f"it is a {kernel.language} kernel, and JAX makes forms of Pallas kernels",
+                "t.kernels[n].stages lists the forms that a kernel has",
+            )
+        if (kernel.id, stage) not in self.pallas_forms:
+            files = [wrapper.file for wrapper in self.originals if kernel.kernel in wrapper.text]
+            launches = [launch for file in files for launch in self.launches([(file, kernel.kernel)], most=1)]
+            if not launches:
+                raise LiveError(f"{kernel.kernel} was not launched when the program ran again, and JAX needs its arguments")
+            self.pallas_forms[kernel.id, stage] = pallas.form(kernel, stage, launches[0].before)
+        return self.pallas_forms[kernel.id, stage]
 
     def sass(self, kernel: Artifact) -> str:
         """The SASS of a Triton kernel, made now."""

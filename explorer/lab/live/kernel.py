@@ -198,6 +198,14 @@ class LiveKernel(Live):
             "t.kernels[0].stages lists its forms",
         )
 
+    def pallas_form(self, kernel: Artifact, stage: str) -> Artifact:
+        """NoVerbError: JAX makes forms of Pallas kernels."""
+        raise no_verb(
+            f"{kernel.kernel} has no text {stage!r}",
+            "it is a Triton kernel, and JAX makes forms of Pallas kernels",
+            "t.kernels[0].stages lists its forms",
+        )
+
     def sass(self, kernel: Artifact) -> str:
         """The SASS of the kernel, made now."""
         return sass_of(self._ladder(kernel))

@@ -41,11 +41,8 @@ class Ladders:
         if not kernel.frame and kernel.kernel in self.launched:
             return self.launched[kernel.kernel]
         if kernel.language != "triton":
-            raise no_verb(
-                f"{kernel.kernel} has no ladder",
-                "only Triton kernels have one",
-                "t.kernels[n].stages lists the forms that it has, such as a C++ kernel's assembly",
-            )
+            below = "text('assembly') is its machine code" if kernel.language == "cpp" else "stages lists the forms that it has"
+            raise no_verb(f"{kernel.kernel} has no ladder", "only Triton kernels have one", f"t.kernels[n].{below}")
         if kernel.text not in self.by_source:
             raise no_verb(
                 f"{kernel.kernel} has no ladder",

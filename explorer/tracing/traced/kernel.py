@@ -19,6 +19,8 @@ from explorer.lab.live.protocol import live_of, needs_live
 from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
+from explorer.stages import STAGES
+from explorer.stages.pallas import PALLAS_FORMS
 from explorer.stages.triton.origins import FORMS as TRITON_FORMS
 from explorer.tracing.traced.candidates import Candidates
 from explorer.tracing.traced.edits import Edits, edits_of_kernel
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
 
-#: The forms of a kernel below its source, in Triton or in C++.
-FORMS = (*TRITON_FORMS, "assembly")
+#: The forms of a kernel below its source, in Triton, C++ or Pallas.
+FORMS = (*TRITON_FORMS, "assembly", *PALLAS_FORMS)
 #: What triton, or somebody who knows it, calls otherwise.
 OTHER_NAMES: Mapping[str, str] = {
     "asm": "text('ptx')",
@@ -67,8 +69,9 @@ class Kernel(NamesGuessed, KernelData):
     def text(self, stage: str = "kernel") -> str:
         """The kernel's text in `stage`: "kernel" for its source, "ttir" … "sass" of its ladder, "assembly" of a C++ kernel.
 
-        Assembly and SASS are made when asked for, if the trace does not hold them. LiveError where this process cannot, and
-        NoVerbError for assembly of a Triton kernel. CompileError, with the reason, for a stage that could not be made.
+        Of a Pallas kernel "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" are what JAX makes. These, assembly and SASS are
+        made when asked for, if the trace does not hold them. LiveError where this process cannot, and NoVerbError for assembly of
+        a Triton kernel. CompileError, with the reason, for a stage that could not be made.
         """
         for artifact in texts_of_kernel(self._trace, self.artifact):
             if artifact.stage == stage:
@@ -77,6 +80,10 @@ class Kernel(NamesGuessed, KernelData):
             live = needs_live(self._trace, "the assembly")
             with live.watchers.verb(f"{self.name}.text('assembly')"):
                 return live.assembly(self.artifact).text
+        if stage in PALLAS_FORMS:
+            live = needs_live(self._trace, "a form of a Pallas kernel")
+            with live.watchers.verb(f"{self.name}.text({stage!r})"):
+                return live.pallas_form(self.artifact, stage).text
         explain_missing(self._trace, stage)
         if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self._trace, self.artifact)):
             return needs_live(self._trace, "SASS").sass(self.artifact)
@@ -90,10 +97,10 @@ class Kernel(NamesGuessed, KernelData):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that `text` takes, from the source down; SASS and a C++ kernel's assembly are made when asked for."""
+        """The stages that `text` takes, from the source down; SASS, assembly and forms of Pallas are made when asked for."""
         in_trace = [a.stage for a in texts_of_kernel(self._trace, self.artifact)]
-        form_below = {"ptx": "sass", "cpp": "assembly"}
-        on_demand = [form_below[k] for k in (*in_trace, self.language) if k in form_below and live_of(self._trace) is not None]
+        there = (*in_trace, self.language) if live_of(self._trace) is not None else ()
+        on_demand = [stage.name for stage in STAGES if stage.on_demand_of in there]
         impossible = {f.stage for f in self._trace.failures if f.step == "triton"}
         return tuple(dict.fromkeys((*in_trace, *(stage for stage in on_demand if stage not in impossible))))
 

@@ -96,7 +96,7 @@ class Trace(NamesGuessed, TraceData):
         that could not be made.
         """
         artifacts = self.find(stage, frame, graph)
-        if not artifacts and stage in ("sass", "assembly") and any(stage in kernel.stages for kernel in self.kernels):
+        if not artifacts and stage in MACHINE_CODE and any(stage in kernel.stages for kernel in self.kernels):
             raise InputError(f"{stage} is made for one kernel at a time, when it is asked for: t.kernels[0].text({stage!r})")
         if not artifacts:
             missing.explain_missing(self, stage)
@@ -247,8 +247,9 @@ class Trace(NamesGuessed, TraceData):
 
         It may also be what another verb returned: `t.bisect()`, whose marks say which value is off, right or not compared;
         `t.dynamo.steps()`, which become a stage; or one of `t.inductor.choices`, with the texts of `stages` such as "ttgir".
-        "sass" and "assembly" are the machine code of every NVIDIA kernel (0.6 s each) or C++ kernel (2 to 10 s each), which
-        `follow` and `coverage` then include.
+        "sass" and "assembly" are the machine code of every NVIDIA kernel (0.6 s each) or C++ kernel (2 to 10 s each), and
+        "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" what JAX makes of every Pallas kernel. `follow` and `coverage` then
+        include them.
 
         InputError for something else, for what belongs to another trace, and where the trace has nothing that it could be joined
         to. FileError for a file that cannot be read. LiveError for texts that the trace does not hold and this process cannot

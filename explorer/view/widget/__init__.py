@@ -33,6 +33,7 @@ from explorer.analysis.questions.target import compiled_for
 from explorer.errors import InputError, require_installed, unknown_name
 from explorer.lab.live.protocol import live_of, no_text
 from explorer.process.hosts import needs_view
+from explorer.stages import stage_of
 from explorer.view import saved_output, wire
 from explorer.view.packing import unpack
 from explorer.view.page import bundle, packed
@@ -264,7 +265,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
 
     def _missing(self, name: str, owner: tuple[str, str, str] | None) -> InputError:
         """Build the error for a missing text: why it is missing, and how to get one that is made on demand."""
-        kernels = [k for k in self.trace.kernels if name in ("sass", "assembly") and name in k.stages]
+        kernels = [k for k in self.trace.kernels if stage_of(self.trace, name).on_demand_of and name in k.stages]
         if kernels:
             how = f"call explorer.show(t.attach({name!r})), or press the button beside the kernel's texts in the view"
             return InputError(f"{name} is made on demand, for one kernel at a time: {how}")

@@ -20,7 +20,7 @@ NAME = "pallas_fused__softmax_add_mul_relu_1ecbf1c0"
 
 @pytest.fixture(scope="module")
 def pallas(replayed: Callable[[str], Trace]) -> Trace:
-    return replayed("pallas_softmax-torch2.13-cpu")
+    return replayed("views/pallas_softmax-torch2.13-cpu")
 
 
 def test_a_pallas_kernel_is_a_kernel_of_the_trace(pallas: Trace) -> None:
