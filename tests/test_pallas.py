@@ -6,8 +6,10 @@ import inspect
 import re
 import runpy
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -176,3 +178,15 @@ def test_forms_are_kept_by_a_file(lowered: Trace, tmp_path: Path) -> None:
     bare = replace(loaded, artifacts=tuple(a for a in loaded.artifacts if a.stage not in PALLAS_FORMS))
     with pytest.raises(LiveError, match="process that made this trace"):
         bare.kernels[0].text("pallas_jaxpr")
+
+
+@pytest.mark.benchmarks
+def test_the_table_of_generators_has_a_row_per_program(pallas: Trace, module_at: Callable[[Path], ModuleType]) -> None:
+    """benchmarks/generators.py says of a generator that compiles what explorer has of it, and of another why it does not."""
+    generators = module_at(Path(__file__).parents[1] / "benchmarks" / "generators.py")
+    lines = list(generators.table(["pallas", "metal"], ["layer norm"]))
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
+    assert cells[0] == list(generators.COLUMNS) and len(cells) == 6
+    assert cells[2][:2] == ["pallas", "layer norm"] and cells[2][5:] == ["20 of 20, 100.0%", "3 of 3", "1 of 1"]
+    if cells[4][2] == "no":
+        assert any(line.startswith("metal, layer norm: ") for line in lines)
