@@ -76,6 +76,7 @@ def test_a_gpus_text_of_a_trace_for_the_cpu_names_a_gpu(stage: str, cpu: Trace) 
         ("graph_break", ("graph",)),
         ("autotune", ("mode='max-autotune'",)),
         ("assembly", ("process", "loaded")),
+        ("pallas_mosaic", ("only Pallas kernels", "C++", "options={'cpu_backend': 'pallas'}")),
     ],
 )
 def test_a_stage_that_need_not_be_there_says_when_it_is(stage: str, facts: tuple[str, ...], cpu: Trace) -> None:
@@ -100,6 +101,20 @@ def test_other_machines_texts_are_told_apart(cuda: Trace, eager: Trace) -> None:
         cuda.text("postgrad")
     with pytest.raises(InputError, match=says("'ptx'", "empty")):
         Trace().text("ptx")
+
+
+def test_a_pallas_kernel_has_no_form_of_another_language(replayed: Callable[[str], Trace]) -> None:
+    """Its own forms need the process; of a GPU's text and of assembly the message says which kernels have it."""
+    pallas = replayed("views/pallas_softmax-torch2.13-cpu")
+    for stage, facts in (
+        ("ptx", ("its kernels are Pallas", "target='h100'")),
+        ("assembly", ("only C++ kernels", "its kernels are Pallas")),
+        ("pallas_jaxpr", ("process", "loaded")),
+    ):
+        with pytest.raises(InputError, match=says(repr(stage), *facts)):
+            pallas.text(stage)
+    with pytest.raises(InputError, match=says("is Pallas and has no 'ttir'")):
+        pallas.kernels[0].text("ttir")
 
 
 def test_the_view_says_the_same(cpu: Trace) -> None:
