@@ -222,7 +222,7 @@ def advice(error: BaseException) -> str:
         return "a trace compiles the function anew, which the program's stance forbids: trace it outside of that stance"
     if said := no_driver(error):
         return said
-    if any(isinstance(e, ModuleNotFoundError) and e.name == "jax" for e in chain(error)):
+    if any(isinstance(e, ModuleNotFoundError) and str(e.name).partition(".")[0] == "jax" for e in chain(error)):
         return "Inductor writes Pallas kernels here, which need JAX: pip install 'torch-compile-explorer[pallas]'"
     if kernel := refused_pallas_kernel(error):
         return (
