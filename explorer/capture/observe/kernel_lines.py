@@ -402,7 +402,7 @@ def _pallas_stores(state: _State) -> Iterator[None]:
     from torch._inductor.codegen.pallas import PallasKernel
 
     def stored(kernel: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
-        stores = kernel.store_with_output
+        stores = getattr(kernel, "store_with_output", [])  # not every torch keeps them
         before = len(stores)
         yield
         if state.node is not None:
