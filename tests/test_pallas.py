@@ -141,6 +141,18 @@ def test_without_jax_the_trace_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert trace.text("post_grad")
 
 
+def two_orders(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return (x + y).sum(1), (x.t() + y).sum(1)
+
+
+def test_what_pallas_refuses_to_fuse_has_a_sentence(pallas: Trace) -> None:
+    """Two reductions that read one buffer in different orders stay apart, for a reason that only Pallas has."""
+    trace = explorer.trace(two_orders, torch.randn(16, 16), torch.randn(16, 16), options={"cpu_backend": "pallas"})
+    (row,) = trace.fusion.table
+    assert row["rule"].startswith("PallasScheduling.can_fuse (")
+    assert row["reason"].startswith("op0 and op1 reduce the same buffer in different orders. Inductor's Pallas keeps")
+
+
 # Below the source --------------------------------------------------------------------------------------------------------
 
 

@@ -170,6 +170,7 @@ SENTENCE_BY_FUNCTION: Mapping[str, str] = MappingProxyType(
         "CppScheduling.can_fuse_vertical": "After a template, the C++ backend can add only pointwise nodes that its epilogues support; before it, nothing.",
         "CppScheduling.can_fuse_vertical_outer_loop": _NO_OUTER,
         "CppScheduling._get_outer_loop_fusion_depth": _NO_OUTER,
+        "PallasScheduling.can_fuse": "{a} and {b} reduce the same buffer in different orders. Inductor's Pallas keeps the dimensions that are reduced, so their results would not fit together in one kernel.",
         "template_fusion_with_epilogues_supported": "The C++ template {a} writes its output in another order than {b} reads it.",
         "FusedMixOrderReductions.can_fuse_with": "{a} is two reductions over the same data in different order; {b} can be added to neither alone.",
         "FusedMixOrderReductions.sub_node_can_fuse": "{a} is two reductions over the same data in different order; {b} can be added to neither alone.",
