@@ -105,6 +105,14 @@ CPP = rules(
     ),
     constants=r"^\s*(static )?constexpr ",
 )
+METAL = rules(
+    blank=r"^\s*$",
+    comments=r"^\s*//",
+    loop_control=r"^\s*((\} )?(for|if|while|else)\b.*(\{| break;| return;?)|return;)$",
+    braces=r"^\s*[{}();]*$",
+    index_arithmetic=r"^\s*(int|long|uint|auto) ([xyz]|r\d*_?)(index|_linear_idx|\d+) = |^\s*auto \w+ = thread_pos\.[xyz];",
+    barriers=r"^\s*threadgroup_barrier\(",
+)
 #: Where a function begins, which goes on to the line that opens its body.
 _CPP_FUNCTION = re.compile(r"^(template <|inline |static |void )")
 MLIR = rules(
@@ -141,9 +149,11 @@ def ir_kinds(artifact: Artifact) -> Kinds:
 
 
 def kernel_kinds(artifact: Artifact) -> Kinds:
-    """The kinds of a kernel's lines, in Triton, Pallas or C++."""
+    """The kinds of a kernel's lines, in Triton, Pallas, Metal or C++."""
     if artifact.language == "pallas":
         return _pallas(artifact)
+    if artifact.language == "metal":
+        return _metal(artifact.lines)
     return _triton(artifact.lines) if artifact.language == "triton" else _cpp(artifact.lines)
 
 
@@ -189,6 +199,12 @@ def _cpp(lines: Sequence[str]) -> Kinds:
     start = next((n for n, line in enumerate(lines) if line.startswith('extern "C"')), 0)
     body = next((n for n, line in enumerate(lines) if n >= start and line.startswith("{")), start)
     return [SIGNATURE if start <= n < body else kind for n, kind in enumerate(kinds)]
+
+
+def _metal(lines: Sequence[str]) -> Kinds:
+    """Of a Metal kernel all that is not head, index, braces, loops and barriers computes."""
+    body = next((n for n, line in enumerate(lines) if line.strip() == ") {"), -1)
+    return [SIGNATURE if n <= body else kind for n, kind in enumerate(by_rules(lines, METAL))]
 
 
 def mlir_kinds(artifact: Artifact) -> Kinds:

@@ -45,6 +45,8 @@ KEY = "explorer_fx_node"
 VIEWS = "explorer_views"
 #: A text taken of a buffer: for each line that has a node, its place in the text, itself without indentation, the node.
 Block = tuple[tuple[int, str, str], ...]
+#: What stands around a Metal kernel's source when the backend defines it.
+METAL_BEGIN, METAL_END = "compile_mps_shader('''", "''')"
 #: Texts that are kept until a kernel is defined; those of loops that were generated to be timed are never asked for.
 KEPT = 256
 
@@ -462,7 +464,7 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
 
     def defined(_: Any, src_code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         name = yield
-        emit("kernel_lines", lambda: definition(str(name), str(src_code), nodes, state))
+        emit("kernel_lines", lambda: definition(str(name), without_includes(str(src_code)), nodes, state))
 
     copies: dict[CodeType, str] = {}
 
@@ -495,6 +497,15 @@ def jit_functions(kernel: Any) -> list[FunctionType]:
             names = (function.fn.__globals__.get(name) for name in function.fn.__code__.co_names)
             queue += (value for value in names if isinstance(value, JITFunction))
     return list(found)
+
+
+def without_includes(source: str) -> str:
+    """Cut a Metal kernel out of what the backend generated, as `MetalScheduling.define_kernel` does; others stay as they are."""
+    _, begin, rest = source.partition(METAL_BEGIN)
+    if not begin:
+        return source
+    lines = rest.rpartition(METAL_END)[0].split("\n")
+    return "\n".join(line for line in lines if not line.strip().startswith("#include"))
 
 
 def definition(name: str, source: str, nodes: Any, state: _State) -> KernelLines:

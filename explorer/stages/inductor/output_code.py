@@ -34,6 +34,8 @@ MEMORY = "library_memory"
 EXTERN = "extern kernel"
 #: How the name of a function of a library begins.
 LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_")
+#: How Inductor names each kernel in Metal (`MetalScheduling.define_kernel` of torch/_inductor/codegen/mps.py).
+METAL_KERNEL = "generated_kernel_"
 _MULTI = re.compile(r"^(\w+) = async_compile\.multi_kernel\('\w+', \[([^\]]*)\]", re.MULTILINE)
 _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
 _DEFINED = re.compile(r"^(\w+) = async_compile\.\w+\(", re.MULTILINE)
@@ -105,7 +107,7 @@ def _calls(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
 
 def _computes(name: str) -> bool:
     """Whether a call of the wrapper is a kernel's launch or a library's operator."""
-    return name.endswith(".run") or name.startswith(("extern_kernels.", "torch.ops.", "aten.", "cpp_", "triton_"))
+    return name.endswith(".run") or name.startswith((*LIBRARIES[:3], "cpp_", "triton_", METAL_KERNEL))
 
 
 def library_calls(artifact: Artifact) -> Iterator[KernelPlace]:

@@ -12,12 +12,15 @@ from explorer.model.syntax import parsed
 _CPP = re.compile(r'extern\s+"C"\s+(?:\S+\s+)*?(\w+)\s*\(([^)]*)\)')
 #: The function with which PyTorch launches a Pallas kernel.
 _PALLAS = re.compile(r"^def \w+_main\(([^)]*)\):", re.MULTILINE)
+#: How a Metal kernel begins, up to the end of its parameters.
+_METAL = re.compile(r"kernel\s+void\s+(\w+)\(([^)]*)\)")
 
 
 class Parameter(NamedTuple):
     """One argument of a launch: its name in the kernel, and its type.
 
-    The type is "*fp32" or "i32" in Triton, "const float*" in C++, and "*" for a tensor of a Pallas kernel, which states none.
+    The type is "*fp32" or "i32" in Triton, "const float*" in C++, "device float*" in Metal, and "*" for a tensor of a Pallas
+    kernel, which states none.
     """
 
     name: str
@@ -35,10 +38,12 @@ class Parameter(NamedTuple):
 
 
 def parameters(source: str, language: str) -> tuple[Parameter, ...]:
-    """The arguments of each launch of a kernel in "triton", "cpp" or "pallas", in order; () where the source does not say."""
+    """The arguments of each launch of a kernel, by its language, in order; () where the source does not say."""
+    if language == "triton":
+        return _of_triton(source)
     if language == "pallas":
         return _of_pallas(source)
-    return _of_cpp(source) if language == "cpp" else _of_triton(source)
+    return _of_c(source, _METAL if language == "metal" else _CPP)
 
 
 def _of_pallas(source: str) -> tuple[Parameter, ...]:
@@ -48,11 +53,12 @@ def _of_pallas(source: str) -> tuple[Parameter, ...]:
     return tuple(Parameter(name, "*" if "_ptr" in name else "int") for name in names)
 
 
-def _of_cpp(source: str) -> tuple[Parameter, ...]:
-    begin = _CPP.search(source)
+def _of_c(source: str, pattern: re.Pattern[str]) -> tuple[Parameter, ...]:
+    """The parameters of a function in C++ or Metal, without what Metal itself gives: a thread's position, a buffer of errors."""
+    begin = pattern.search(source)
     if begin is None:
         return ()
-    words = [part.strip() for part in begin[2].split(",") if part.strip()]
+    words = [part.strip() for part in begin[2].split(",") if part.strip() and "[[" not in part and "ErrorMessages" not in part]
     split = [re.match(r"(.*?)\s*(\w+)$", part, re.DOTALL) for part in words]
     return tuple(Parameter(match[2], " ".join(match[1].split())) for match in split if match)
 

@@ -1,0 +1,112 @@
+"""Kernels in Metal, as the text of a wrapper has them."""
+
+from __future__ import annotations
+
+from explorer.capture.observe.kernel_lines import without_includes
+from explorer.model.shared import KernelText, OutputCodeText
+from explorer.model.values import Event
+from explorer.stages.inductor.definitions import kernel_events
+from explorer.stages.inductor.kernel import definition_line, render
+from explorer.stages.inductor.signature import Parameter, parameters
+from explorer.stages.kinds import kernel_kinds
+
+#: A reduction that torch 2.13 wrote for MPS, in parts.
+SOURCE = """\
+    [[max_total_threads_per_threadgroup(1024)]]
+    kernel void generated_kernel_0(
+        device float* out_ptr0,
+        constant float* in_ptr0,
+        constant long& ks0,
+        device c10::metal::ErrorMessages* error_buf,
+        uint2 thread_pos [[thread_position_in_grid]],
+        uint2 group_pos [[thread_position_in_threadgroup]]
+    ) {
+        auto xindex = thread_pos.x;
+        auto r0_index = thread_pos.y;
+        int x0 = xindex;
+        threadgroup float tmp_acc_0[32];
+        float tmp_acc_1 = 0;
+        for(auto r0_0_cnt = 0; r0_0_cnt < 4; ++r0_0_cnt) {
+            int r0_linear_idx = 4 * r0_index + r0_0_cnt;
+            if (r0_linear_idx >= 4000) break;
+            int r0_1 = r0_linear_idx;
+            auto tmp0 = in_ptr0[r0_1 + 4000*x0];
+            if ((tmp0 < 0 || tmp0 >= 5)) {
+                return;
+            }
+            float tmp1;
+            if (tmp0) {
+                auto tmp_scoped_0 = in_ptr0[x0];
+                tmp1 = static_cast<decltype(tmp1)>(tmp_scoped_0);
+            } else tmp1 = static_cast<decltype(tmp1)>(0.0);
+            tmp_acc_1 += tmp1;
+        }
+        threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+        auto tmp2 = c10::metal::threadgroup_sum(tmp_acc_0, tmp_acc_1, r0_index * 1, 1024);
+        if (r0_index == 0) out_ptr0[x0] = static_cast<float>(tmp2);
+    }"""
+WRAPPER = f"""\
+async_compile = AsyncCompile()
+generated_kernel_0 = async_compile.metal('generated_kernel_0', '''
+{SOURCE}
+
+''', ['reduction_utils', 'utils'])
+
+
+async_compile.wait(globals())
+del async_compile
+"""
+#: What the backend generated, before it took the kernel out of it.
+GENERATED = "compile_mps_shader('''\n    #include <c10/metal/utils.h>\n" + SOURCE + "\n''')\n"
+
+
+def kernel_event() -> Event:
+    """The event of the wrapper's only kernel."""
+    (event,) = kernel_events(Event("output_code", 0.0, "0/0", "inference", OutputCodeText(text=WRAPPER, file="")))
+    return event
+
+
+def test_a_wrapper_defines_a_metal_kernel_by_its_source_and_its_headers() -> None:
+    """The kernel has the name and the source, and its first line is found in the wrapper."""
+    data = kernel_event().data
+    assert isinstance(data, KernelText)
+    assert (data.name, data.language, data.text) == ("generated_kernel_0", "metal", SOURCE)
+    assert WRAPPER.split("\n")[data.wrapper_line - 1] == SOURCE.split("\n")[0]
+
+
+def test_what_computes_in_metal_is_neither_head_nor_index_nor_control() -> None:
+    """Loads, accumulators, operations and stores compute, also behind an `if` or `else` of their own line."""
+    artifact = render(kernel_event(), "k")
+    kinds = dict(zip((line.strip() for line in artifact.lines), kernel_kinds(artifact), strict=True))
+    assert [line for line, kind in kinds.items() if not kind] == [
+        "threadgroup float tmp_acc_0[32];",
+        "float tmp_acc_1 = 0;",
+        "auto tmp0 = in_ptr0[r0_1 + 4000*x0];",
+        "float tmp1;",
+        "auto tmp_scoped_0 = in_ptr0[x0];",
+        "tmp1 = static_cast<decltype(tmp1)>(tmp_scoped_0);",
+        "} else tmp1 = static_cast<decltype(tmp1)>(0.0);",
+        "tmp_acc_1 += tmp1;",
+        "auto tmp2 = c10::metal::threadgroup_sum(tmp_acc_0, tmp_acc_1, r0_index * 1, 1024);",
+        "if (r0_index == 0) out_ptr0[x0] = static_cast<float>(tmp2);",
+    ]
+    assert kinds["int r0_linear_idx = 4 * r0_index + r0_0_cnt;"] == kinds["auto xindex = thread_pos.x;"] == "index arithmetic"
+    assert kinds["threadgroup_barrier(metal::mem_flags::mem_threadgroup);"] == "barriers"
+    assert kinds["if (r0_linear_idx >= 4000) break;"] == kinds["return;"] == "loop control"
+    assert definition_line(artifact) == 2
+
+
+def test_the_arguments_of_a_metal_kernel_are_those_that_a_launch_gives() -> None:
+    """Buffers and sizes are arguments; the position of a thread and the buffer of errors are Metal's and torch's own."""
+    assert parameters(SOURCE, "metal") == (
+        Parameter("out_ptr0", "device float*"),
+        Parameter("in_ptr0", "constant float*"),
+        Parameter("ks0", "constant long&"),
+    )
+    assert [parameter.writes for parameter in parameters(SOURCE, "metal")] == [True, False, False]
+
+
+def test_a_metal_kernel_is_cut_out_of_what_the_backend_generated() -> None:
+    """The lines are those of the defined kernel: without the call around them and the includes."""
+    assert without_includes(GENERATED).strip("\n") == SOURCE
+    assert without_includes("def triton_(in_ptr0):\n    pass\n") == "def triton_(in_ptr0):\n    pass\n"
