@@ -94,7 +94,7 @@ def uncoalesced(traced: TracedCall) -> Iterator[Verdict]:
 
 def random_reads(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for the kernels that read little at a time, at computed places of a table larger than L2."""
-    if traced.target is None:
+    if traced.target is None or not traced.target.l2:
         return
     found = [
         (launch, gather)

@@ -398,7 +398,9 @@ def _launch(group: GroupRow) -> str:
 
 
 def resident(target: Target, moved: float) -> float:
-    """Estimate the share of a kernel's bytes that is in L2: all of few, none of many."""
+    """Estimate the share of a kernel's bytes that is in L2: all of few, none of many, or none where its size is not known."""
+    if not target.l2:
+        return 0.0
     least, most = L2_SHARES
     return min(1.0, max(0.0, (most - moved / target.l2) / (most - least)))
 

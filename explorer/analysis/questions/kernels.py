@@ -20,7 +20,7 @@ _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 @dataclass(frozen=True)
 class KernelData:
-    """One generated kernel: name, language ("triton", "cpp" or "pallas"), source, and facts from its other texts."""
+    """One generated kernel: name, language ("triton", "cpp", "pallas" or "metal"), source, and facts from its other texts."""
 
     _trace: TraceData = field(repr=False)
     artifact: Artifact = field(repr=False)
@@ -32,7 +32,7 @@ class KernelData:
 
     @property
     def language(self) -> str:
-        """The language: "triton", "cpp", "pallas", or another one that async_compile got."""
+        """The language: "triton", "cpp", "pallas", "metal", or another one that async_compile got."""
         return self.artifact.language
 
     @property

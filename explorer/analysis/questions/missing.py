@@ -8,6 +8,7 @@ from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.target import compiled_for
 from explorer.errors import CompileError, InputError, NoKernelError, unknown_name
 from explorer.model.trace_data import TraceData
+from explorer.reference.gpus.properties import BELOW_METAL
 from explorer.stages import stage_of, stages_of
 from explorer.stages.inductor.output_code import LIBRARIES, calls_of
 from explorer.stages.triton.origins import FORMS
@@ -25,6 +26,7 @@ STAGE_HABITS = {
     "inductor": "output_code",
     "ir": "ir_post_fusion",
     "llvm": "llir",
+    "metal": "kernel",
     "mlir": "ttir",
     "python": "source",
     "triton": "kernel",
@@ -33,7 +35,7 @@ STAGE_HABITS = {
 #: The forms that only NVIDIA's or only AMD's kernels have.
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
 #: The languages of kernels, as people write them.
-LANGUAGES = {"cpp": "C++", "triton": "Triton", "pallas": "Pallas"}
+LANGUAGES = {"cpp": "C++", "triton": "Triton", "pallas": "Pallas", "metal": "Metal"}
 A_GPU = "name a GPU, even one you don't have: explorer.trace(f, x, target='h100')"
 
 
@@ -78,6 +80,8 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     if needed not in ("", backend):
         return f"backend {backend!r} is not {needed.title()}; trace with backend={needed!r}"
     languages = {kernel.language for kernel in trace.find("kernel")}
+    if stage in (*FORMS, "assembly") and "metal" in languages:
+        return f"its target is {target!r}; {BELOW_METAL}"
     if stage in FORMS and "triton" not in languages:
         return f"its target is {target!r}, and {_kernels(languages)}; {A_GPU}" if target else f"{_kernels(languages)}; {A_GPU}"
     if stage in NVIDIA and trace.find("amdgcn"):
@@ -118,6 +122,8 @@ def _not_in_log(trace: TraceData, log: str, stage: str) -> str:
 def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> InputError:
     """Build the error for a form that a kernel lacks."""
     written = LANGUAGES.get(language, language)
+    if language == "metal" and stage in (*FORMS, "assembly"):
+        return InputError(f"kernel {name} is {written} and has no {stage!r}: {BELOW_METAL}")
     if language != "triton" and stage in FORMS:
         return InputError(f"kernel {name} is {written} and has no {stage!r}: {A_GPU}")
     if language == "triton" and stage == "assembly":

@@ -1,13 +1,15 @@
 // What torch asks its C++ libraries about a GPU, answered for one that is not there.
 //
-// torch traces fake CUDA and XPU tensors through autograd and through operators that pick an implementation by device.
+// torch traces fake CUDA, XPU and MPS tensors through autograd and through operators that pick an implementation by device.
 // Three kinds of places need an answer that a build without the device, or a machine without a GPU, cannot give: the device
-// guard, the tables of CUDA's and of XPU's hooks, and the choice of an attention operator. `explorer_enter` puts answers
+// guard, the tables of CUDA's, XPU's and MPS's hooks, and the choice of an attention operator. `explorer_enter` puts answers
 // there, and `explorer_leave` puts back exactly what was there before. No memory is allocated on a device and no kernel is
-// run. torch knows one accelerator at a time: while one kind is pretended, the other kind's hooks say that it is not there.
+// run. torch knows one accelerator at a time: while one kind is pretended, the other kinds' hooks say that they are not
+// there.
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/detail/XPUHooksInterface.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
@@ -22,6 +24,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 namespace {
@@ -48,7 +51,7 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<kind> {
   void block(void*, const c10::Stream&) const override {}
 };
 
-// What torch asks of the hooks of either kind of device.
+// What torch asks of the hooks of each kind of device. MPS has no members like the two without `override`.
 template <class Interface>
 struct OneGpu : Interface {
   void init() const override {}
@@ -60,8 +63,8 @@ struct OneGpu : Interface {
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
-  c10::DeviceIndex current_device() const override { return 0; }
-  void deviceSynchronize(c10::DeviceIndex) const override {}
+  c10::DeviceIndex current_device() const { return 0; }
+  void deviceSynchronize(c10::DeviceIndex) const {}
 };
 
 // What operators ask: is cuDNN there, which version, what can it do. Members without `override` exist in some torch only.
@@ -91,8 +94,14 @@ struct XpuHooks final : OneGpu<at::XPUHooksInterface> {
   c10::DeviceIndex getNumGPUs() const override { return 1; }
 };
 
+struct MpsHooks final : OneGpu<at::MPSHooksInterface> {
+  bool hasMPS() const override { return true; }
+  bool isOnMacOSorNewer(unsigned, unsigned) const override { return true; }
+};
+
 static_assert(sizeof(Hooks) == sizeof(at::CUDAHooksInterface) && sizeof(Hooks) == sizeof(void*), "hooks hold no data");
 static_assert(sizeof(XpuHooks) == sizeof(at::XPUHooksInterface) && sizeof(XpuHooks) == sizeof(void*), "hooks hold no data");
+static_assert(sizeof(MpsHooks) == sizeof(at::MPSHooksInterface) && sizeof(MpsHooks) == sizeof(void*), "hooks hold no data");
 
 // The attention operator: the order of preference and each operator's conditions, as torch documents them in
 // aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The conditions that all devices share come from torch's header.
@@ -270,15 +279,16 @@ void write(void** address, const void* value) {
   std::memcpy(address, &value, sizeof(void*));
 }
 
-// The two tables of hooks and the choice of attention; the device guards are atomic and stand apart.
-Place places[] = {{nullptr}, {nullptr}, {nullptr}};
-const c10::impl::DeviceGuardImplInterface* old_guards[2];
-constexpr c10::DeviceType kinds[] = {c10::DeviceType::CUDA, c10::DeviceType::XPU};
+// The tables of hooks, of CUDA, XPU and MPS, and the choice of attention; the device guards are atomic and stand apart.
+Place places[] = {{nullptr}, {nullptr}, {nullptr}, {nullptr}};
+constexpr c10::DeviceType kinds[] = {c10::DeviceType::CUDA, c10::DeviceType::XPU, c10::DeviceType::MPS};
+const c10::impl::DeviceGuardImplInterface* old_guards[std::size(kinds)];
 
 void find_places() {
   places[0].address = table_of(&at::detail::getCUDAHooks());
   places[1].address = table_of(&at::detail::getXPUHooks());
-  places[2].address = choice_slot();
+  places[2].address = table_of(&at::detail::getMPSHooks());
+  places[3].address = choice_slot();
 }
 
 }  // namespace
@@ -288,28 +298,35 @@ extern "C" {
 void explorer_enter(const char* backend, long capability, long cudnn) {
   static const Guard<c10::DeviceType::CUDA> cuda_guard;
   static const Guard<c10::DeviceType::XPU> xpu_guard;
+  static const Guard<c10::DeviceType::MPS> mps_guard;
   static const Hooks hooks;
   static const XpuHooks xpu_hooks;
+  static const MpsHooks mps_hooks;
   static const at::CUDAHooksInterface no_hooks;
   static const at::XPUHooksInterface no_xpu_hooks;
+  static const at::MPSHooksInterface no_mps_hooks;
   const std::string name = backend;
+  const bool mps = name == "mps";
   gpu = Gpu{name == "hip", name == "xpu", capability, cudnn};
   find_places();
   for (auto& place : places) place.before = read(place.address);
-  for (int n = 0; n < 2; ++n) old_guards[n] = guard_slot(kinds[n]).load();
-  if (gpu.xpu) {
+  for (size_t n = 0; n < std::size(kinds); ++n) old_guards[n] = guard_slot(kinds[n]).load();
+  if (mps) {
+    guard_slot(c10::DeviceType::MPS).store(&mps_guard);
+  } else if (gpu.xpu) {
     guard_slot(c10::DeviceType::XPU).store(&xpu_guard);
   } else {
     guard_slot(c10::DeviceType::CUDA).store(&cuda_guard);
-    write(places[2].address, reinterpret_cast<void*>(&choose));
+    write(places[3].address, reinterpret_cast<void*>(&choose));
   }
-  write(places[0].address, read(table_of(gpu.xpu ? static_cast<const void*>(&no_hooks) : &hooks)));
+  write(places[0].address, read(table_of(gpu.xpu || mps ? static_cast<const void*>(&no_hooks) : &hooks)));
   write(places[1].address, read(table_of(gpu.xpu ? static_cast<const void*>(&xpu_hooks) : &no_xpu_hooks)));
+  write(places[2].address, read(table_of(mps ? static_cast<const void*>(&mps_hooks) : &no_mps_hooks)));
 }
 
 void explorer_leave() {
   for (auto& place : places) write(place.address, place.before);
-  for (int n = 0; n < 2; ++n) guard_slot(kinds[n]).store(old_guards[n]);
+  for (size_t n = 0; n < std::size(kinds); ++n) guard_slot(kinds[n]).store(old_guards[n]);
 }
 
 // torch notes here that Python started a device, and does not ask again: what an absent GPU answered is no start of any. Asked
@@ -318,10 +335,10 @@ void explorer_forget_starts() {
   for (const auto kind : kinds) torch::utils::set_requires_device_init(kind, true);
 }
 
-// The five places as numbers, for a test that they are what they were.
+// The seven places as numbers, for a test that they are what they were.
 void explorer_places(void** found) {
   find_places();
-  for (int n = 0; n < 3; ++n) found[n] = read(places[n].address);
-  for (int n = 0; n < 2; ++n) found[3 + n] = const_cast<void*>(static_cast<const void*>(guard_slot(kinds[n]).load()));
+  for (int n = 0; n < 4; ++n) found[n] = read(places[n].address);
+  for (size_t n = 0; n < std::size(kinds); ++n) found[4 + n] = const_cast<void*>(static_cast<const void*>(guard_slot(kinds[n]).load()));
 }
 }

@@ -1,8 +1,9 @@
 """Answer torch's and triton's questions about an absent GPU during one Inductor call.
 
 Everything here is a context manager; `pretending` is all of them. Inside it torch.cuda, or torch.xpu for an Intel GPU, the
-device interface, triton's driver and torch's C++ libraries describe the target, and torch's other kind of device is not
-there. Nothing is allocated on it, launched on it or timed on it.
+device interface, triton's driver and torch's C++ libraries describe the target, and torch's other kinds of device are not
+there. For an Apple GPU torch.backends.mps answers alone: Inductor writes its kernels without triton. Nothing is allocated on
+the target, launched on it or timed on it.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.absent.measured import Assume, ignore_assumption, measured_on_the_cpu
+from explorer.capture.absent.mps import mps_attention
 from explorer.capture.absent.native import cpp_answers
 from explorer.capture.absent.xpu import xpu_attention, xpu_lowerings
 from explorer.capture.ladder.absent_driver import AbsentDriver
 from explorer.capture.observe.patch import added, beside, compile_lock, guarded, is_replaced_here, replaced, replaced_pure
 from explorer.capture.observe.versions import release_of_libraries
+from explorer.reference.gpus.figures import DEVICES
 from explorer.reference.gpus.properties import torch_properties
 
 if TYPE_CHECKING:
     from explorer.reference.gpus.figures import Target
 
+#: torch's types of the devices that can be absent GPUs.
+GPU_TYPES = frozenset(DEVICES.values())
 #: What starts a GPU's driver, changes the device or asks for a capture, with one answer for the program and for Inductor.
 STARTED = ("_lazy_init", "_lazy_call", "_exchange_device", "_maybe_exchange_device", "is_current_stream_capturing")
 
@@ -41,8 +46,9 @@ def pretending(target: Target, assume: Assume = ignore_assumption) -> Iterator[N
         stack.enter_context(cpp_answers(target))
         stack.enter_context(_versions(target))
         stack.enter_context(_torch_device(target))
-        stack.enter_context(_interface(target))
-        stack.enter_context(_triton_driver(target))
+        if target.device != "mps":
+            stack.enter_context(_interface(target))
+            stack.enter_context(_triton_driver(target))
         stack.enter_context(_fake_tensors())
         stack.enter_context(measured_on_the_cpu(assume))
         stack.enter_context(_constants())
@@ -105,6 +111,12 @@ def _always(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
+#: The answers of a module of torch's whose kind of device is not there.
+NO_DEVICE: Mapping[str, Any] = types.MappingProxyType(
+    {"is_available": _always(False), "device_count": _always(0), "_is_compiled": _always(False)}
+)
+
+
 @contextmanager
 def _versions(target: Target) -> Iterator[None]:
     """Make torch.version name the toolkit of a build for the target, and no other."""
@@ -113,22 +125,26 @@ def _versions(target: Target) -> Iterator[None]:
     published = release_of_libraries()
     values: dict[str, str | None] = {"cuda": None, "hip": None, "xpu": None}
     installed = getattr(torch.version, target.backend, None)
-    values[target.backend] = installed or {"cuda": published.cuda, "hip": published.hip, "xpu": published.xpu}[target.backend]
+    if target.backend in values:
+        values[target.backend] = installed or {"cuda": published.cuda, "hip": published.hip, "xpu": published.xpu}[target.backend]
     with _all_here(torch.version, values):
         yield
 
 
 @contextmanager
 def _torch_device(target: Target) -> Iterator[None]:
-    """Make torch.cuda or torch.xpu describe the target and start nothing; the other sees no device."""
+    """Make torch.cuda, torch.xpu or torch.backends.mps describe the target and start nothing; the others see no device."""
     import torch
 
+    if target.device == "mps":
+        with _all(torch.backends.mps, _answers_of_mps(target)), _all(torch.cuda, NO_DEVICE), _all(torch.xpu, NO_DEVICE):
+            yield
+        return
     module, other = (torch.xpu, torch.cuda) if target.device == "xpu" else (torch.cuda, torch.xpu)
-    absent = {"is_available": _always(False), "device_count": _always(0), "_is_compiled": _always(False)}
     started = {"_lazy_init": _always(None), "_lazy_call": _always(None)}
     answers = {name: answer for name, answer in _answers(target).items() if not _answered_before(module, name)}
     started = {name: answer for name, answer in started.items() if not _answered_before(module.random, name)}
-    with _all(module, answers), _all(module.random, started), _all(other, absent):
+    with _all(module, answers), _all(module.random, started), _all(other, NO_DEVICE):
         yield
 
 
@@ -169,6 +185,18 @@ def _answers(target: Target) -> dict[str, Any]:
         "get_rng_state": lambda *args: state.clone(),
         "set_rng_state": _always(None),
         "default_generators": (torch.Generator(),),
+    }
+
+
+def _answers_of_mps(target: Target) -> dict[str, Any]:
+    """The answers of torch.backends.mps for the target, under a macOS that has all that torch asks for."""
+    return {
+        "is_built": _always(True),
+        "is_available": _always(True),
+        "is_macos_or_newer": _always(True),
+        "is_macos13_or_newer": _always(True),
+        "get_name": _always(target.title),
+        "get_core_count": _always(target.multiprocessors),
     }
 
 
@@ -308,7 +336,7 @@ def _real_on_cpu() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def moved(value: Any) -> Any:
-        return torch.device("cpu") if isinstance(value, torch.device) and value.type in ("cuda", "xpu") else value
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type in GPU_TYPES else value
 
     class RealOnCpu(TorchDispatchMode):  # type: ignore[misc]
         """Runs operators on real tensors on the CPU."""
@@ -337,6 +365,8 @@ def _import_time_choices(target: Target) -> Iterator[None]:
         if target.device == "xpu":
             stack.enter_context(xpu_lowerings())
             stack.enter_context(xpu_attention())
+        if target.device == "mps":
+            stack.enter_context(mps_attention())
         yield
 
 

@@ -106,7 +106,8 @@ class Ambient:
         """Return the current state. The CPU gets the state of an absent GPU of type `absent`, whose tensors are on the CPU."""
         import torch
 
-        states = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in ("cpu", "cuda", "xpu")}
+        devices = ("cpu", "cuda", "xpu", "mps")
+        states = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in devices}
         if absent:
             states["cpu"] = states[absent]
         return Ambient(tuple((name, enabled, dtype) for name, (enabled, dtype) in states.items()))

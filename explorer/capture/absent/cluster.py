@@ -146,7 +146,7 @@ def _on_the_cpu(original: Any) -> Any:
 
 
 def _here(device_type: str) -> str:
-    return "cpu" if device_type in ("cuda", "xpu") else device_type
+    return "cpu" if device_type in ("cuda", "xpu", "mps") else device_type
 
 
 __all__ = ["Cluster", "cluster_of"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from explorer.capture.absent.launches import Launches
 
 #: The names that a program may give the GPU.
-GPUS = ("cuda", "xpu")
+GPUS = ("cuda", "xpu", "mps")
 #: Attributes of an autocast that was made for a GPU: which, and what was on before it.
 NAMED, BEFORE = "explorer_gpu", "explorer_before"
 #: Whether the program runs in place of the GPU here, and whether autocast is for the device that it names all the same.

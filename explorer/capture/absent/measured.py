@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from explorer.capture.observe.patch import added, replaced
+from explorer.reference.gpus.figures import DEVICES
 
 #: Records one assumption: (where, what was assumed, why) → nothing.
 Assume = Callable[[str, str, str], None]
@@ -55,7 +56,7 @@ def _gpu_of(flat_args: Any) -> Any:
     import torch
 
     devices = (a if isinstance(a, torch.device) else a.device for a in flat_args if isinstance(a, (torch.Tensor, torch.device)))
-    return next((device for device in devices if device.type in ("cuda", "xpu")), None)
+    return next((device for device in devices if device.type in DEVICES.values()), None)
 
 
 def _run_on_cpu(run: Callable[[list[Any]], Any], fake_mode: Any, flat_args: Any, gpu: Any) -> Any:

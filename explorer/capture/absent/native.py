@@ -102,7 +102,7 @@ def _holding_the_gil() -> ctypes.PyDLL:
 
 
 def places() -> tuple[int, ...]:
-    """The addresses in the five places that the library writes to."""
-    found = (ctypes.c_void_p * 5)()
+    """The addresses in the seven places that the library writes to."""
+    found = (ctypes.c_void_p * 7)()
     library().explorer_places(found)
     return tuple(place or 0 for place in found)

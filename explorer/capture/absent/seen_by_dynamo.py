@@ -395,11 +395,11 @@ class _Answers:
         self._gpu, self._used, self._begun, self._drawn = gpu, used, used, drawn
         self._marks = _Marks()
         self._constructors = default._device_constructors()
-        is_cuda, is_xpu = gpu == "cuda", gpu == "xpu"
         self._by_question = {
             torch.Tensor.device: torch.device(gpu, 0),
-            torch.Tensor.is_cuda: is_cuda,
-            torch.Tensor.is_xpu: is_xpu,
+            torch.Tensor.is_cuda: gpu == "cuda",
+            torch.Tensor.is_xpu: gpu == "xpu",
+            torch.Tensor.is_mps: gpu == "mps",
             torch.Tensor.get_device: 0,
             torch.Tensor.is_cpu: False,
         }

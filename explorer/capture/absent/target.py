@@ -9,9 +9,11 @@ from typing import Any
 
 from explorer.capture.ladder.triton_tools import missing_backend, missing_triton, no_sass
 from explorer.capture.observe.tensors import map_tensors, named_tensors
+from explorer.capture.observe.versions import defines_metal, version_of
 from explorer.errors import InputError, require_installed, unknown_name
 from explorer.model.values import Table
 from explorer.reference.gpus.figures import NAMED, Target
+from explorer.reference.gpus.properties import BELOW_METAL
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ def targets() -> Table:
 
 def _notes(target: Target) -> str:
     """Notes on a GPU that works: how far its kernels can be compiled here, and its own note."""
+    if target.device == "mps":
+        return "; ".join(filter(None, (f"down to Metal source: {BELOW_METAL}", target.note)))
     below = missing_backend(target)
     read = no_sass(target) if not below else ""
     notes = (below and f"down to Inductor's Triton source only: {below}", read and f"down to PTX and cubin: {read}", target.note)
@@ -152,6 +156,9 @@ def _parsed_or_error(target: object, attached: Iterable[str]) -> Target:
         raise unknown_name("target", target, ["auto", *attached, *(t.name for t in NAMED)]) from error
     if compiler_missing():
         raise InputError(f"target {found.name!r} cannot be compiled for: it {compiler_missing()}")
+    if found.device == "mps" and not defines_metal():
+        needed = f"needs a torch whose Inductor hands Metal to async_compile, as 2.13 does, not {version_of('torch')}"
+        raise InputError(f"target {found.name!r} {needed}")
     return found
 
 

@@ -48,28 +48,24 @@ def xpu_attention() -> Iterator[None]:
     """Make `scaled_dot_product_attention` on an XPU the operator that XPU would choose."""
     import torch
 
-    operator = torch.ops.aten.scaled_dot_product_attention.default
-    composite = torch._C.DispatchKey.CompositeImplicitAutograd
     if torch._C._has_xpu:  # its own choice is there
         yield
         return
-    before = operator.py_kernels.get(composite)
-    operator.py_kernels[composite] = _attention(operator, composite)
-    operator._dispatch_cache.clear()
-    try:
+    with attention_on("xpu", _attention):
         yield
-    finally:
-        del operator.py_kernels[composite]
-        if before is not None:
-            operator.py_kernels[composite] = before
-        operator._dispatch_cache.clear()
 
 
-def _attention(operator: Any, composite: Any) -> Callable[..., Any]:
-    """The operator's Python kernel: XPU's choice for tensors there, ATen's own decomposition for all others."""
+@contextmanager
+def attention_on(device: str, attend: Callable[..., Any]) -> Iterator[None]:
+    """Compute `scaled_dot_product_attention` of tensors on `device` by `attend`, and others by ATen's own decomposition.
+
+    `attend` gets all arguments of the operator by position, in the order of its schema.
+    """
     import torch
 
-    aten = torch.ops.aten
+    operator = torch.ops.aten.scaled_dot_product_attention.default
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    before = operator.py_kernels.get(composite)
 
     def attention(
         query: Any,
@@ -82,18 +78,36 @@ def _attention(operator: Any, composite: Any) -> Callable[..., Any]:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        if query.device.type != "xpu":
-            given = (query, key, value, attn_mask, dropout_p, is_causal)
+        given = (query, key, value, attn_mask, dropout_p, is_causal)
+        if query.device.type != device:
             return operator._op_dk(composite, *given, scale=scale, enable_gqa=enable_gqa)
-        chosen = choice(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-        if chosen == "FLASH_ATTENTION":
-            return aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
-        given = (query, key, value, additive(attn_mask, query), dropout_p, is_causal)
-        if chosen == "OVERRIDEABLE":
-            return aten._scaled_dot_product_fused_attention_overrideable(*given, False, scale=scale)[0]
-        return aten._scaled_dot_product_attention_math(*given, None, scale=scale, enable_gqa=enable_gqa)[0]
+        return attend(*given, scale, enable_gqa)
 
-    return attention
+    operator.py_kernels[composite] = attention
+    operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        del operator.py_kernels[composite]
+        if before is not None:
+            operator.py_kernels[composite] = before
+        operator._dispatch_cache.clear()
+
+
+def _attention(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None, grouped: bool
+) -> Any:
+    """Call the operator that an XPU chooses."""
+    import torch
+
+    aten = torch.ops.aten
+    chosen = choice(query, key, value, mask, dropout, causal, grouped)
+    if chosen == "FLASH_ATTENTION":
+        return aten._scaled_dot_product_flash_attention(query, key, value, dropout, causal, False, scale=scale)[0]
+    given = (query, key, value, additive(mask, query), dropout, causal)
+    if chosen == "OVERRIDEABLE":
+        return aten._scaled_dot_product_fused_attention_overrideable(*given, False, scale=scale)[0]
+    return aten._scaled_dot_product_attention_math(*given, None, scale=scale, enable_gqa=grouped)[0]
 
 
 def additive(mask: Any, query: Any) -> Any:

@@ -23,7 +23,7 @@ class AbsentDriver:
         self._target = target
         self.device = device
         self.utils = types.SimpleNamespace(get_device_properties=lambda device: triton_properties(target))
-        self.binary_ext = {"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}[target.backend]
+        self.binary_ext = {"cuda": "cubin", "hip": "hsaco", "xpu": "spv"}.get(target.backend, "")
 
     def get_current_target(self) -> Any:
         """Triton's GPUTarget."""

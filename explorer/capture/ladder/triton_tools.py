@@ -18,6 +18,7 @@ from explorer.capture.observe.versions import version_of
 from explorer.errors import CompileError
 from explorer.model.values import Call, Plain
 from explorer.process.scratch import home
+from explorer.reference.gpus.properties import BELOW_METAL
 
 if TYPE_CHECKING:
     from explorer.reference.gpus.figures import Target
@@ -51,6 +52,8 @@ def missing_backend(target: Target) -> str:
 
     triton's Linux wheels have the backends for NVIDIA and AMD. Intel's is in the triton of torch's XPU builds.
     """
+    if target.vendor == "apple":
+        return BELOW_METAL
     from triton.backends import backends
     from triton.backends.compiler import GPUTarget
 

@@ -51,6 +51,13 @@ def device_switches() -> tuple[str, ...]:
     return tuple(name for name in ("_exchange_fn", "_maybe_exchange_fn") if hasattr(CUDADeviceVariable, name))
 
 
+def defines_metal() -> bool:
+    """True where a wrapper of Inductor's defines its kernels in Metal by async_compile, as torch 2.13 does."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    return hasattr(AsyncCompile, "metal")
+
+
 def partitions_graphs() -> bool:
     """True where Inductor splits a graph into parts for CUDA graphs; not every torch does."""
     from torch._inductor.scheduler import Scheduler

@@ -185,7 +185,7 @@ def _too_large(name: str, ladder: Ladder) -> Iterator[Failure]:
 def without_backend(target: Target) -> list[Failure]:
     """A Failure for each stage below the source if the installed triton has no backend for the target; else none."""
     missing = missing_backend(target)
-    stages = (*TEXTS[target.backend], BINARIES[target.backend]) if missing else ()
+    stages = (*TEXTS[target.backend], BINARIES[target.backend]) if missing and target.backend in TEXTS else ()
     return [Failure(stage, "triton", f"there is no {stage}: {missing}") for stage in stages]
 
 

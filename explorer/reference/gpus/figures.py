@@ -20,15 +20,16 @@ from explorer.model.values import Plain, text_lines
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 TERA, GIGA, MEGA = 1e12, 1e9, 1e6
 
-#: The vendors, and triton's name of the backend that compiles for each.
-BACKENDS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu"}
+#: The vendors, and triton's name of the backend that compiles for each; Inductor writes Metal for Apple's, without triton.
+BACKENDS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}
 #: The vendors, and torch's name of their devices: a ROCm build calls an AMD GPU "cuda".
-DEVICES = {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}
+DEVICES = {"nvidia": "cuda", "amd": "cuda", "intel": "xpu", "apple": "mps"}
 #: What `arch` is for each vendor: the type, the form of a str, and an example with what it is.
 ARCHES = {
     "nvidia": (int, "", "90 for compute capability 9.0"),
     "amd": (str, r"gfx\d{1,2}[0-9a-f]{2}", "'gfx942'"),
     "intel": (str, r"\d+\.\d+\.\d+", "'20.1.4', the GPU's IP version"),
+    "apple": (str, r"apple\d+", "'apple9', the GPU's family"),
 }
 
 
@@ -39,7 +40,8 @@ class Target:
     `arch` is what triton takes: 90 for compute capability 9.0, "gfx942" for AMD; for Intel the IP version, "20.1.4" for bmg-g21.
     If the driver shows a GPU with several dies as several devices (MI250X, Max 1550), a target is one device. An Intel
     multiprocessor is an Xe-core (torch's gpu_subslice_count), its warp the sub-group that Inductor assumes, its shared memory the
-    SLM.
+    SLM. For Apple `arch` is the GPU family, "apple9". A multiprocessor is a GPU core, a block a threadgroup, a warp a SIMD-group,
+    and `memory` is shared with the CPU. A figure of Apple's is 0 where no public source gives it.
 
     Sizes are in bytes: `memory`, `l2` (as the driver reports it), `shared_per_block` (the most that a block may ask
     for, "opt-in"), `shared_per_multiprocessor`, `shared_static` (without opting in). `bandwidth` is of the memory, in
@@ -85,19 +87,20 @@ class Target:
         kind, form, example = ARCHES[self.vendor]
         if not isinstance(self.arch, kind) or (form and not re.fullmatch(form, str(self.arch))):
             raise InputError(f"arch of an {self.vendor} target is such as {example}, not {self.arch!r}")
-        if min(self.multiprocessors, self.memory, self.warp, self.threads, self.registers) <= 0:
-            raise InputError(f"target {self.name!r}: multiprocessors, memory, warp, threads and registers must be above 0")
+        needed = ("multiprocessors", "memory", "warp", *(() if self.vendor == "apple" else ("threads", "registers")))
+        if min(getattr(self, name) for name in needed) <= 0:
+            raise InputError(f"target {self.name!r}: {', '.join(needed[:-1])} and {needed[-1]} must be above 0")
         for name in ("peak", "reported"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
     def backend(self) -> str:
-        """Triton's name of the device that it compiles for: "cuda", "hip" or "xpu"."""
+        """Triton's name of the device that it compiles for: "cuda", "hip" or "xpu"; torch's, "mps", for Apple."""
         return BACKENDS[self.vendor]
 
     @property
     def device(self) -> str:
-        """The type of torch's devices: "cuda" for NVIDIA and AMD, "xpu" for Intel."""
+        """The type of torch's devices: "cuda" for NVIDIA and AMD, "xpu" for Intel, "mps" for Apple."""
         return DEVICES[self.vendor]
 
     @property
@@ -107,9 +110,11 @@ class Target:
 
     @property
     def capability(self) -> tuple[int, int]:
-        """(9, 0) for arch 90; (9, 4) for "gfx942", as HIP reports it; (20, 1) for "20.1.4"."""
+        """(9, 0) for arch 90; (9, 4) for "gfx942", as HIP reports it; (20, 1) for "20.1.4"; (9, 0) for "apple9"."""
         if isinstance(self.arch, int):
             return divmod(self.arch, 10)
+        if self.vendor == "apple":
+            return int(self.arch.removeprefix("apple")), 0
         if self.vendor == "intel":
             major, minor, _ = map(int, self.arch.split("."))
             return major, minor
@@ -164,9 +169,9 @@ class Target:
             "memory_gb": round(self.memory / GB, 1),
             "bandwidth_gb_s": round(self.bandwidth / GIGA),
             **{f"{dtype}_tflops": round(rate / TERA, 1) for dtype, rate in self.peak.items()},
-            "l2_mb": round(self.l2 / MB, 1),
+            **({"l2_mb": round(self.l2 / MB, 1)} if self.l2 else {}),
             "shared_kb": round(self.shared_per_block / KB),
-            "registers": self.registers,
+            **({"registers": self.registers} if self.registers else {}),
             "sources": "; ".join(self.sources),
         }
 
@@ -194,7 +199,7 @@ class Target:
 def _plain(name: object) -> str:
     """A name without case, spaces, dashes and its vendor."""
     plain = re.sub(r"\((r|tm)\)|[^a-z0-9()]", "", str(name).lower()).replace("(", "").replace(")", "")
-    return re.sub(r"^(nvidia|amd|intel|geforce|instinct|tesla|arc|datacentergpu)+|graphics$", "", plain)
+    return re.sub(r"^(nvidia|amd|intel|apple|geforce|instinct|tesla|arc|datacentergpu)+|graphics$", "", plain)
 
 
 def _rows(file: str) -> Iterator[dict[str, str]]:

@@ -11,7 +11,12 @@ WORDS = {
     "nvidia": ("SMs", "shared memory", "PTX, SASS"),
     "amd": ("CUs", "LDS", "AMDGCN"),
     "intel": ("Xe-cores", "SLM", "SPIR-V"),
+    "apple": ("GPU cores", "threadgroup memory", "AIR"),
 }
+#: Why a kernel in Metal has no text below its source.
+BELOW_METAL = (
+    "Inductor writes Metal for an Apple GPU, and only Apple's compiler, which is part of macOS, makes AIR and machine code of it"
+)
 #: The peak rates that stand for the others.
 PEAKS = ("fp32", "tf32", "bf16", "fp8")
 
@@ -28,7 +33,7 @@ def gpu_facts(target: Target) -> dict[str, str]:
         "memory bandwidth": f"{target.bandwidth / GIGA:,.0f} GB/s",
         **{f"peak {dtype}": f"{target.peak[dtype] / TERA:,.0f} TFLOP/s" for dtype in PEAKS if dtype in target.peak},
         "shared memory a block": f"{target.shared_per_block / KB:.0f} KiB" + (f" {shared}" if target.vendor != "nvidia" else ""),
-        "L2": f"{target.l2 / MB:.0f} MiB",
+        **({"L2": f"{target.l2 / MB:.0f} MiB"} if target.l2 else {}),
         **({"note": target.note} if target.note else {}),
     }
 

@@ -58,7 +58,7 @@ IN_THE_TABLE = ("bytes", "grid", "operations", "read", "seconds", "time", "writt
 
 @dataclass(frozen=True, repr=False)
 class Kernel(NamesGuessed, KernelData):
-    """One generated kernel: its name, its language ("triton", "cpp" or "pallas") and its source.
+    """One generated kernel: its name, its language ("triton", "cpp", "pallas" or "metal") and its source.
 
     `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
     """
@@ -76,7 +76,7 @@ class Kernel(NamesGuessed, KernelData):
         for artifact in texts_of_kernel(self._trace, self.artifact):
             if artifact.stage == stage:
                 return artifact.text
-        if stage == "assembly":
+        if stage == "assembly" and self.language != "metal":  # of Metal there is none, in whatever process
             live = needs_live(self._trace, "the assembly")
             with live.watchers.verb(f"{self.name}.text('assembly')"):
                 return live.assembly(self.artifact).text

@@ -12,7 +12,7 @@ import explorer
 from explorer.capture.absent.target import resolve
 from explorer.reference.gpus.figures import KB, NAMED, Target
 from tests.each import each
-from tests.facts import says
+from tests.facts import says, untold
 
 WANTED = [
     "v100",
@@ -34,8 +34,11 @@ WANTED = [
     "b580",
     "b570",
 ]
+APPLE = ["m1", "m2", "m3", "m4"]
 TARGETS = {target.name: target for target in NAMED}
 #: Floating-point operations a clock that a multiprocessor does in fp32, where it is not 256.
+#: What the tables of other vendors' GPUs have of each, and those of Apple's may lack.
+UNKNOWN_OF_APPLE = ("l2", "registers", "threads", "blocks", "shared_per_multiprocessor", "memory_clock", "bus")
 SLOWER = {70: 128, 75: 128, 80: 128, "gfx90a": 128}
 
 
@@ -47,15 +50,41 @@ def test_every_gpu_of_the_table_can_be_named_and_is_listed() -> None:
         assert rows[name]["fp16_tflops"] > rows[name]["fp32_tflops"] and rows[name]["sources"]
 
 
+def test_an_apple_gpu_has_the_figures_that_a_source_gives_and_no_others() -> None:
+    """The listed GPUs of Macs lack double precision; 0 stands for a figure without a source and is not listed."""
+    rows = {row["target"]: row for row in explorer.targets()}
+    for name in APPLE:
+        target = TARGETS[name]
+        assert (target.device, target.warp, target.shared_per_block, target.threads_per_block) == ("mps", 32, 32 * KB, 1024)
+        assert rows[name]["works"] and rows[name]["arch"] == target.arch and rows[name]["bandwidth_gb_s"] > 60
+        assert "fp64_tflops" not in rows[name] and rows[name].get("registers") is None and rows[name].get("l2_mb") is None
+        assert rows[name]["sources"] and not untold(rows[name]["why"], "Metal", "shared with the CPU")
+    assert Target.parse("Apple M3") is TARGETS["m3"] and TARGETS["m3"].capability == (9, 0)
+
+
+def test_an_apple_target_of_ones_own_needs_no_registers() -> None:
+    """Registers and threads of a core may be unknown of an Apple GPU, of others they may not; a family has its form."""
+    figures = {"multiprocessors": 20, "memory": 1 << 34, "bandwidth": 2e11, "peak": {}, "l2": 0, "shared_per_block": 32 * KB}
+    own = {"name": "own", "title": "Own", **figures, "shared_per_multiprocessor": 0, "registers": 0, "threads": 0}
+    assert Target(vendor="apple", arch="apple9", **own).device == "mps"
+    with pytest.raises(explorer.errors.InputError, match=says("registers", "above 0")):
+        Target(vendor="nvidia", arch=90, **own)
+    with pytest.raises(explorer.errors.InputError, match=says("apple", "'apple9'", "9")):
+        Target(vendor="apple", arch=9, **own)
+
+
 @each(TARGETS)
 def test_the_figures_of_a_gpu_agree_with_one_another(name: str) -> None:
     """The bandwidth follows from clock and bus, and fp32 from clock and multiprocessors, within what boost clocks vary."""
     target = TARGETS[name]
     transfers = 4 if target.arch in ("gfx942", "gfx950") else 2
-    assert target.memory_clock * transfers * target.bus / 8 == pytest.approx(target.bandwidth, rel=0.05)
+    if target.bus:
+        assert target.memory_clock * transfers * target.bus / 8 == pytest.approx(target.bandwidth, rel=0.05)
     lanes = SLOWER.get(target.arch, 256)
     assert target.multiprocessors * lanes * target.clock == pytest.approx(target.peak["fp32"], rel=0.09)
-    assert target.shared_static <= target.shared_per_block <= target.shared_per_multiprocessor
+    assert target.shared_static <= target.shared_per_block
+    assert target.shared_per_block <= target.shared_per_multiprocessor or name in APPLE
+    assert name in APPLE or all(getattr(target, figure) > 0 for figure in UNKNOWN_OF_APPLE)
     assert target.threads % target.warp == 0 and target.sources
 
 
@@ -63,7 +92,7 @@ def test_the_figures_of_a_gpu_agree_with_one_another(name: str) -> None:
 DOUBLES = {70: 32, 75: 2, 80: 32, 86: 2, 89: 2, 90: 64, 100: 64, 120: 2}
 
 
-@each(TARGETS)
+@each([name for name in TARGETS if name not in APPLE])
 def test_every_gpu_has_its_rate_of_double_precision(name: str) -> None:
     """On NVIDIA's it follows from clock and multiprocessors; it is never above that of fp32 nor above that of tensor cores."""
     target = TARGETS[name]
@@ -154,8 +183,8 @@ def test_an_intel_gpu_is_what_torch_reads_of_a_real_one() -> None:
 
 
 def test_the_device_type_is_torchs() -> None:
-    """NVIDIA's and AMD's GPUs are "cuda" to torch, Intel's are "xpu"."""
-    assert {t.vendor: t.device for t in NAMED} == {"nvidia": "cuda", "amd": "cuda", "intel": "xpu"}
+    """NVIDIA's and AMD's GPUs are "cuda" to torch, Intel's are "xpu", Apple's "mps"."""
+    assert {t.vendor: t.device for t in NAMED} == {"nvidia": "cuda", "amd": "cuda", "intel": "xpu", "apple": "mps"}
 
 
 def test_a_user_can_make_his_own_target() -> None:
