@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 #: How a kernel or wrapper draws random numbers.
 RANDOM = ("tl.rand", "tl.randn", "tl.randint", "tl.philox", "triton_helpers.rand", "inductor_seeds", "aten.randint.", "bernoulli")
+#: Why no code with kernels in Metal runs here.
+METAL = (
+    "kernels in Metal run only on an Apple GPU, and explorer interprets kernels in Triton alone: "
+    "trace with target='h100' to check the same function, whose kernels are other ones"
+)
 
 
 @dataclass(frozen=True)
@@ -236,6 +241,8 @@ class Wrappers:
                 "the wrapper is in C++, which is compiled for its GPU and runs only there: check a trace without cpp_wrapper, "
                 "whose kernels are the same"
             )
+        if "async_compile.metal(" in code.text:
+            raise InputError(METAL)
 
         def triton(self_: Any, name: str, source: str, device_str: str = "cuda") -> Kernel:
             return Kernel.of(name, source, code.target, self)

@@ -1,4 +1,4 @@
-"""The classes below a class."""
+"""The classes below a class, and the backends of Inductor among them."""
 
 from __future__ import annotations
 
