@@ -41,6 +41,9 @@ from explorer.model.values import Artifact, Event, Failure, Plain, Table
 from explorer.process.under_way import Watchers, step
 from explorer.reference.gpus.figures import Target
 
+#: How a trace for an absent GPU is timed on that GPU; explorer knows no attached GPU of Apple's.
+ATTACHED = "; where that GPU is attached, explorer.trace(f, x, target='cuda') gives a trace that can be timed"
+
 
 @dataclass
 class LiveFunction(Live):
@@ -450,8 +453,7 @@ class LiveFunction(Live):
             raise no_verb(
                 f"{self.absent.name!r} is not attached, so nothing can be timed on it",
                 "the CPU's times would say nothing of it",
-                "t.kernels.table estimates each kernel; where that GPU is attached, explorer.trace(f, x, target='cuda') "
-                "gives a trace that can be timed",
+                "t.kernels.table estimates each kernel" + (ATTACHED if self.absent.device != "mps" else ""),
             )
 
 
