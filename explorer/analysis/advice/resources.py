@@ -62,7 +62,7 @@ def _spilled(traced: TracedCall, launch: Launch, kernel: KernelData, taken: Mapp
 def _blocks(kernel: KernelData) -> int | None:
     """Count the blocks of a kernel's launch; None where its grid is not known."""
     for row in kernel.launches:
-        if all(isinstance(part, int) for part in row["grid"]):
+        if row["grid"] and all(isinstance(part, int) for part in row["grid"]):
             return math.prod(row["grid"])
     return None
 

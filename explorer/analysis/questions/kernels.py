@@ -11,7 +11,7 @@ from explorer.model.shared import Kernel, OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table, once
 from explorer.stages.fx_graph import input_names
-from explorer.stages.inductor.launch import launches
+from explorer.stages.inductor.launch import launches, metal_launches
 from explorer.stages.inductor.signature import parameters
 from explorer.stages.triton.origins import FORMS, KernelForm, Launch
 
@@ -62,21 +62,29 @@ class KernelData:
     def launches(self) -> Table:
         """One row per launch in the wrapper: its line there, its arguments by the kernel's names, and its grid.
 
-        `inputs` has the program's names for the arguments that come from it: "h.0.attn.weight" for a parameter.
+        The grid of a kernel in Metal counts threadgroups; it is () where torch chooses their size when it launches. `inputs`
+        has the program's names for the arguments that come from it: "h.0.attn.weight" for a parameter.
         """
-        form = first_form(self._trace, self.artifact)
         names = input_names(self._trace, self.artifact.frame, self.artifact.graph)
         return Table(
             {**launch, "inputs": {key: names[value] for key, value in launch.arguments.items() if value in names}}
-            for launch in (form.launches if form is not None else _stated_launches(self._trace, self.artifact))
+            for launch in launches_of(self._trace, self.artifact)
         )
 
 
-def _stated_launches(trace: TraceData, kernel: Artifact) -> Iterator[Launch]:
-    """The launches of a Pallas kernel in its wrapper; its grid is computed when it runs."""
-    names = [parameter.name for parameter in parameters(kernel.text, kernel.language)] if kernel.language == "pallas" else []
-    for wrapper in trace.find("output_code", kernel.frame, kernel.graph) if names else ():
-        yield from launches(wrapper.text, kernel.kernel, names, ())
+def launches_of(trace: TraceData, kernel: Artifact) -> Iterator[Launch]:
+    """The launches of a kernel, as its wrapper or its first form says them; none where they are not known, as in C++."""
+    if kernel.language not in ("metal", "pallas"):
+        form = first_form(trace, kernel)
+        yield from form.launches if form is not None else ()
+        return
+    names = tuple(parameter.name for parameter in parameters(kernel.text, kernel.language))
+    wrappers = trace.find("output_code", kernel.frame, kernel.graph) if names else ()
+    for wrapper in wrappers[-1:]:
+        if kernel.language == "metal":
+            yield from metal_launches(wrapper.text, kernel.kernel, names)
+        else:  # its grid is computed when it runs
+            yield from launches(wrapper.text, kernel.kernel, names, ())
 
 
 def candidate_rows(kernel: KernelData) -> Table:

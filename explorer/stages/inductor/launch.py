@@ -39,6 +39,36 @@ def _runs(wrapper: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
     return runs_by_name
 
 
+@lru_cache(maxsize=2)
+def metal_launches(wrapper: str, name: str, arguments: Sequence[str]) -> tuple[Launch, ...]:
+    """Each call of a kernel in Metal: its line, its arguments, `threads` and `group_size` among them, and its grid.
+
+    The grid counts threadgroups. It is () where the wrapper gives no `group_size`: then torch chooses one when it launches.
+    """
+    rows = []
+    for node in ast.walk(parsed(wrapper)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            sizes = [_elements(keywords.get(keyword)) for keyword in ("threads", "group_size")]
+            pairs = zip(arguments, node.args, strict=False)
+            values = {key: ast.unparse(value) for key, value in (*pairs, *keywords.items())}
+            grid = tuple(_threadgroups(threads, group) for threads, group in zip(*sizes, strict=False))
+            rows.append(Launch(line=node.lineno, arguments=values, grid=_grid(values, grid, ())))
+    return tuple(rows)
+
+
+def _threadgroups(threads: str, group: str) -> str:
+    """Return how many threadgroups of `group` threads `threads` threads are, as source."""
+    if threads == group:
+        return "1"
+    return threads if group == "1" else f"({threads} + {group} - 1) // {group}"
+
+
+def _elements(value: ast.expr | None) -> list[str]:
+    """The elements of a list that is written out, as source; [] for anything else."""
+    return [ast.unparse(element) for element in value.elts] if isinstance(value, ast.List) else []
+
+
 def _grid(values: Mapping[str, str], grid: Sequence[str], prefix: Sequence[str]) -> tuple[int | str, ...]:
     numbers: dict[str, int] = {}
     for key, text in [*values.items(), *((p.partition(" = ")[0], p.partition(" = ")[2]) for p in prefix)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ def test_a_pointwise_function_becomes_one_metal_kernel(pointwise_on_m3: explorer
     assert not trace.failures and trace.meta["target"] == "m3" and kernel.language == "metal"
     assert "kernel void generated_kernel_0(" in kernel.source and "c10::metal::erf(" in kernel.source
     assert kernel.source in trace.text("output_code")
+    assert trace.kernels.table[0]["read"] == trace.kernels.table[0]["written"] == 64 * 128 * 4
     x = torch.randn(64, 128)
     torch.testing.assert_close(trace.live.run(x), pointwise(x))
 
@@ -63,6 +65,84 @@ def test_what_is_below_metal_says_that_apples_compiler_makes_it(pointwise_on_m3:
         for ask in (pointwise_on_m3.text, pointwise_on_m3.kernels[0].text):
             with pytest.raises(explorer.errors.ExplorerError, match=says("Metal", "Apple's compiler", "macOS")):
                 ask(stage)
+
+
+def normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, (256,), weight).relu()
+
+
+@pytest.fixture(scope="module")
+def norm_on_m3() -> explorer.Trace:
+    """The trace of a layer norm with its backward for an M3."""
+    x, weight = torch.randn(32, 256, requires_grad=True), torch.randn(256, requires_grad=True)
+    return explorer.trace(normed, x, weight, target="m3", train=True)
+
+
+@pytest.mark.compile
+def test_a_metal_kernel_has_its_launches_bytes_and_an_estimate(norm_on_m3: explorer.Trace) -> None:
+    """The scheduler's groups know their kernels: bytes, launches and seconds, which say that they are not validated."""
+    for row in norm_on_m3.kernels.table:
+        assert row["launches"] == 1 and row["read"] > 0 and row["written"] > 0 and row["seconds"] > 0
+        assert "Apple M3" in row["seconds_known"] and "Apple M3" in row["outside"]
+    (launch,) = norm_on_m3.kernels[0].launches
+    assert launch["grid"] == (32, 1) and launch["arguments"]["threads"] == "[32, 256]"
+    assert launch["inputs"]["in_ptr0"] == "x"
+    assert all(group["kernels"] for group in norm_on_m3.fusion.groups)
+
+
+@pytest.mark.compile
+def test_every_computing_line_of_a_training_step_is_linked(norm_on_m3: explorer.Trace) -> None:
+    """Also of reductions, whose accumulators are declared before them, each line that computes has its FX nodes."""
+    for kernel in norm_on_m3.find("kernel"):
+        computing = [number for number, kind in enumerate(kernel_kinds(kernel), 1) if not kind]
+        assert computing and not set(computing) - set(owners(kernel))
+
+
+@pytest.mark.compile
+def test_what_runs_metal_says_that_only_an_apple_gpu_does(norm_on_m3: explorer.Trace, tmp_path: Path) -> None:
+    """A check, an edit, a script and a bisection need the kernels run: one sentence says why they are not."""
+    kernel = norm_on_m3.kernels[0]
+    asked = (
+        norm_on_m3.check,
+        norm_on_m3.bisect,
+        kernel.values,
+        lambda: kernel.edit(kernel.source.replace("1e-05", "1e-06")),
+        lambda: kernel.to_script(tmp_path / "kernel.py"),
+        lambda: norm_on_m3.to_script(tmp_path / "model.py"),
+    )
+    for ask in asked:
+        with pytest.raises(explorer.errors.InputError, match=says("Metal", "Apple GPU", "Triton", "target='h100'")):
+            ask()
+    with pytest.raises(explorer.errors.NoVerbError, match=says("m3", "not attached", "estimates")) as error:
+        norm_on_m3.benchmark()
+    assert "target='cuda'" not in str(error.value)
+
+
+@pytest.mark.compile
+def test_an_apple_gpu_is_compared_with_another_and_kept(norm_on_m3: explorer.Trace, tmp_path: Path) -> None:
+    """Traces for an M3 and an H100 are compared in figures and in one page; a saved trace is the same."""
+    x, weight = torch.randn(32, 256, requires_grad=True), torch.randn(256, requires_grad=True)
+    compared = explorer.compare(norm_on_m3, explorer.trace(normed, x, weight, target="h100", train=True))
+    assert {"m3", "h100"} <= set(compared.names)
+    compared.to_html(tmp_path / "both.html")
+    assert "generated_kernel_0" in norm_on_m3.text("output_code", graph="forward")
+    norm_on_m3.save(tmp_path / "m3.json.gz")
+    loaded = explorer.load(tmp_path / "m3.json.gz")
+    assert loaded == norm_on_m3 and [k.launches for k in loaded.kernels] == [k.launches for k in norm_on_m3.kernels]
+
+
+def attention(q: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+
+@pytest.mark.compile
+def test_attention_is_the_operator_that_mps_chooses() -> None:
+    """For inference it is MPS's fused one, in training products and a softmax, as in ATen's choice."""
+    fused = "_scaled_dot_product_attention_math_for_mps"
+    inference = explorer.trace(attention, torch.randn(1, 2, 16, 8), target="m3")
+    assert fused in inference.text("post_grad") and not inference.failures
+    training = explorer.trace(attention, torch.randn(1, 2, 16, 8, requires_grad=True), target="m3", train=True)
+    assert fused not in training.text("post_grad", graph="forward") and "bmm" in training.text("post_grad", graph="forward")
 
 
 def touched() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from explorer.model.shared import KernelText, OutputCodeText
 from explorer.model.values import Event
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.kernel import definition_line, render
+from explorer.stages.inductor.launch import metal_launches
 from explorer.stages.inductor.signature import Parameter, parameters
 from explorer.stages.kinds import kernel_kinds
 
@@ -110,3 +111,25 @@ def test_a_metal_kernel_is_cut_out_of_what_the_backend_generated() -> None:
     """The lines are those of the defined kernel: without the call around them and the includes."""
     assert without_includes(GENERATED).strip("\n") == SOURCE
     assert without_includes("def triton_(in_ptr0):\n    pass\n") == "def triton_(in_ptr0):\n    pass\n"
+
+
+CALLS = """\
+def call(args):
+    generated_kernel_0(buf0, arg0_1, ks0, threads=[8192])
+    generated_kernel_1(buf1, buf0, threads=[32, 1000], group_size=[1, 256])
+    generated_kernel_1(buf2, buf0, threads=[s77, 1024], group_size=[1, 1024])
+    generated_kernel_1(buf2, buf0, threads=[3, 9 * s77], group_size=[1, min(1024, s77)])
+"""
+
+
+def test_the_launches_of_a_metal_kernel_are_read_from_its_calls() -> None:
+    """Arguments go by the kernel's names; the grid counts threadgroups, and is unknown where torch chooses their size."""
+    (first,) = metal_launches(CALLS, "generated_kernel_0", ("out_ptr0", "in_ptr0", "ks0"))
+    assert first.arguments == {"out_ptr0": "buf0", "in_ptr0": "arg0_1", "ks0": "ks0", "threads": "[8192]"}
+    assert (first.line, first.grid) == (2, ())
+    rows = metal_launches(CALLS, "generated_kernel_1", ("out_ptr0", "in_ptr0"))
+    assert [(row.line, row.grid) for row in rows] == [
+        (3, (32, 4)),
+        (4, ("s77", 1)),
+        (5, (3, "(9 * s77 + min(1024, s77) - 1) // min(1024, s77)")),
+    ]
