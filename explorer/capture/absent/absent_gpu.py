@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.absent.measured import Assume, ignore_assumption, measured_on_the_cpu
-from explorer.capture.absent.mps import mps_attention
+from explorer.capture.absent.mps import mps_attention, mps_linear
 from explorer.capture.absent.native import cpp_answers
 from explorer.capture.absent.xpu import xpu_attention, xpu_lowerings
 from explorer.capture.ladder.absent_driver import AbsentDriver
@@ -367,6 +367,7 @@ def _import_time_choices(target: Target) -> Iterator[None]:
             stack.enter_context(xpu_attention())
         if target.device == "mps":
             stack.enter_context(mps_attention())
+            stack.enter_context(mps_linear())
         yield
 
 

@@ -21,6 +21,28 @@ def mps_attention() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def mps_linear() -> Iterator[None]:
+    """Give `linear` a kernel on MPS, as torch's build for macOS does: autograd then keeps the operator and calls its backward.
+
+    torch has a rule of `linear_backward` for fake tensors, after aten/src/ATen/native/mps/operations/Linear.mm.
+    """
+    import torch
+
+    if torch._C._has_mps:
+        yield
+        return
+    operator = torch.ops.aten.linear.default
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("linear", lambda *args, **kwargs: operator.decompose(*args, **kwargs), "MPS")
+    operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        library._destroy()
+        operator._dispatch_cache.clear()
+
+
 def _attention(
     query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None, grouped: bool
 ) -> Any:

@@ -145,6 +145,16 @@ def test_attention_is_the_operator_that_mps_chooses() -> None:
     assert fused not in training.text("post_grad", graph="forward") and "bmm" in training.text("post_grad", graph="forward")
 
 
+@pytest.mark.compile
+def test_a_linear_layer_has_the_backward_of_mps() -> None:
+    """Its forward becomes a product, as Inductor decomposes it; its backward is the one operator that MPS has for it."""
+    x, weight, bias = (torch.randn(*size, requires_grad=True) for size in ((4, 16), (8, 16), (8,)))
+    trace = explorer.trace(F.linear, x, weight, bias, target="m3", train=True)
+    assert not trace.failures and "aten.addmm" in trace.text("post_grad", graph="forward")
+    assert "aten.linear_backward" in trace.text("post_grad", graph="backward")
+    assert [row["call"] for row in trace.inductor.extern_calls][-1] == "torch.ops.aten.linear_backward.default"
+
+
 def touched() -> dict[str, Any]:
     """Everything that the pretence of an Apple GPU writes to: attributes by identity, and C++ places."""
     owners_of_names = (torch.backends.mps, torch.mps, torch.cuda, torch.xpu, torch.version)
@@ -154,6 +164,7 @@ def touched() -> dict[str, Any]:
         **names,
         "attention": dict(torch.ops.aten.scaled_dot_product_attention.default.py_kernels),
         "native": native.places(),
+        "linear": torch._C._dispatch_dump_table("aten::linear"),
         "available": (torch.backends.mps.is_available(), torch.cuda.is_available(), torch.accelerator.is_available()),
     }
 
