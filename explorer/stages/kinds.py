@@ -108,6 +108,7 @@ CPP = rules(
 METAL = rules(
     blank=r"^\s*$",
     comments=r"^\s*//",
+    imports=r"^\s*(#include|using )",
     loop_control=r"^\s*((\} )?(for|if|while|else)\b.*(\{| break;| return;?)|return;)$",
     braces=r"^\s*[{}();]*$",
     index_arithmetic=r"^\s*(int|long|uint|auto) ([xyz]|r\d*_?)(index|_linear_idx|\d+) = |^\s*auto \w+ = thread_pos\.[xyz];",

@@ -38,7 +38,7 @@ from explorer.model.values import Artifact, Plain, Table
 from explorer.model.wording import quantity, readable_bytes
 from explorer.process.garbage import full_collections_paused
 from explorer.stages.fx_graph import VIEWS
-from explorer.stages.inductor.output_code import LIBRARIES, calls_of, names_called
+from explorer.stages.inductor.output_code import LIBRARIES, calls_of, kernel_called, names_called
 
 #: What is known of a trace by Inductor, in the order of `figures`; of another compiler some of it is.
 OF_INDUCTOR = (
@@ -628,7 +628,7 @@ def launches(trace: TraceData) -> tuple[int, int]:
     for artifact in trace.find("output_code"):
         in_cpp = artifact.language == "cpp"
         for name in (name for _, name in calls_of(artifact)) if in_cpp else names_called(artifact):
-            launched += (artifact.frame, artifact.graph, name.removesuffix(".run")) in kernels
+            launched += (artifact.frame, artifact.graph, kernel_called(name)) in kernels
             called += name.startswith(LIBRARIES)
     return launched, called
 

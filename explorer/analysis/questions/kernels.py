@@ -79,7 +79,7 @@ def launches_of(trace: TraceData, kernel: Artifact) -> Iterator[Launch]:
         yield from form.launches if form is not None else ()
         return
     names = tuple(parameter.name for parameter in parameters(kernel.text, kernel.language))
-    wrappers = trace.find("output_code", kernel.frame, kernel.graph) if names else ()
+    wrappers = [each for each in trace.find("output_code", kernel.frame, kernel.graph) if names and each.language == "python"]
     for wrapper in wrappers[-1:]:
         if kernel.language == "metal":
             yield from metal_launches(wrapper.text, kernel.kernel, names)

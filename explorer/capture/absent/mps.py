@@ -9,6 +9,13 @@ from typing import Any
 from explorer.capture.absent.xpu import additive, attention_on
 
 
+def has_dtype(dtype: Any) -> bool:
+    """Whether a tensor on MPS can have this dtype, by torch's own interface of the device."""
+    from torch._dynamo.device_interface import get_interface_for_device
+
+    return bool(get_interface_for_device("mps").is_dtype_supported(dtype))
+
+
 @contextmanager
 def mps_attention() -> Iterator[None]:
     """Make `scaled_dot_product_attention` on MPS the operator that MPS would choose."""

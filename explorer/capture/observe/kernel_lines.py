@@ -27,7 +27,7 @@ from explorer.capture.observe.functions import emit_inlined
 from explorer.capture.observe.nested import inner_graphs, lowered_path
 from explorer.capture.observe.patch import beside, followed, observed, preceded, replaced
 from explorer.capture.observe.scheduler_nodes import called_node
-from explorer.capture.observe.subclasses import defining_kernels, subclasses
+from explorer.capture.observe.subclasses import defining_kernels, metal_templates, subclasses
 from explorer.capture.observe.versions import (
     cpp_rewriters,
     has_function,
@@ -38,6 +38,7 @@ from explorer.capture.observe.versions import (
 from explorer.capture.observe.views import Views, views
 from explorer.model.shared import KernelLines, Names
 from explorer.model.stage import Emit
+from explorer.stages.inductor.cpp_wrapper import metal_kernel
 
 #: Under this key the meta of a LoopBody's node has the name of the FX node it was made for.
 KEY = "explorer_fx_node"
@@ -46,7 +47,7 @@ VIEWS = "explorer_views"
 #: A text taken of a buffer: for each line that has a node, its place in the text, itself without indentation, the node.
 Block = tuple[tuple[int, str, str], ...]
 #: What stands around a Metal kernel's source when the backend defines it.
-METAL_BEGIN, METAL_END = "compile_mps_shader('''", "''')"
+METAL_BEGIN, METAL_END, METAL_IN_CPP = "compile_mps_shader('''", "''')", 'R"MTL('
 #: Texts that are kept until a kernel is defined; those of loops that were generated to be timed are never asked for.
 KEPT = 256
 
@@ -466,6 +467,10 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
         name = yield
         emit("kernel_lines", lambda: definition(str(name), without_includes(str(src_code)), nodes, state))
 
+    def made(_: None, template: Any, wrapper: Any) -> None:
+        name = wrapper.src_to_kernel[template.shader_source]
+        emit("kernel_lines", lambda: KernelLines(name=name, lines=(), operations=(), template=template_nodes(template)))
+
     copies: dict[CodeType, str] = {}
 
     def copied(_: Any, wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> None:
@@ -474,6 +479,8 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(followed(PythonWrapperCodegen, "define_user_defined_triton_kernel", copied))
+        for template in metal_templates():
+            stack.enter_context(followed(template, "codegen", made))
         for kind in defining_kernels():
             stack.enter_context(observed(kind, "define_kernel", defined))
         yield
@@ -500,7 +507,12 @@ def jit_functions(kernel: Any) -> list[FunctionType]:
 
 
 def without_includes(source: str) -> str:
-    """Cut a Metal kernel out of what the backend generated, as `MetalScheduling.define_kernel` does; others stay as they are."""
+    """Cut a Metal kernel out of what the backend generated, as `MetalScheduling.define_kernel` does; others stay as they are.
+
+    For a wrapper in C++ the headers are copied before the kernel.
+    """
+    if METAL_IN_CPP in source:
+        return metal_kernel(source.partition(METAL_IN_CPP)[2].rpartition(")MTL")[0])
     _, begin, rest = source.partition(METAL_BEGIN)
     if not begin:
         return source

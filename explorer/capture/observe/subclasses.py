@@ -27,3 +27,12 @@ def defining_kernels() -> Iterator[type]:
         with suppress(ImportError):
             import_module(f"torch._inductor.codegen.{name}")
     yield from (kind for kind in subclasses(BaseScheduling) if "define_kernel" in vars(kind))
+
+
+def metal_templates() -> list[type]:
+    """Inductor's templates in Metal, whose nodes write their kernels themselves; not every torch has one."""
+    try:
+        from torch._inductor.codegen.metal_flex_attention_template import MetalFlexAttentionNode
+    except ImportError:
+        return []
+    return [MetalFlexAttentionNode]

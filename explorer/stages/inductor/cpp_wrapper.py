@@ -17,6 +17,11 @@ _LIBRARY_CALL = re.compile(
     r"^\s+(?:AOTI_TORCH_ERROR_CODE_CHECK\()?"
     r"(?P<name>aoti_torch_(?:cpu|cuda|xpu|mps)_\w+|aoti_torch_proxy_executor_call_function|aoti_torch_call_dispatcher)\("
 )
+#: A kernel in Metal, with the headers that Inductor copies before it; and its call, between others that only prepare it.
+_METAL = re.compile(r'^const char\* (?P<name>\w+)_source = \(R"MTL\((?P<text>.*?)\)MTL"\);$', re.DOTALL | re.MULTILINE)
+_METAL_CALL = re.compile(r"^\s+aoti_torch_mps_run_command_block\(get_(?P<name>\w+)_handle\(\)")
+_METAL_PREPARED = re.compile(r"^\s+aoti_torch_mps_(start_encoding|set_arg_\w+|dispatch_\w+|get_kernel_function|create_\w+)\(")
+_METAL_HEAD = re.compile(r"^( *\[\[max_total_threads_per_threadgroup\(.*\)\]\]\n)? *kernel void \w+\($", re.MULTILINE)
 #: A line that makes a buffer, or has a library write one.
 BUFFER = re.compile(r"_out\((\w+),|&(\w+)_handle\b")
 
@@ -37,7 +42,7 @@ def is_cpp(text: str) -> bool:
 
 def definitions(text: str) -> tuple[Definition, ...]:
     """Return the kernels of a wrapper in C++, Triton's first, each name once: a kernel tuned while compiling is there twice."""
-    by_name = {d.name: d for d in _triton(text)}
+    by_name = {d.name: d for d in (*_triton(text), *_metal(text))}
     return tuple((by_name | {d.name: d for d in _cpp(text.split("\n"))}).values())
 
 
@@ -48,6 +53,20 @@ def _triton(text: str) -> Iterator[Definition]:
         start = match.start("text") + len(source) - len(source.lstrip("\n"))
         # AOTInductor's comment is indented
         yield Definition(match["name"], match["method"], dedent(source).strip("\n"), 1 + text.count("\n", 0, start))
+
+
+def _metal(text: str) -> Iterator[Definition]:
+    """Return the kernels in Metal, without the headers before them."""
+    for match in _METAL.finditer(text):
+        source = metal_kernel(match["text"])
+        line = 1 + text.count("\n", 0, match.start("text") + match["text"].index(source))
+        yield Definition(match["name"], "metal", source, line)
+
+
+def metal_kernel(text: str) -> str:
+    """Cut the last kernel out of a text in Metal, from its attribute or its head on."""
+    heads = list(_METAL_HEAD.finditer(text))
+    return text[heads[-1].start() if heads else 0 :].strip("\n")
 
 
 def _cpp(lines: Sequence[str]) -> Iterator[Definition]:
@@ -75,6 +94,10 @@ def calls(text: str) -> tuple[tuple[int, str], ...]:
     for number, line in enumerate(text.split("\n"), 1):
         if match := _KERNEL_CALL.match(line):
             named.append((number, match["triton"] or match["cpp"]))
+        elif match := _METAL_CALL.match(line):
+            named.append((number, match["name"]))
+        elif _METAL_PREPARED.match(line):
+            continue
         elif match := _LIBRARY_CALL.match(line):
             named.append((number, match["name"]))
     return tuple(named)

@@ -13,8 +13,10 @@ from explorer.model.syntax import parsed
 from explorer.model.values import Event, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 
-#: async_compile's methods that are named otherwise than the language of the source they are given.
-LANGUAGES = {"cpp_pybinding": "cpp", "rocm": "hip"}
+#: async_compile's methods that are named otherwise than the language of the source they are given, and the template's below.
+LANGUAGES = {"cpp_pybinding": "cpp", "rocm": "hip", "compile_mps_shader": "metal"}
+#: The function that compiles a template in Metal, such as flex attention's, without async_compile.
+METAL_TEMPLATE = "compile_mps_shader"
 #: async_compile's methods that are given no source.
 WITHOUT_SOURCE = ("multi_kernel", "size_hint_multi_kernel", "wait")
 
@@ -54,9 +56,10 @@ def _head(wrapper: str) -> ast.Module:
 def _defined_by(statement: ast.Assign, call: ast.Call, lines: Sequence[str]) -> Iterator[KernelText]:
     """The kernel that a statement of the wrapper defines; none where it defines something else."""
     asked, _, method = ast.unparse(call.func).rpartition(".")
+    is_source = method not in WITHOUT_SOURCE if asked == "async_compile" else method == METAL_TEMPLATE
     texts = [a for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     target = statement.targets[0]
-    if asked != "async_compile" or method in WITHOUT_SOURCE or not texts or not isinstance(target, ast.Name):
+    if not is_source or not texts or not isinstance(target, ast.Name):
         return
     source = max(texts, key=lambda constant: str(constant.value).count("\n"))  # beside a name, or "so" for CUTLASS
     text = str(source.value)

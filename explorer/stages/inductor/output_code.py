@@ -36,6 +36,8 @@ EXTERN = "extern kernel"
 LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_")
 #: How Inductor names each kernel in Metal (`MetalScheduling.define_kernel` of torch/_inductor/codegen/mps.py).
 METAL_KERNEL = "generated_kernel_"
+#: How it names the library of a template in Metal, of which it calls a function (codegen/metal_flex_attention_template.py).
+METAL_LIBRARY = "_mps_flex_lib_"
 _MULTI = re.compile(r"^(\w+) = async_compile\.multi_kernel\('\w+', \[([^\]]*)\]", re.MULTILINE)
 _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")
 _DEFINED = re.compile(r"^(\w+) = async_compile\.\w+\(", re.MULTILINE)
@@ -107,7 +109,12 @@ def _calls(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
 
 def _computes(name: str) -> bool:
     """Whether a call of the wrapper is a kernel's launch or a library's operator."""
-    return name.endswith(".run") or name.startswith((*LIBRARIES[:3], "cpp_", "triton_", METAL_KERNEL))
+    return name.endswith(".run") or name.startswith((*LIBRARIES[:3], "cpp_", "triton_", METAL_KERNEL, METAL_LIBRARY))
+
+
+def kernel_called(name: str) -> str:
+    """The kernel that a call launches, by the name of the called function."""
+    return name.partition(".")[0] if name.startswith(METAL_LIBRARY) else name.removesuffix(".run")
 
 
 def library_calls(artifact: Artifact) -> Iterator[KernelPlace]:
@@ -122,7 +129,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     kernels = {a.kernel: a for a in trace.find("kernel", artifact.frame, artifact.graph)}
     several = {m[1]: re.findall(r"\w+", m[2]) for m in _MULTI.finditer(artifact.text)}
     for number, called in calls_of(artifact):
-        name = called.removesuffix(".run")
+        name = kernel_called(called)
         for kernel in (kernels[n] for n in several.get(name, (name,)) if n in kernels):
             if line := definition_line(kernel):
                 yield Link(artifact.id, (number,), kernel.id, (line,), LAUNCH)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 import explorer
 from explorer.capture.absent import native
+from explorer.capture.observe.subclasses import metal_templates
 from explorer.capture.observe.versions import defines_metal
 from explorer.stages.inductor.kernel import owners
 from explorer.stages.kinds import kernel_kinds
@@ -153,6 +154,37 @@ def test_a_linear_layer_has_the_backward_of_mps() -> None:
     assert not trace.failures and "aten.addmm" in trace.text("post_grad", graph="forward")
     assert "aten.linear_backward" in trace.text("post_grad", graph="backward")
     assert [row["call"] for row in trace.inductor.extern_calls][-1] == "torch.ops.aten.linear_backward.default"
+
+
+@pytest.mark.compile
+def test_flex_attention_is_a_template_in_metal() -> None:
+    """The template's lines belong to the FX node that it computes, and the wrapper's call launches it."""
+    flex = pytest.importorskip("torch.nn.attention.flex_attention").flex_attention
+    if not metal_templates():
+        pytest.skip("this torch has no template of flex attention in Metal")
+    trace = explorer.trace(lambda q: flex(q, q, q), torch.randn(1, 2, 128, 64), target="m3")
+    template = next(kernel for kernel in trace.find("kernel") if "flex_attn_fwd" in kernel.text)
+    assert not trace.failures and {names for names, _ in owners(template).values()} == {("flex_attention",)}
+    assert any(link.how == "launch" and link.target == template.id for link in trace.links)
+    assert f"{len(trace.kernels)} kernel launches" in str(trace)
+
+
+@pytest.mark.compile
+def test_a_wrapper_in_cpp_has_linked_kernels_in_metal() -> None:
+    """With cpp_wrapper each kernel is a library of its own, and its computing lines have their nodes too."""
+    trace = explorer.trace(normed, torch.randn(8, 256), torch.randn(256), target="m3", options={"cpp_wrapper": True})
+    (kernel,) = trace.find("kernel")
+    computing = [number for number, kind in enumerate(kernel_kinds(kernel), 1) if not kind]
+    assert not trace.failures and computing and not set(computing) - set(owners(kernel))
+    assert any(link.how == "launch" and link.target == kernel.id for link in trace.links)
+
+
+def test_float64_is_refused_as_an_apple_gpu_has_none() -> None:
+    """A tensor or parameter of double precision is named before anything is compiled."""
+    with pytest.raises(explorer.errors.InputError, match=says("args[0]", "torch.float64", "'m3'", ".float()")):
+        explorer.trace(pointwise, torch.randn(8, dtype=torch.float64), target="m3")
+    with pytest.raises(explorer.errors.InputError, match=says("weight", "torch.float64")):
+        explorer.trace(torch.nn.Linear(4, 4).double(), torch.randn(4), target="m3")
 
 
 def touched() -> dict[str, Any]:

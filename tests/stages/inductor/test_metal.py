@@ -5,6 +5,7 @@ from __future__ import annotations
 from explorer.capture.observe.kernel_lines import without_includes
 from explorer.model.shared import KernelText, OutputCodeText
 from explorer.model.values import Event
+from explorer.stages.inductor.cpp_wrapper import calls
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.kernel import definition_line, render
 from explorer.stages.inductor.launch import metal_launches
@@ -133,3 +134,30 @@ def test_the_launches_of_a_metal_kernel_are_read_from_its_calls() -> None:
         (4, ("s77", 1)),
         (5, (3, "(9 * s77 + min(1024, s77) - 1) // min(1024, s77)")),
     ]
+
+
+CPP_WRAPPER = f"""\
+    uint32_t AtenTensorHandle;
+const char* mps_lib_0_source = (R"MTL(
+    // Metal helper functions
+    template <typename T>
+    kernel void helper(
+
+{SOURCE.replace("generated_kernel_0", "generated_kernel")}
+)MTL");
+    aoti_torch_mps_start_encoding(handle);
+    aoti_torch_mps_set_arg_tensor(handle, 0, buf2);
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_mps_mm_out(buf0, arg0_1, arg1_1));
+    aoti_torch_mps_run_command_block(get_mps_lib_0_handle(), aoti_torch_mps_shared_callback, &mps_lib_0_func_wrapper_0);
+"""
+
+
+def test_a_wrapper_in_cpp_has_the_kernels_in_metal_without_their_headers() -> None:
+    """The kernel begins at its own head; running its command block is its call, and what prepares that is none."""
+    (kernel,) = kernel_events(Event("output_code", 0.0, "0/0", "inference", OutputCodeText(text=CPP_WRAPPER, file="")))
+    assert isinstance(kernel.data, KernelText)
+    assert (kernel.data.name, kernel.data.language) == ("mps_lib_0", "metal")
+    assert kernel.data.text == SOURCE.replace("generated_kernel_0", "generated_kernel")
+    assert CPP_WRAPPER.split("\n")[kernel.data.wrapper_line - 1] == SOURCE.split("\n")[0]
+    assert [name for _, name in calls(CPP_WRAPPER)] == ["aoti_torch_mps_mm_out", "mps_lib_0"]
+    assert without_includes(CPP_WRAPPER) == kernel.data.text
