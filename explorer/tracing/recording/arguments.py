@@ -10,10 +10,13 @@ from types import BuiltinFunctionType, FrameType
 from typing import Any
 
 from explorer.capture.absent.cluster import Cluster, cluster_of
+from explorer.capture.absent.mps import has_dtype
 from explorer.capture.compilers import backend as backends
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.compilers.compilers import compiler_named
+from explorer.capture.observe.tensors import named_tensors
 from explorer.errors import InputError, unknown_name
+from explorer.lab.live.call import Call
 from explorer.model.stage import Stage
 from explorer.model.values import NodePairs
 from explorer.reference.gpus.figures import Target
@@ -172,6 +175,22 @@ def check_data(tensor_without_data: str, absent: Target | None, device: str | Ta
             "function once: name a GPU, such as target='h100', for which it is compiled and not computed; or give data, for a "
             "module by module.to_empty(device='cpu'), for a tensor by torch.empty_like(x, device='cpu')"
         )
+
+
+def check_dtypes(absent: Target | None, call: Call) -> None:
+    """Raise InputError for a tensor that an Apple GPU cannot hold, such as one of float64."""
+    if absent is None or absent.device != "mps":
+        return
+    import torch
+
+    tensors = [*named_tensors(call.args, "args"), *named_tensors(dict(call.kwargs), "kwargs")]
+    if isinstance(call.function, torch.nn.Module):
+        tensors += [*call.function.named_parameters(), *call.function.named_buffers()]
+    for name, tensor in tensors:
+        if not has_dtype(tensor.dtype):
+            raise InputError(
+                f"{name} is {tensor.dtype}, which no Apple GPU has: convert it, as by .float(), for target {absent.name!r}"
+            )
 
 
 def absent_target(device: str | Target, backend: Any, options: Mapping[str, Any] | None) -> Target | None:

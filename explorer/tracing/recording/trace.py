@@ -36,7 +36,7 @@ from explorer.process.progress import progress
 from explorer.reference.gpus.figures import Target
 from explorer.stages.plugged import observed
 from explorer.tracing.recording.advice import advice_on_call, devices_apart
-from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_request, name_of
+from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_dtypes, check_request, name_of
 from explorer.tracing.recording.changes import changes_in_meta, with_unfulfilled
 from explorer.tracing.recording.compile_failures import SKIPPED_FRAME, compile_failures, failure_if_nothing_compiled
 from explorer.tracing.recording.finish import failures_of, finished
@@ -187,6 +187,7 @@ class Plan:
             fn, args, kwargs = as_fake(fn, args, kwargs)
         ambient = Ambient.now(absent.device if absent else "")
         call = Call(fn, args, dict(kwargs), request.train, absent, ambient, cluster)
+        check_dtypes(absent, call)
         call = _placed(call, "cpu" if absent else str(device), request.target)
         left_out = name_list("without_pattern", request.without_pattern), name_list("without_pass", request.without_pass)
         changes = Changes(fusion_requests(request.keep_apart, request.fuse), *left_out)
