@@ -137,7 +137,12 @@ def _torch_device(target: Target) -> Iterator[None]:
     import torch
 
     if target.device == "mps":
-        with _all(torch.backends.mps, _answers_of_mps(target)), _all(torch.cuda, NO_DEVICE), _all(torch.xpu, NO_DEVICE):
+        one = {"is_available": _always(True), "device_count": _always(1)}
+        with ExitStack() as stack:
+            for module, answers in ((torch.backends.mps, _answers_of_mps(target)), (torch.mps, one)):
+                stack.enter_context(_all(module, answers))
+            for module in (torch.cuda, torch.xpu):
+                stack.enter_context(_all(module, NO_DEVICE))
             yield
         return
     module, other = (torch.xpu, torch.cuda) if target.device == "xpu" else (torch.cuda, torch.xpu)

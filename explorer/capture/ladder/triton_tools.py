@@ -53,7 +53,7 @@ def missing_backend(target: Target) -> str:
     triton's Linux wheels have the backends for NVIDIA and AMD. Intel's is in the triton of torch's XPU builds.
     """
     if target.vendor == "apple":
-        return BELOW_METAL
+        return f"triton has no backend for Apple GPUs: {BELOW_METAL}"
     from triton.backends import backends
     from triton.backends.compiler import GPUTarget
 

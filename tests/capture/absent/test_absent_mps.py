@@ -177,6 +177,26 @@ def test_a_wrapper_in_cpp_has_linked_kernels_in_metal() -> None:
     computing = [number for number, kind in enumerate(kernel_kinds(kernel), 1) if not kind]
     assert not trace.failures and computing and not set(computing) - set(owners(kernel))
     assert any(link.how == "launch" and link.target == kernel.id for link in trace.links)
+    assert 'device_type="mps"' in trace.text("output_code")
+
+
+@pytest.mark.compile
+def test_a_triton_kernel_of_ones_own_has_nothing_below_its_source() -> None:
+    """It is shown and interpreted for an Apple GPU; a Failure says that triton compiles for none."""
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def ones(x, size: tl.constexpr):  # type: ignore[no-untyped-def]
+        tl.store(x + tl.arange(0, size), 1.0)
+
+    trace = explorer.trace(ones, torch.zeros(8), 8, target="m3", grid=(1,))
+    assert [a.stage for a in trace.artifacts] == ["source", "kernel"]
+    (failure,) = trace.failures
+    assert "triton has no backend for Apple GPUs" in failure.message
+    with pytest.raises(explorer.errors.CompileError, match=says("triton", "no backend", "Apple GPUs", "Metal")):
+        trace.kernels[0].binary()
+    assert torch.equal(trace.live.run()["x"], torch.ones(8))
 
 
 def test_float64_is_refused_as_an_apple_gpu_has_none() -> None:
