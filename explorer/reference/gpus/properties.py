@@ -31,11 +31,16 @@ def gpu_facts(target: Target) -> dict[str, str]:
         "warp size": f"{target.warp} threads",
         "SMs / CUs": f"{target.multiprocessors} {multiprocessors}",
         "memory bandwidth": f"{target.bandwidth / GIGA:,.0f} GB/s",
-        **{f"peak {dtype}": f"{target.peak[dtype] / TERA:,.0f} TFLOP/s" for dtype in PEAKS if dtype in target.peak},
+        **{f"peak {dtype}": _teraflops(target.peak[dtype]) for dtype in PEAKS if dtype in target.peak},
         "shared memory a block": f"{target.shared_per_block / KB:.0f} KiB" + (f" {shared}" if target.vendor != "nvidia" else ""),
         **({"L2": f"{target.l2 / MB:.0f} MiB"} if target.l2 else {}),
         **({"note": target.note} if target.note else {}),
     }
+
+
+def _teraflops(rate: float) -> str:
+    """A rate in TFLOP/s, with a decimal where it is small."""
+    return f"{rate / TERA:,.{0 if rate >= 10 * TERA else 1}f} TFLOP/s"
 
 
 def torch_properties(target: Target) -> dict[str, Any]:

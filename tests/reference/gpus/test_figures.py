@@ -11,6 +11,7 @@ import pytest
 import explorer
 from explorer.capture.absent.target import resolve
 from explorer.reference.gpus.figures import KB, NAMED, Target
+from explorer.reference.gpus.properties import gpu_facts
 from tests.each import each
 from tests.facts import says, untold
 
@@ -222,3 +223,10 @@ def test_a_target_that_cannot_be_says_what_would_be_right(change: dict[str, obje
     figures = {name: getattr(h100, name) for name in h100.__dataclass_fields__}
     with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         Target(**{**figures, **change})
+
+
+def test_the_figures_in_words_leave_out_what_is_not_known() -> None:
+    """A small rate keeps a decimal, and a cache of unknown size is not a cache of none."""
+    facts = gpu_facts(TARGETS["m3"])
+    assert facts["peak fp32"] == "3.6 TFLOP/s" and facts["SMs / CUs"] == "10 GPU cores" and "L2" not in facts
+    assert gpu_facts(TARGETS["h100"])["peak fp32"] == "67 TFLOP/s" and gpu_facts(TARGETS["h100"])["L2"] == "50 MiB"
