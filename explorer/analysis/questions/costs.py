@@ -335,7 +335,7 @@ TILES, SPLIT = ((128, 1.0), (64, 0.8)), 256
 #: The GPUs that the estimate was compared with.
 VALIDATED = ("NVIDIA H200", "NVIDIA H100")
 #: Parts of the names of the operators that it was compared with.
-VALIDATED_CALLS = ("mm", "convolution", "attention")
+VALIDATED_CALLS = ("mm", "convolution", "attention", "linear_backward")  # the last is MPS's name of two products
 FEW_CHANNELS = "a convolution of fewer than 8 channels, which cuDNN pads"
 TRANSPOSED = "a transposed convolution, for which cuDNN takes kernels with tensor cores or, up to 30 times slower, without"
 NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"

@@ -7,7 +7,7 @@ those that the user registered there; where it has none, the formulas below coun
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import getitem
 from typing import Any, TypedDict
 
@@ -160,6 +160,8 @@ def _operations(node: Any, operator: str, arguments: dict[str, Any]) -> int | No
 
     if operator == "aten.convolution_backward":
         return _convolution_backward(arguments)
+    if operator == "aten.linear_backward":
+        return _linear_backward(arguments)
     if operator in OWN:
         return OWN[operator](*(_shape(a) for a in arguments.values() if hasattr(a, "shape")))
     formula = flop_registry.get(getattr(node.target, "overloadpacket", node.target))
@@ -205,6 +207,13 @@ def _convolution_backward(arguments: dict[str, Any]) -> int:
     return forward * sum(map(bool, arguments["output_mask"][:2]))
 
 
+def _linear_backward(arguments: dict[str, Any]) -> int:
+    """Count the operations of a linear layer's gradients: a product for the input's, one for the weight's."""
+    grad, weight = _shape(arguments["grad_output"]), _shape(arguments["weight"])
+    of_input, of_weight, _ = arguments["output_mask"]
+    return 2 * math.prod(grad[:-1]) * math.prod(weight) * sum(map(bool, (of_input, of_weight)))
+
+
 def _int_mm(left: Sequence[int], right: Sequence[int], *others: Sequence[int]) -> int:
     return 2 * left[-2] * left[-1] * right[-1]
 
@@ -215,14 +224,20 @@ def _grouped_mm(left: Sequence[int], right: Sequence[int], *others: Sequence[int
     return 2 * batch * left[-2] * left[-1] * right[-1]
 
 
+def _attention(query: Sequence[int], key: Sequence[int], value: Sequence[int], *others: Sequence[int]) -> int:
+    """Count the operations of attention's two products, all scores computed: MPS masks them afterwards."""
+    return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+
+
 #: Operators that the flop counter has no formula for, each from the shapes of its tensors.
-OWN = {
+OWN: Mapping[str, Callable[..., int]] = {
     "aten._int_mm": _int_mm,
     "aten._grouped_mm": _grouped_mm,
     "aten._scaled_grouped_mm": _grouped_mm,
     "aten._scaled_grouped_mm_v2": _grouped_mm,
     "aten._scaled_mm_v2": _int_mm,
     "aten._weight_int8pack_mm": _int_mm,
+    "aten._scaled_dot_product_attention_math_for_mps": _attention,
 }
 
 

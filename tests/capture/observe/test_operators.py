@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explorer.capture.observe.operators import _causal, _convolution_backward, _operations, tf32
+from explorer.capture.observe.operators import OWN, _causal, _convolution_backward, _linear_backward, _operations, tf32
 
 
 def test_the_gradient_of_a_convolution_is_what_the_flop_counter_says() -> None:
@@ -20,6 +20,17 @@ def test_the_gradient_of_a_convolution_is_what_the_flop_counter_says() -> None:
     assert _convolution_backward({**ours, "weight": torch.empty(16, 1, 3, 3), "output_mask": [False, True, False]}) == (
         2 * 2 * 36 * 16 * 9
     )
+
+
+def test_what_mps_calls_by_names_of_its_own_counts_as_elsewhere() -> None:
+    """A linear layer's gradients are two products, and attention is what the flop counter says of any other attention."""
+    from torch.utils.flop_counter import sdpa_flop_count
+
+    layer = {"self": torch.empty(4, 6, 16), "grad_output": torch.empty(4, 6, 8), "weight": torch.empty(8, 16)}
+    assert _linear_backward({**layer, "output_mask": [True, True, True]}) == 2 * (2 * 24 * 8 * 16)
+    assert _linear_backward({**layer, "output_mask": [False, True, True]}) == 2 * 24 * 8 * 16
+    query, key, value = (2, 4, 32, 16), (2, 4, 24, 16), (2, 4, 24, 8)
+    assert OWN["aten._scaled_dot_product_attention_math_for_mps"](query, key, value) == sdpa_flop_count(query, key, value)
 
 
 @pytest.mark.parametrize("setting", ["allow_tf32", "fp32_precision"])
