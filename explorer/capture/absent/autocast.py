@@ -143,26 +143,26 @@ def _autocast_nesting(by: int) -> None:
 
 
 @contextmanager
-def lists_of_the_gpu() -> Iterator[None]:
-    """Make autocast for the CPU cast as autocast for a GPU does inside the block."""
+def lists_of_the_gpu(device: str = "cuda") -> Iterator[None]:
+    """Make autocast for the CPU cast as autocast for a GPU does inside the block: by CUDA's lists, or by those of MPS."""
     import torch
 
     library = torch.library.Library("aten", "IMPL")
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
-            for name, kernel in _kernels():
+            for name, kernel in _kernels("AutocastMPS" if device == "mps" else "AutocastCUDA"):
                 library.impl(name, kernel, "AutocastCPU", allow_override=True)
         yield
     finally:
         library._destroy()
 
 
-def _kernels() -> Iterator[tuple[str, Callable[..., Any]]]:
+def _kernels(lists: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     """The operators that autocast treats differently on the CPU, each with the GPU's kernel."""
     import torch
 
-    gpu, cpu = (_listed(key) for key in ("AutocastCUDA", "AutocastCPU"))
+    gpu, cpu = (_listed(key) for key in (lists, "AutocastCPU"))
     for name in gpu:
         if name not in LOWER:
             yield name, _kernel(_operator(name), _policy(name))

@@ -27,24 +27,25 @@ _AS_NAMED: ContextVar[bool] = ContextVar("explorer autocast as named", default=F
 
 
 @contextmanager
-def in_place_of_gpu(launches: Launches | None = None) -> Iterator[None]:
+def in_place_of_gpu(launches: Launches | None = None, device: str = "cuda") -> Iterator[None]:
     """Interpret Triton kernels, apply the GPU's autocast on the CPU, and let flex_attention train there.
 
-    `launches` notes what the program launches outside of torch.compile. A block inside such a block changes nothing.
+    `launches` notes what the program launches outside of torch.compile, `device` is torch's type of the GPU. A block inside
+    such a block changes nothing.
     """
     if _IN_PLACE.get():
         yield
         return
     before = _IN_PLACE.set(True)
     try:
-        with launched_on_the_cpu(launches), _autocast_on_the_cpu(), _flex_attention_trains():
+        with launched_on_the_cpu(launches), _autocast_on_the_cpu(device), _flex_attention_trains():
             yield
     finally:
         _IN_PLACE.reset(before)
 
 
 @contextmanager
-def _autocast_on_the_cpu() -> Iterator[None]:
+def _autocast_on_the_cpu(device: str) -> Iterator[None]:
     """Make `torch.autocast("cuda")` cast what runs on the CPU, where it would only warn; by default to float16.
 
     It casts by the GPU's lists, which differ from the CPU's. The GPU's own autocast state is set too, since the program may
@@ -87,7 +88,7 @@ def _autocast_on_the_cpu() -> Iterator[None]:
 
         return __exit__
 
-    with replaced(autocast, "__init__", make), lists_of_the_gpu():
+    with replaced(autocast, "__init__", make), lists_of_the_gpu(device):
         with replaced(autocast, "__enter__", make_enter), replaced(autocast, "__exit__", make_exit):
             yield
 

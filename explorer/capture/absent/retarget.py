@@ -83,7 +83,7 @@ def retargeted(
             artifacts_loaded_here(),
             _hashed_ahead(),
             captured_by_dynamo(target),
-            in_place_of_gpu(launches),
+            in_place_of_gpu(launches, target.device),
         ):
             with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target, drawn):
                 yield True

@@ -72,7 +72,7 @@ def clone(value: Any) -> Any:
 @contextmanager
 def _instead_of(target: Target, told: bool) -> Iterator[None]:
     """Let the CPU do what the GPU would inside the block; if the program is `told`, torch.cuda answers for the GPU."""
-    with in_place_of_gpu(), torch_cuda_answers(target) if told else nullcontext():
+    with in_place_of_gpu(device=target.device), torch_cuda_answers(target) if told else nullcontext():
         yield
 
 

@@ -122,7 +122,7 @@ class Session:
         absent, ambient = self.plan.absent, self.plan.call.ambient
         with ExitStack() as stack:
             if absent is not None:
-                stack.enter_context(in_place_of_gpu())
+                stack.enter_context(in_place_of_gpu(device=absent.device))
                 stack.enter_context(torch_cuda_answers(absent))
                 if ambient is not None:
                     stack.enter_context(ambient.again())

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
 import explorer
+from explorer.capture.absent.absent_gpu import pretending
 from explorer.capture.absent.autocast import FLOAT32_BY_DTYPE, LOWER, REFUSED, WIDEST, lists_of_the_gpu
+from explorer.reference.gpus.figures import Target
+from tests.each import each
 
 #: A function of a 16-bit matrix, and the type of what it gives on CUDA where autocast is for bfloat16.
 CASES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.dtype]] = {
@@ -50,6 +54,29 @@ def test_an_operator_gives_the_type_that_it_gives_on_cuda(name: str) -> None:
             assert function(x).dtype == dtype
     with torch.autocast("cpu"):
         assert function(x).dtype == before
+
+
+#: Calls on which CUDA and MPS differ, or MPS and the CPU.
+ON_MPS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "rms_norm": lambda x: torch.rms_norm(x, (8,)),
+    "layer_norm": lambda x: torch.layer_norm(x, (8,)),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "norm": torch.ops.aten.norm.Scalar,
+    "interpolate": lambda x: F.interpolate(x, scale_factor=2.0),
+    "softmax": lambda x: x.softmax(-1),
+    "sum": lambda x: x.sum(),
+    "matmul": lambda x: x.float() @ x.float(),
+}
+
+
+@pytest.mark.compile
+@each(ON_MPS)
+def test_an_operator_gives_the_type_that_it_gives_on_mps(name: str) -> None:
+    """By the lists of MPS the CPU casts as the dispatcher's own kernels for MPS do, which here see fake tensors."""
+    with pretending(Target.parse("m3")), FakeTensorMode(), torch.autocast("mps"):
+        there = ON_MPS[name](torch.empty(2, 4, 8, 8, dtype=torch.half, device="mps")).dtype
+    with lists_of_the_gpu("mps"), torch.autocast("cpu", torch.half):
+        assert ON_MPS[name](torch.randn(2, 4, 8, 8).half()).dtype == there
 
 
 def test_without_autocast_nothing_is_cast() -> None:
