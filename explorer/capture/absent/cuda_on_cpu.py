@@ -1,7 +1,7 @@
 """Run the GPU's ATen operators on the CPU: the same values, in the GPU's memory layout.
 
 An operator that the CPU has runs there, and its result is put into the strides that the GPU's operator gives, as the code
-asserts them. Attention's fused operators, which only a GPU has, are computed as they are defined.
+asserts them. Attention's fused operators and a few others, which only a GPU has, are computed as they are defined.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def on_the_cpu(device: str) -> Any:
                 return func(*map(self.inside, args), **kwargs)
             if func.name().startswith("streams::synchronize"):
                 return None  # on the CPU there is nothing to wait for
-            instead = _ATTENTION.get(func.name().removeprefix("aten::").partition(".")[0])
+            instead = _BY_DEFINITION.get(func.name().removeprefix("aten::").partition(".")[0])
             if instead is not None:
                 return instead(func, _arguments_with_defaults(func, args, kwargs), device)
             here, named = pytree.tree_map(moved, (args, kwargs))
@@ -278,9 +278,36 @@ def _summed(gradient: Tensor, like: Tensor) -> Tensor:
     return gradient.sum_to_size(like.shape)
 
 
+def _attention_of_mps(func: Any, given: dict[str, Any], device: str) -> tuple[Any, ...]:
+    """Compute MPS's attention for inference by the operator that it stands for."""
+    import torch
+
+    tensors = (given[name] for name in ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "dropout_mask"))
+    made: tuple[Any, ...] = torch.ops.aten._scaled_dot_product_attention_math(
+        *tensors, scale=given.get("scale"), enable_gqa=bool(given.get("enable_gqa"))
+    )
+    said = _described(func, _positional(func, given), _keywords(func, given), device)
+    return tuple(_strided(tensor, like) for tensor, like in zip(made, said, strict=True))
+
+
+def _linear_backward(func: Any, given: dict[str, Any], device: str) -> tuple[Tensor | None, ...]:
+    """Compute the gradients of a linear layer that `output_mask` asks for; MPS has one operator for them."""
+    x, gradient, weight = (given[name] for name in ("self", "grad_output", "weight"))
+    rows = gradient.reshape(-1, gradient.shape[-1])
+    of_input, of_weight, of_bias = given["output_mask"]
+    return (
+        gradient @ weight if of_input else None,
+        rows.t() @ x.reshape(-1, x.shape[-1]) if of_weight else None,
+        rows.sum(0) if of_bias else None,
+    )
+
+
 _FORWARDS = ("flash", "efficient", "cudnn")
-_ATTENTION: Mapping[str, Callable[[Any, dict[str, Any], str], tuple[Any, ...]]] = {
+#: Operators that only a GPU has, without their namespace, and what computes them on the CPU as they are defined.
+_BY_DEFINITION: Mapping[str, Callable[[Any, dict[str, Any], str], tuple[Any, ...]]] = {
     **{f"_scaled_dot_product_{kind}_attention": _forward for kind in _FORWARDS},
     "_scaled_dot_product_fused_attention_overrideable": _forward,  # oneDNN's, of an Intel GPU, for inference
     **{f"_scaled_dot_product_{kind}_attention_backward": _backward for kind in _FORWARDS},
+    "_scaled_dot_product_attention_math_for_mps": _attention_of_mps,
+    "linear_backward": _linear_backward,
 }

@@ -157,6 +157,16 @@ def test_a_linear_layer_has_the_backward_of_mps() -> None:
 
 
 @pytest.mark.compile
+def test_code_that_calls_libraries_alone_is_checked() -> None:
+    """Without a kernel in Metal the wrapper runs on the CPU, with what MPS alone has computed as it is defined."""
+    x, weight, bias = (torch.randn(*size, requires_grad=True) for size in ((2, 3, 16), (8, 16), (8,)))
+    linear = explorer.trace(F.linear, x, weight, bias, target="m3", train=True)
+    fused = explorer.trace(attention, torch.randn(1, 2, 16, 8), target="m3")
+    for trace in (linear, fused):
+        assert not trace.kernels and all(row["equal"] for row in trace.check())
+
+
+@pytest.mark.compile
 def test_flex_attention_is_a_template_in_metal() -> None:
     """The template's lines belong to the FX node that it computes, and the wrapper's call launches it."""
     flex = pytest.importorskip("torch.nn.attention.flex_attention").flex_attention
