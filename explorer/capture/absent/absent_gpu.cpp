@@ -94,9 +94,10 @@ struct XpuHooks final : OneGpu<at::XPUHooksInterface> {
   c10::DeviceIndex getNumGPUs() const override { return 1; }
 };
 
+// Without `override`, so that a torch whose hooks of MPS have other members still builds what the other GPUs need.
 struct MpsHooks final : OneGpu<at::MPSHooksInterface> {
-  bool hasMPS() const override { return true; }
-  bool isOnMacOSorNewer(unsigned, unsigned) const override { return true; }
+  bool hasMPS() const { return true; }
+  bool isOnMacOSorNewer(unsigned, unsigned) const { return true; }
 };
 
 static_assert(sizeof(Hooks) == sizeof(at::CUDAHooksInterface) && sizeof(Hooks) == sizeof(void*), "hooks hold no data");
