@@ -54,6 +54,7 @@ VERSIONS_ALLOWED = {
     ("lab/scripts/kernel_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("lab/scripts/model_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("lab/scripts/parts.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
+    ("process/plugins.py", "importlib.metadata"): "entry points, not versions",
     ("capture/absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
 }
 
@@ -80,6 +81,8 @@ CATCHES_EVERYTHING = {
     "analysis/overview/text.py": "a trace can be printed whatever is in it",
     "stages/replay.py": "what one stage cannot render must not take the rest away",
     "tracing/recording/trace.py": "the trace up to an error goes with the error",
+    "process/plugins.py": "code of other packages: all the rest works without a plug-in that cannot be loaded",
+    "stages/described.py": "code of other packages: a trace is saved also where a function of its stage raises",
     "tracing/recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",
     "process/under_way.py": "a view that cannot hear of a verb must not silence the others",
     "stages/unread.py": "facts that cannot be made when the recording is read must not take the others away",

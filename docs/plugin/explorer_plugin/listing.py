@@ -37,8 +37,8 @@ COMPILER = Compiler(
 
 def render(event: Event, id: str) -> Artifact:
     """The event as a text; its data has the nodes of its lines."""
-    data = {"listed": event.data["nodes"]}
-    return Artifact(id, "listing", event.frame, event.graph, "Listing", "text", str(event.data["text"]), time=event.time, data=data)
+    text, data = str(event.data["text"]), {"listed": event.data["nodes"]}
+    return Artifact(id, "listing", event.frame, event.graph, "Listing", "text", text, time=event.time, data=data)
 
 
 def link(artifact: Artifact, trace: Any) -> Iterable[Link]:

@@ -72,19 +72,18 @@ class KernelData:
         )
 
 
-def launches_of(trace: TraceData, kernel: Artifact) -> Iterator[Launch]:
-    """The launches of a kernel, as its wrapper or its first form says them; none where they are not known, as in C++."""
+def launches_of(trace: TraceData, kernel: Artifact) -> tuple[Launch, ...]:
+    """The launches of a kernel, as its wrapper or its first form says them; () where they are not known, as in C++."""
     if kernel.language not in ("metal", "pallas"):
         form = first_form(trace, kernel)
-        yield from form.launches if form is not None else ()
-        return
+        return form.launches if form is not None else ()
     names = tuple(parameter.name for parameter in parameters(kernel.text, kernel.language))
-    wrappers = [each for each in trace.find("output_code", kernel.frame, kernel.graph) if names and each.language == "python"]
-    for wrapper in wrappers[-1:]:
-        if kernel.language == "metal":
-            yield from metal_launches(wrapper.text, kernel.kernel, names)
-        else:  # its grid is computed when it runs
-            yield from launches(wrapper.text, kernel.kernel, names, ())
+    wrappers = [each for each in trace.find("output_code", kernel.frame, kernel.graph) if each.language == "python"]
+    if not names or not wrappers:
+        return ()
+    if kernel.language == "metal":
+        return metal_launches(wrappers[-1].text, kernel.kernel, names)
+    return tuple(launches(wrappers[-1].text, kernel.kernel, names, ()))  # the grid of Pallas is computed when it runs
 
 
 def candidate_rows(kernel: KernelData) -> Table:

@@ -252,5 +252,5 @@ STAGE = Stage(
     consumes={WRAPPER: OutputCodeText, LINES: KernelLines, GRAPH: FxGraphText},
     backend="inductor",
     opens_at=6,
-    about="One fused loop nest as source: Triton for GPUs, Metal for Apple's, C++ for CPUs, Pallas where the backend is set to it.",
+    about="One fused loop nest as source: Triton for GPUs, Metal for Apple's, C++ for CPUs, Pallas where it is asked for.",
 )
