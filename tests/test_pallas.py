@@ -23,7 +23,11 @@ from explorer.stages.kinds import kernel_kinds
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.tracing.traced import Trace
 
-pytestmark = [pytest.mark.compile]
+#: Torch 2.11 broadcasts a row's maximum in a way that JAX refuses, and refuses no fusion of its own.
+OLD = pytest.mark.skipif(
+    torch.__version__ < "2.13", reason="this torch writes Pallas kernels for the CPU that JAX does not compile"
+)
+pytestmark = [pytest.mark.compile, OLD]
 
 
 def program(x: torch.Tensor, w: torch.Tensor, i: torch.Tensor) -> torch.Tensor:

@@ -78,7 +78,21 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     for source in (folder, folder / "docs" / "plugin"):
         subprocess.run([*pip, str(source)], check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     tests = folder / "docs" / "plugin" / "tests"
-    pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:testmon", "-n", "0", str(tests)]
+    pytest_ = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:testmon",
+        "-p",
+        "no:benchmark",
+        "-n",
+        "0",
+        str(tests),
+    ]
     code = f"import explorer; assert explorer.__file__.startswith({str(target)!r}), explorer.__file__"
     environment = {**os.environ, "PYTHONPATH": str(target)}
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tests, env=environment)

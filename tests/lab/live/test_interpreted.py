@@ -372,8 +372,10 @@ def test_a_second_edit_interprets_only_what_is_other(monkeypatch: pytest.MonkeyP
     tried.clear()
     assert kernel.edit(f"{kernel.source}\n# as it was\n").in_place
     assert set(launched) == {kernel.name} and not any(tried)
-    wrong = kernel.edit(kernel.source.replace("rsqrt", "sqrt"))
-    assert wrong.status == "wrong result" and set(launched) > {kernel.name}
+    wrong = kernel.source.replace("rsqrt", "sqrt")
+    assert kernel.edit(wrong).status == "wrong result" and set(launched) == {kernel.name}
+    assert kernel.edit(wrong, check=False).in_place
+    assert not all(row["equal"] for row in trace.check()) and set(launched) > {kernel.name}
 
 
 def test_a_step_of_training_between_two_checks_is_seen() -> None:
