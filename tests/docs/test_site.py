@@ -50,7 +50,9 @@ def gallery() -> Iterator[ModuleType]:
 # The pages ---------------------------------------------------------------------------------------------------------------
 
 #: What a page of the site is made of.
-SOURCES = [*DOCS.glob("*.md"), *DOCS.glob("*/*.md"), *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "explorer").rglob("*.py")]
+#: docs/plugin is a package to copy, with a README of its own.
+PAGES = [path for path in (*DOCS.glob("*.md"), *DOCS.glob("*/*.md")) if path.parent.name != "plugin"]
+SOURCES = [*PAGES, *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "explorer").rglob("*.py")]
 
 
 @pytest.fixture(scope="module")
