@@ -278,7 +278,7 @@ export class Editing {
     this.drawn = drawn;
     const answer = isShown ? [...figures(edit, this.launch), difference(this.original, edit)] : [];
     this.answer.replaceChildren(...answer);
-    if (isShown) this.pane.editor.keepCaret();
+    if (isShown || edits.asked === this.id) this.pane.editor.keepCaret(); // what is below it takes other room
     const focused = [...this.past.children].indexOf(focusedBeside(this.past) ?? this.past);
     this.past.replaceChildren(...this.history());
     const again = this.past.children[focused];
