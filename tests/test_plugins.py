@@ -23,7 +23,7 @@ from explorer.errors import InputError
 from explorer.model.stage import Stage
 from explorer.model.values import Artifact
 from explorer.process import plugins
-from explorer.stages.plugged import observed
+from explorer.stages.plugged import with_plugged
 from explorer.view.payload import payload
 from tests.conftest import replay_of
 from tests.facts import says, untold
@@ -132,8 +132,8 @@ def test_a_stage_is_observed_without_being_asked_for(installed: Installs) -> Non
     installed("explorer.stages", one=stage("theirs"), several=(stage("first"), stage("second")))
     trace = explorer.trace(torch.sin, torch.randn(4), backend="eager")
     assert [trace.text(name) for name in ("theirs", "first", "second")] == ["a line"] * 3
-    assert [each.name for each in observed(None)][-3:] == ["theirs", "first", "second"]
-    assert observed((stage("mine"),))[0].name == "mine"
+    assert [each.name for each in with_plugged(None)][-3:] == ["theirs", "first", "second"]
+    assert with_plugged((stage("mine"),))[0].name == "mine"
 
 
 @pytest.mark.compile

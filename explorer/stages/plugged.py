@@ -10,11 +10,11 @@ from explorer.process.plugins import Brought
 from explorer.stages import STAGES
 
 
-def plugged() -> Brought[Stage]:
+def plugged_stages() -> Brought[Stage]:
     """Load the stages of the entry points `explorer.stages`."""
     return plugins.brought(plugins.STAGES, Stage, frozenset(stage.name for stage in STAGES))
 
 
-def observed(stages: Sequence[Stage] | None) -> Sequence[Stage]:
+def with_plugged(stages: Sequence[Stage] | None) -> Sequence[Stage]:
     """What a trace observes: the given stages, or without them explorer's and those of plug-ins."""
-    return (*STAGES, *plugged().values) if stages is None else stages
+    return (*STAGES, *plugged_stages().values) if stages is None else stages

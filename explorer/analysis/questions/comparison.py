@@ -326,7 +326,7 @@ class Comparison:
         return {"graph": every[0].graph, "what": what, "values": len(every), **columns, "lines": lines, "why": why}
 
     def _judged(self, component: list[set[tuple[str, str, str]]], ops_of: list[list[Op]]) -> tuple[str, str, tuple[Key, ...]]:
-        """Name the difference of a component; where it is split, say why, and of which nodes."""
+        """Name the difference of a component; where it is split, say why, and which nodes make it so."""
         values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
         keys = [{frozenset(op.key for op in by[g]) for g in groups} for by, groups in zip(self._by_group, component, strict=True)]
         what = self._what(keys, values)

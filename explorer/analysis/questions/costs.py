@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from explorer.analysis.questions.collectives import is_collective, is_wait
 from explorer.analysis.questions.fusion import Graph, fusion_of
-from explorer.analysis.questions.kernels import KernelData, candidate_rows, first_form, kernels_of, launches_of
+from explorer.analysis.questions.kernels import KernelData, candidate_rows, first_form, kernel_launches, kernels_of
 from explorer.analysis.questions.profile import how_measured, parts_by_place, seconds_a_run
 from explorer.analysis.questions.rows import CallRow, GroupRow, KernelRow
 from explorer.analysis.questions.target import compiled_for, gpu_of
@@ -74,7 +74,7 @@ def _row(kernel: KernelData, by_scheduler: Groups) -> KernelRow:
     groups = [group for _, group in by_scheduler] or _own_group(a)
     taken = form.metadata if form is not None else {}
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
-    in_wrapper = launches_of(kernel._trace, a)
+    in_wrapper = kernel_launches(kernel._trace, a)
     launches = _launches(kernel, in_wrapper, by_scheduler)
     unknown = _unknown(groups) if groups else own.bytes_known or NO_GROUPS
     read, written = (None if unknown else sum(group[key] for group in groups) for key in ("read", "written"))

@@ -68,11 +68,11 @@ class KernelData:
         names = input_names(self._trace, self.artifact.frame, self.artifact.graph)
         return Table(
             {**launch, "inputs": {key: names[value] for key, value in launch.arguments.items() if value in names}}
-            for launch in launches_of(self._trace, self.artifact)
+            for launch in kernel_launches(self._trace, self.artifact)
         )
 
 
-def launches_of(trace: TraceData, kernel: Artifact) -> tuple[Launch, ...]:
+def kernel_launches(trace: TraceData, kernel: Artifact) -> tuple[Launch, ...]:
     """The launches of a kernel, as its wrapper or its first form says them; () where they are not known, as in C++."""
     if kernel.language not in ("metal", "pallas"):
         form = first_form(trace, kernel)

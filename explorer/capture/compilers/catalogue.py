@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.capture.compilers.compilers import compiler_named, plugged
+from explorer.capture.compilers.compilers import compiler_named, plugged_compilers
 from explorer.capture.observe.versions import version_of
 from explorer.errors import DISTRIBUTION, is_installed
 from explorer.process import plugins
@@ -95,7 +95,7 @@ def known_backend(name: str) -> KnownBackend | None:
 
 def _of_plugin(name: str) -> KnownBackend | None:
     """Describe a compiler that a plug-in brings."""
-    found = plugged()
+    found = plugged_compilers()
     for compiler, package in zip(found.values, found.packages, strict=True):
         if compiler.name == name:
             return KnownBackend(name, f"{compiler.title}, {compiler.about}", package, compiler.modules)

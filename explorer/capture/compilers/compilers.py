@@ -15,14 +15,14 @@ from explorer.process.plugins import Brought
 COMPILERS: tuple[Compiler, ...] = (IREE, ONNXRT, OPENVINO, TVM, XLA)
 
 
-def plugged() -> Brought[Compiler]:
+def plugged_compilers() -> Brought[Compiler]:
     """Load the compilers of the entry points `explorer.compilers`."""
     return plugins.brought(plugins.COMPILERS, Compiler, frozenset(compiler.name for compiler in COMPILERS))
 
 
 def compilers() -> tuple[Compiler, ...]:
     """Every compiler: explorer's own, then those of plug-ins."""
-    return (*COMPILERS, *plugged().values)
+    return (*COMPILERS, *plugged_compilers().values)
 
 
 def compiler_named(name: object) -> Compiler | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 
-#: Inductor's modules that bring a scheduling of their own, some of which not every torch has.
+#: Inductor's modules that bring a scheduling of their own. Some torch releases lack some of them.
 SCHEDULINGS = ("cpp", "cuda_combined_scheduling", "triton", "halide", "mps", "pallas")
 
 

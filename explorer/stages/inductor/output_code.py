@@ -36,7 +36,7 @@ EXTERN = "extern kernel"
 LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "aoti_torch_")
 #: How Inductor names each kernel in Metal (`MetalScheduling.define_kernel` of torch/_inductor/codegen/mps.py).
 METAL_KERNEL = "generated_kernel_"
-#: How it names the library of a template in Metal, of which it calls a function (codegen/metal_flex_attention_template.py).
+#: How it names the library of a template in Metal; it calls a function in it (codegen/metal_flex_attention_template.py).
 METAL_LIBRARY = "_mps_flex_lib_"
 _MULTI = re.compile(r"^(\w+) = async_compile\.multi_kernel\('\w+', \[([^\]]*)\]", re.MULTILINE)
 _BUFFER = re.compile(r"^\s+(\w+) = |\bout=(\w+)\)")

@@ -20,7 +20,7 @@ from explorer.model.values import Event, Failure, Plain
 from explorer.process.progress import progress
 from explorer.process.ranks import count_started_processes
 from explorer.reference.gpus.figures import Target
-from explorer.stages.plugged import observed
+from explorer.stages.plugged import with_plugged
 from explorer.stages.replay import names_of
 from explorer.stages.unread import read
 from explorer.tracing.recording.arguments import absent_target, check_stages
@@ -120,7 +120,7 @@ def record(
     observed, all of `explorer.types.STAGES` and of plug-ins by default.
     """
     require_installed("torch", "explorer.record", "full")
-    wanted = observed(stages)
+    wanted = with_plugged(stages)
     result = Recording()
     lost: list[Failure] = []
     meta: dict[str, Plain] = {"name": name}

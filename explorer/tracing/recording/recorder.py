@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from explorer.capture.absent.generated import Generated
 from explorer.capture.absent.retarget import retargeted
 from explorer.capture.compilers.backend import offered
-from explorer.capture.compilers.compilers import compilers, plugged
+from explorer.capture.compilers.compilers import compilers, plugged_compilers
 from explorer.capture.compilers.own import recorded
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.fresh import cold_compile, every_lookup_misses, no_package_loaded, no_packages
@@ -30,7 +30,7 @@ from explorer.model.context import Context
 from explorer.model.events import CompileError
 from explorer.model.stage import Facts, Stage, Unmade, Watch, watch_nothing
 from explorer.model.values import Call, Event, Failure
-from explorer.stages.plugged import plugged as stages_of_plugins
+from explorer.stages.plugged import plugged_stages
 from explorer.stages.records import event_data
 from explorer.stages.replay import renumber
 from explorer.stages.unread import UnreadFacts
@@ -290,7 +290,7 @@ def recording(
                 stack.close()
     finally:
         recorder.failures += recorder.guard.failures(recorder.failures)
-        recorder.failures += (*stages_of_plugins().failures, *plugged().failures)
+        recorder.failures += (*plugged_stages().failures, *plugged_compilers().failures)
         recorder.finish()
 
 

@@ -34,7 +34,7 @@ from explorer.model.values import Failure, NodePairs, Plain
 from explorer.process.garbage import full_collections_paused
 from explorer.process.progress import progress
 from explorer.reference.gpus.figures import Target
-from explorer.stages.plugged import observed
+from explorer.stages.plugged import with_plugged
 from explorer.tracing.recording.advice import advice_on_call, devices_apart
 from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_dtypes, check_request, name_of
 from explorer.tracing.recording.changes import changes_in_meta, with_unfulfilled
@@ -125,7 +125,7 @@ def trace(
     unknown |= {name: value for name, value in (("grid", grid), ("config", config)) if value is not None}
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changed = (keep_apart, fuse, without_pattern, without_pass)
-    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, observed(stages), *changed, world, rank)
+    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, with_plugged(stages), *changed, world, rank)
     tracing = _Tracing(request, sys._getframe(1))
     try:
         check_request(request, unknown, tracing.caller)

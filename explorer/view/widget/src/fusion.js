@@ -24,7 +24,7 @@ import { Verdicts, groupName } from "./why.js";
  */
 
 const ASK = "Click two nodes, or type their names or line numbers, to read why they are one kernel or not.";
-const APART = "none of which reads what another computes.";
+const APART = "and none of them reads what another computes.";
 const MOST = 6; // names or pairs that are listed
 const NUMBERED = /_\d+$/; // how a name ends that another one had before
 const LINE = /^(.+:)?\d+$/; // a line of the program, by its number or its place
