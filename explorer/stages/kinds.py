@@ -25,7 +25,7 @@ REASONS: Mapping[str, str] = {
     COMMENT: "a comment",
     "imports": "an import, an include or a using",
     "heuristics": "what stands around a Triton kernel: decorators, size hints, settings",
-    HOST: "what runs a Pallas kernel: the blocks it is called on, pallas_call, PyTorch's tensors as JAX's and back",
+    HOST: "what runs a Pallas kernel or builds a Halide one: blocks, calls, conversions of tensors, the autoscheduler's sizes",
     "headings": "a heading of the text",
     "description": "what describes a scheduler node, besides its operations",
     SIGNATURE: "the head of a class, function or module",
@@ -94,6 +94,14 @@ PALLAS = rules(
     comments=r"^\s*#",
     index_arithmetic=r"^\s+[xyzr]\d+(_\d+)? = ",
 )
+HALIDE = rules(
+    blank=r"^\s*$",
+    comments=r"^\s*#",
+    imports=r"^(import|from) ",
+    signature=r"^@hl\.generator\(|^class |^    def ",
+    inputs=r"^    \w+ = hl\.|^        (\w+_ptr\w*|ks\d+) = [\w.]+$",
+    index_arithmetic=r"^        (h[rio]?\d+|[rio]dom) = ",
+)
 CPP = rules(
     blank=r"^\s*$",
     comments=r"^\s*//",
@@ -150,7 +158,9 @@ def ir_kinds(artifact: Artifact) -> Kinds:
 
 
 def kernel_kinds(artifact: Artifact) -> Kinds:
-    """The kinds of a kernel's lines, in Triton, Pallas, Metal or C++."""
+    """The kinds of a kernel's lines, in Triton, Pallas, Halide, Metal or C++."""
+    if artifact.language == "halide":
+        return _halide(artifact.lines)
     if artifact.language == "pallas":
         return _pallas(artifact)
     if artifact.language == "metal":
@@ -186,6 +196,13 @@ def _pallas(artifact: Artifact) -> Kinds:
         if not inside and kinds[number] not in (BLANK, COMMENT):
             kinds[number] = IMPORT if line.startswith(("import ", "from ")) else HOST
     return kinds
+
+
+def _halide(lines: Sequence[str]) -> Kinds:
+    """Of a Halide kernel the definitions of Funcs compute; what it tells the autoscheduler and the rest run on the host."""
+    kinds = by_rules(lines, HALIDE)
+    end = next((n for n, line in enumerate(lines) if line.strip() == "assert g.using_autoscheduler()"), len(lines))
+    return [kind if n < end or kind in (BLANK, COMMENT) else HOST for n, kind in enumerate(kinds)]
 
 
 def _cpp(lines: Sequence[str]) -> Kinds:

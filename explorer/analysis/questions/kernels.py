@@ -11,7 +11,7 @@ from explorer.model.shared import Kernel, OutputCode
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table, once
 from explorer.stages.fx_graph import input_names
-from explorer.stages.inductor.launch import launches, metal_launches
+from explorer.stages.inductor.launch import launches, launches_by_call
 from explorer.stages.inductor.signature import parameters
 from explorer.stages.triton.origins import FORMS, KernelForm, Launch
 
@@ -20,7 +20,7 @@ _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 @dataclass(frozen=True)
 class KernelData:
-    """One generated kernel: name, language ("triton", "cpp", "pallas" or "metal"), source, and facts from its other texts."""
+    """One generated kernel: name, language, source, and facts from its other texts."""
 
     _trace: TraceData = field(repr=False)
     artifact: Artifact = field(repr=False)
@@ -32,7 +32,7 @@ class KernelData:
 
     @property
     def language(self) -> str:
-        """The language: "triton", "cpp", "pallas", "metal", or another one that async_compile got."""
+        """The language: "triton", "cpp", "pallas", "halide", "metal", or another one that async_compile got."""
         return self.artifact.language
 
     @property
@@ -74,15 +74,15 @@ class KernelData:
 
 def kernel_launches(trace: TraceData, kernel: Artifact) -> tuple[Launch, ...]:
     """The launches of a kernel, as its wrapper or its first form says them; () where they are not known, as in C++."""
-    if kernel.language not in ("metal", "pallas"):
+    if kernel.language not in ("halide", "metal", "pallas"):
         form = first_form(trace, kernel)
         return form.launches if form is not None else ()
     names = tuple(parameter.name for parameter in parameters(kernel.text, kernel.language))
     wrappers = [each for each in trace.find("output_code", kernel.frame, kernel.graph) if each.language == "python"]
     if not names or not wrappers:
         return ()
-    if kernel.language == "metal":
-        return metal_launches(wrappers[-1].text, kernel.kernel, names)
+    if kernel.language != "pallas":
+        return launches_by_call(wrappers[-1].text, kernel.kernel, names)
     return tuple(launches(wrappers[-1].text, kernel.kernel, names, ()))  # the grid of Pallas is computed when it runs
 
 

@@ -35,7 +35,7 @@ STAGE_HABITS = {
 #: The forms that only NVIDIA's or only AMD's kernels have.
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
 #: The languages of kernels, as people write them.
-LANGUAGES = {"cpp": "C++", "triton": "Triton", "pallas": "Pallas", "metal": "Metal"}
+LANGUAGES = {"cpp": "C++", "triton": "Triton", "pallas": "Pallas", "halide": "Halide", "metal": "Metal"}
 A_GPU = "name a GPU, even one you don't have: explorer.trace(f, x, target='h100')"
 
 

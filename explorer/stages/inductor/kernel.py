@@ -1,4 +1,4 @@
-"""Each kernel cut out of the wrapper: Triton, C++, Metal, Pallas, or what else async_compile is given."""
+"""Each kernel cut out of the wrapper: Triton, C++, Metal, Pallas, Halide, or what else async_compile is given."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def definition_line(artifact: Artifact) -> int:
     """The line on which the kernel's own function begins; 0 where it has none."""
     function = f"{artifact.kernel}_kernel" if artifact.language == "pallas" else artifact.kernel
-    begin = (f"def {function}(", 'extern "C"', "    kernel void ", "kernel void ")
+    begin = (f"def {function}(", 'extern "C"', "    kernel void ", "kernel void ", "    def generate(g):")
     starts = [n for n, line in enumerate(artifact.lines, 1) if line.startswith(begin)]
     return starts[-1] if starts else 0
 
@@ -252,5 +252,5 @@ STAGE = Stage(
     consumes={WRAPPER: OutputCodeText, LINES: KernelLines, GRAPH: FxGraphText},
     backend="inductor",
     opens_at=6,
-    about="One fused loop nest as source: Triton for GPUs, Metal for Apple's, C++ for CPUs, Pallas where it is asked for.",
+    about="One fused loop nest as source: Triton for GPUs, Metal for Apple's, C++ for CPUs, Pallas or Halide on request.",
 )

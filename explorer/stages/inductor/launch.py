@@ -40,10 +40,10 @@ def _runs(wrapper: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
 
 
 @lru_cache(maxsize=2)
-def metal_launches(wrapper: str, name: str, arguments: Sequence[str]) -> tuple[Launch, ...]:
-    """Each call of a kernel in Metal: its line, its arguments, `threads` and `group_size` among them, and its grid.
+def launches_by_call(wrapper: str, name: str, arguments: Sequence[str]) -> tuple[Launch, ...]:
+    """Each call of a kernel in Metal or Halide: its line, its arguments, for Metal `threads` and `group_size` too, and its grid.
 
-    The grid counts threadgroups. It is () where the wrapper gives no `group_size`: then torch chooses one when it launches.
+    The grid counts threadgroups. It is () where the wrapper gives no `group_size`: in Halide, or where torch chooses at a launch.
     """
     rows = []
     for node in ast.walk(parsed(wrapper)):

@@ -12,6 +12,10 @@ from explorer.model.syntax import parsed
 _CPP = re.compile(r'extern\s+"C"\s+(?:\S+\s+)*?(\w+)\s*\(([^)]*)\)')
 #: The function with which PyTorch launches a Pallas kernel.
 _PALLAS = re.compile(r"^def \w+_main\(([^)]*)\):", re.MULTILINE)
+#: An argument of a Halide generator's pipeline.
+_HALIDE = re.compile(r"^    (\w+) = hl\.(?:Input|Output)(Buffer|Scalar)\((.+?\))(?:, \d+)?\)$", re.MULTILINE)
+#: A second name under which a Halide kernel reads an argument, with other strides; a launch gives the argument once.
+_VIEW = re.compile(r"_view\d+$")
 #: How a Metal kernel begins, up to the end of its parameters.
 _METAL = re.compile(r"kernel\s+void\s+(\w+)\(([^)]*)\)")
 
@@ -19,8 +23,8 @@ _METAL = re.compile(r"kernel\s+void\s+(\w+)\(([^)]*)\)")
 class Parameter(NamedTuple):
     """One argument of a launch: its name in the kernel, and its type.
 
-    The type is "*fp32" or "i32" in Triton, "const float*" in C++, "device float*" in Metal, and "*" for a tensor of a Pallas
-    kernel, which states none.
+    The type is "*fp32" or "i32" in Triton, "const float*" in C++, "device float*" in Metal, "hl.Float(32)*" in Halide, and "*"
+    for a tensor of a Pallas kernel, which states none.
     """
 
     name: str
@@ -43,6 +47,8 @@ def parameters(source: str, language: str) -> tuple[Parameter, ...]:
         return _of_triton(source)
     if language == "pallas":
         return _of_pallas(source)
+    if language == "halide":
+        return _of_halide(source)
     return _of_c(source, _METAL if language == "metal" else _CPP)
 
 
@@ -51,6 +57,12 @@ def _of_pallas(source: str) -> tuple[Parameter, ...]:
     begin = _PALLAS.search(source)
     names = [name for name in begin[1].split(", ") if name and "=" not in name] if begin else []
     return tuple(Parameter(name, "*" if "_ptr" in name else "int") for name in names)
+
+
+def _of_halide(source: str) -> tuple[Parameter, ...]:
+    """The buffers and numbers that the generator's class declares, without second names of a buffer."""
+    declared = (match.groups() for match in _HALIDE.finditer(source))
+    return tuple(Parameter(name, f"{of}*" if kind == "Buffer" else of) for name, kind, of in declared if not _VIEW.search(name))
 
 
 def _of_c(source: str, pattern: re.Pattern[str]) -> tuple[Parameter, ...]:

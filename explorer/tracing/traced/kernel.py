@@ -58,7 +58,7 @@ IN_THE_TABLE = ("bytes", "grid", "operations", "read", "seconds", "time", "writt
 
 @dataclass(frozen=True, repr=False)
 class Kernel(NamesGuessed, KernelData):
-    """One generated kernel: its name, its language ("triton", "cpp", "pallas" or "metal") and its source.
+    """One generated kernel: its name, its language ("triton", "cpp", "pallas", "halide" or "metal") and its source.
 
     `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
     """

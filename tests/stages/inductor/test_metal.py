@@ -8,7 +8,7 @@ from explorer.model.values import Event
 from explorer.stages.inductor.cpp_wrapper import calls
 from explorer.stages.inductor.definitions import kernel_events
 from explorer.stages.inductor.kernel import definition_line, render
-from explorer.stages.inductor.launch import metal_launches
+from explorer.stages.inductor.launch import launches_by_call
 from explorer.stages.inductor.signature import Parameter, parameters
 from explorer.stages.kinds import kernel_kinds
 
@@ -125,10 +125,10 @@ def call(args):
 
 def test_the_launches_of_a_metal_kernel_are_read_from_its_calls() -> None:
     """Arguments go by the kernel's names; the grid counts threadgroups, and is unknown where torch chooses their size."""
-    (first,) = metal_launches(CALLS, "generated_kernel_0", ("out_ptr0", "in_ptr0", "ks0"))
+    (first,) = launches_by_call(CALLS, "generated_kernel_0", ("out_ptr0", "in_ptr0", "ks0"))
     assert first.arguments == {"out_ptr0": "buf0", "in_ptr0": "arg0_1", "ks0": "ks0", "threads": "[8192]"}
     assert (first.line, first.grid) == (2, ())
-    rows = metal_launches(CALLS, "generated_kernel_1", ("out_ptr0", "in_ptr0"))
+    rows = launches_by_call(CALLS, "generated_kernel_1", ("out_ptr0", "in_ptr0"))
     assert [(row.line, row.grid) for row in rows] == [
         (3, (32, 4)),
         (4, ("s77", 1)),

@@ -33,7 +33,7 @@ const TABLES = new Map([
   ["mlir", [tableOf(mlir, true), OF_ATEN]],
   ["onnx", [tableOf(onnx, true)]],
   ["python", [...OF_INDUCTOR, tableOf(tvm, false)]],
-  ...["triton", "pallas", "fx", "fx-lines", "inductor-ir", "text"].map(
+  ...["triton", "pallas", "halide", "fx", "fx-lines", "inductor-ir", "text"].map(
     (name) => /** @type {[string, Reader[]]} */ ([name, OF_INDUCTOR]),
   ),
 ]);
