@@ -14,6 +14,7 @@ Nothing that is generated changes: a line that has a node is a `str` equal to th
 from __future__ import annotations
 
 import operator
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -25,12 +26,13 @@ from typing import Any
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.functions import emit_inlined
 from explorer.capture.observe.nested import inner_graphs, lowered_path
-from explorer.capture.observe.patch import beside, followed, observed, preceded, replaced
+from explorer.capture.observe.patch import added, beside, followed, observed, preceded, replaced
 from explorer.capture.observe.scheduler_nodes import called_node
 from explorer.capture.observe.subclasses import defining_kernels, metal_templates, subclasses
 from explorer.capture.observe.versions import (
     cpp_rewriters,
     has_function,
+    has_halide,
     has_pallas,
     keeps_original_inner_fn,
     localizes_functions,
@@ -376,6 +378,7 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_shared_bodies())
         stack.enter_context(_pallas_stores(state))
+        stack.enter_context(_halide_indices())
         stack.enter_context(followed(IndentedBuffer, "writeline", line_written))
         stack.enter_context(replaced(IndentedBuffer, "getvaluewithlinemap", make_value))
         for name in cpp_rewriters():
@@ -413,6 +416,28 @@ def _pallas_stores(state: _State) -> Iterator[None]:
 
     with observed(PallasKernel, "store", stored):
         yield
+
+
+class _Filled:
+    """The pattern with which the Halide backend fills in the indices of a line, which keeps its node."""
+
+    __slots__ = ("_pattern",)
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def sub(self, index: Callable[[re.Match[str]], str], line: str) -> str:
+        filled, node = self._pattern.sub(index, line), node_of(line)
+        return filled if node is None else written(filled, node)
+
+
+def _halide_indices() -> AbstractContextManager[None]:
+    """Keep the nodes of a Halide kernel's lines, which are written before the dimensions of their values are known."""
+    if not has_halide():
+        return nullcontext()
+    from torch._inductor.codegen.halide import HalideCSEVariable
+
+    return added(HalideCSEVariable, "undefined_re", _Filled(HalideCSEVariable.undefined_re))
 
 
 def mark_shared(lines: list[Any], parts: Iterable[Sequence[Any]]) -> None:

@@ -132,6 +132,15 @@ def has_pallas() -> bool:
     return hasattr(PallasKernel, "store")
 
 
+def has_halide() -> bool:
+    """True where Inductor fills in the indices of a Halide kernel's lines by a pattern, as every torch from 2.11 on does."""
+    try:
+        from torch._inductor.codegen.halide import HalideCSEVariable
+    except ImportError:
+        return False
+    return hasattr(HalideCSEVariable, "undefined_re")
+
+
 def graph_generators() -> tuple[str, ...]:
     """Return the names of GraphLowering's code-writing methods; not every torch has one for a subgraph."""
     from torch._inductor.graph import GraphLowering
