@@ -12,7 +12,7 @@ from explorer.errors import InputError
 from explorer.model.syntax import parsed
 
 #: The functions of async_compile that are given a kernel's source, with the language of each.
-LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "pallas": "pallas"}
+LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "pallas": "pallas", "halide": "halide"}
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,12 @@ def evaluated(definition: ast.expr, space: Mapping[str, Any], options: Mapping[s
     """Compile the kernel that a definition defines, among the names of a wrapper and with options of Inductor."""
     from torch._inductor import config
     from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.runtime import hints
 
     compiling = AsyncCompile()
     code = compile(ast.fix_missing_locations(ast.Expression(definition)), "<definition>", "eval")
     with config.patch(dict(options)):
-        names = {"kernel": eval(code, {**space, "async_compile": compiling})}
+        # hints has the HalideMeta that the definition of a Halide kernel names
+        names = {"kernel": eval(code, {**vars(hints), **space, "async_compile": compiling})}
         compiling.wait(names)
     return names["kernel"]

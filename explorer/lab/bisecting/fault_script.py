@@ -15,7 +15,7 @@ from explorer.lab.bisecting.case import Case, Place
 from explorer.lab.bisecting.shrink import Shrunk
 from explorer.lab.scripts import parts
 from explorer.lab.scripts.inputs import beside_script, literal, save
-from explorer.lab.scripts.kernel_script import compiler, definition_of
+from explorer.lab.scripts.kernel_script import HALIDE, compiler, definition_of
 from explorer.lab.scripts.model_script import quoted
 from explorer.model.syntax import parsed
 
@@ -122,6 +122,7 @@ def _kernels(fault: Fault) -> str:
     if triton:
         lines += [compiler(fault.options, "CONFIG: Any = {}", "The config of the kernel that is compiled next."), ""]
     else:
+        lines += [HALIDE] if any(each.language == "halide" for each in fault.definitions) else []
         lines += [compiler(fault.options), ""]
     for each in fault.definitions:
         lines += [*([f"CONFIG = {dict(each.config)!r}"] if each.language == "triton" else []), each.statement, ""]

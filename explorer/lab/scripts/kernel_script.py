@@ -44,6 +44,9 @@ class OneConfig(AsyncCompile):
         return kernel
 '''
 
+#: What the definition of a Halide kernel names.
+HALIDE = "from torch._inductor.runtime.hints import HalideInputSpec, HalideMeta"
+
 
 @dataclass(frozen=True)
 class Made:
@@ -161,6 +164,8 @@ def script(of: Reproducer, file: str | None) -> str:
 
 def _compiler(of: Reproducer) -> str:
     """What compiles the definition, with the config of the launch."""
+    if of.kernel.language == "halide":
+        return f"{HALIDE}\n{compiler(of.options)}"
     if of.kernel.language != "triton":
         return compiler(of.options)
     about = f"The config of the launch, of the {len(of.form.candidates)} that Inductor would take." if of.form else ""
@@ -194,7 +199,7 @@ def _waits(of: Reproducer) -> str:
     """Wait for the kernel, and define how it is launched."""
     name = of.kernel.kernel
     lines = ["async_compile.wait(globals())", "compiling.__exit__(None, None, None)", "", "", "def launch(*args: Any) -> None:"]
-    if of.kernel.language == "cpp":
+    if of.kernel.language in ("cpp", "halide"):
         lines += ['    """Launch the kernel as the wrapper does."""', f"    {name}(*args)"]
     elif of.device == "cpu":
         lines += ['    """Launch the kernel as the wrapper does."""', f"    {name}.run(*args)"]

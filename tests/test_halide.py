@@ -1,0 +1,82 @@
+"""Halide kernels that Inductor writes while a program is traced: the nodes of their lines, and the verbs."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+import explorer
+from explorer.stages.inductor.kernel import owners
+from explorer.stages.kinds import kernel_kinds
+from explorer.tracing.traced import Trace
+
+pytestmark = pytest.mark.compile
+
+
+def program(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    y = torch.softmax(x, -1) * 2 + x
+    return y.index_add(0, i, x)
+
+
+@pytest.fixture(scope="module")
+def halide() -> Trace:
+    pytest.importorskip("halide", reason="halide is not installed: pip install 'torch-compile-explorer[halide]'")
+    return explorer.trace(program, torch.randn(8, 16), torch.arange(8), options={"cpu_backend": "halide"})
+
+
+def test_each_computing_line_has_the_node_it_was_written_for(halide: Trace) -> None:
+    """A load, an operation, both lines of a reduction and a scatter each have their FX node."""
+    nodes: dict[str, tuple[str, ...]] = {}
+    for kernel in halide.kernels:
+        known = owners(kernel.artifact)
+        for number, kind in enumerate(kernel_kinds(kernel.artifact), 1):
+            if not kind:
+                assert known[number][1] == "codegen"
+                nodes[kernel.artifact.lines[number - 1].strip()] = known[number][0]
+    assert {names for line, names in nodes.items() if "tmp1[h1] = (hl.select(" in line} == {("amax",)}
+    assert {names for line, names in nodes.items() if "hl.fast_exp(" in line} == {("exp",)}
+    assert {names for line, names in nodes.items() if re.search(r"\(tmp(\d+)\[h1\] \+ tmp", line)} == {("sum_1",)}
+    assert {names for line, names in nodes.items() if "] += " in line} == {("index_put",)}
+
+
+def test_the_compiled_function_is_checked(halide: Trace) -> None:
+    """What Halide computes is compared with eager PyTorch."""
+    rows = halide.check()
+    assert len(rows) == 1 and all(row["equal"] for row in rows)
+
+
+def test_a_kernels_script_runs_it_alone(halide: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It launches the kernel as the wrapper does, and finds what it writes right."""
+    halide.kernels[0].to_script(tmp_path / "kernel.py")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(tmp_path / "kernel.py"), run_name="__main__")
+    assert ended.value.code == 0 and "beside eager: right" in capsys.readouterr().out
+
+
+def test_bisection_writes_the_kernel_that_is_off_as_a_script(halide: Trace, tmp_path: Path) -> None:
+    """A wrong edit is seen, the original stays in place, and a script shows the fault alone."""
+    kernel = next(k for k in halide.kernels if "hl.fast_exp(" in k.source)
+    wrong = kernel.source.replace("hl.fast_exp(", "hl.sin(")
+    edit = kernel.edit(source=wrong)
+    assert "wrong result" in repr(edit)
+    assert repr(halide.bisect()).startswith("nothing is off")
+    kernel.edit(source=wrong, check=False)
+    try:
+        halide.bisect().to_script(tmp_path / "fault.py")
+    finally:
+        kernel.edits.reset()
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(tmp_path / "fault.py"), run_name="__main__")
+    assert ended.value.code == 1
+
+
+def test_afterwards_inductor_is_as_it_was(halide: Trace) -> None:
+    """The pattern of the Halide backend is the regular expression that it was."""
+    from torch._inductor.codegen.halide import HalideCSEVariable
+
+    assert isinstance(HalideCSEVariable.undefined_re, re.Pattern)
+    assert type(vars(HalideCSEVariable)["undefined_re"]) is re.Pattern
