@@ -10,6 +10,9 @@ import pytest
 import torch
 
 import explorer
+from explorer.capture.ladder.halide import arguments, written_forms
+from explorer.errors import LiveError
+from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.inductor.kernel import owners
 from explorer.stages.kinds import kernel_kinds
 from explorer.tracing.traced import Trace
@@ -80,3 +83,48 @@ def test_afterwards_inductor_is_as_it_was(halide: Trace) -> None:
 
     assert isinstance(HalideCSEVariable.undefined_re, re.Pattern)
     assert type(vars(HalideCSEVariable)["undefined_re"]) is re.Pattern
+
+
+# Below the source --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lowered(halide: Trace) -> Trace:
+    for stage in HALIDE_FORMS:
+        halide = halide.attach(stage)
+    return halide
+
+
+def test_each_kernel_has_what_halide_makes_of_it(lowered: Trace, halide: Trace) -> None:
+    """The schedule, the statement and LLVM IR are linked; of assembly no instruction says where it comes from."""
+    assert halide.kernels[0].stages == ("kernel", *HALIDE_FORMS)
+    kernel = lowered.kernels[0]
+    for stage, piece in zip(HALIDE_FORMS, (".compute_root()", "produce out_ptr", "!tbaa", "halide_kernel:"), strict=True):
+        assert piece in kernel.text(stage)
+        (row, *_) = lowered.coverage(stage)
+        assert row["counted"] == row["linked"] and (stage == "halide_assembly") == (row["counted"] == 0)
+
+
+def test_what_halide_refuses_is_said_in_its_words() -> None:
+    """A source that is no generator of Halide's has no forms."""
+    pytest.importorskip("halide", reason="halide is not installed: pip install 'torch-compile-explorer[halide]'")
+    with pytest.raises(LiveError, match=r"(?s)Halide refused k:.*ValueError: no generator"):
+        written_forms("k", "raise ValueError('no generator')\n")
+
+
+def test_forms_are_kept_by_a_file(lowered: Trace, tmp_path: Path) -> None:
+    """A loaded trace has the texts and their links."""
+    lowered.save(tmp_path / "t.json.gz")
+    loaded = explorer.load(tmp_path / "t.json.gz")
+    assert loaded == lowered and loaded.kernels[0].text("halide_stmt") == lowered.kernels[0].text("halide_stmt")
+
+
+def test_the_source_says_how_the_generator_is_called() -> None:
+    """The arguments are those that HalideCodeCache passes on; without an autoscheduler there is the target alone."""
+    source = (
+        "else:\n    hl.load_plugin('/lib/libautoschedule_adams2019.so')\n    target = hl.Target('host-no_runtime')\n"
+        "    autoscheduler = hl.AutoschedulerParams('Adams2019', {'parallelism': 2})\n"
+    )
+    called = ["-p", "/lib/libautoschedule_adams2019.so", "target=host-no_runtime"]
+    assert arguments(source) == [*called, "autoscheduler=Adams2019", "autoscheduler.parallelism=2"]
+    assert arguments("    target = hl.Target('host')\n") == ["target=host"]

@@ -14,6 +14,7 @@ import torch
 import explorer
 from explorer.model.stage import link_nothing
 from explorer.model.values import record_to_json
+from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.trace import trace_of_events
@@ -39,7 +40,7 @@ BELOW_OTHERS = ("source", "dynamo", "forward")
 #: Stages with links of their own that no text of these recordings has.
 UNLINKED = {
     *("amdgcn", "assembly", "bisection", "choice", "compiled_fn", "cuda_graph", "perf_hint", "profile", "sass", "symbolic_steps"),
-    *("iree_target", "onnx_optimize", "onnxrt_disable", "tvm_target", *PALLAS_FORMS),
+    *("iree_target", "onnx_optimize", "onnxrt_disable", "tvm_target", *PALLAS_FORMS, *HALIDE_FORMS),
 }
 
 

@@ -89,7 +89,14 @@ def test_stages_that_are_made_on_demand_say_of_what():
     listed = {each["stage"]: (each["title"], each["of"]) for each in payload(trace)["on_demand"]}
     forms = {name: title for name, (title, of) in listed.items() if of == "pallas"}
     assert forms == {"pallas_jaxpr": "Jaxpr", "pallas_stablehlo": "StableHLO · Pallas", "pallas_mosaic": "Mosaic · TPU"}
-    others = {name: each for name, each in listed.items() if name not in forms}
+    halide = {name: title for name, (title, of) in listed.items() if of == "halide"}
+    assert halide == {
+        "halide_schedule": "Schedule · Halide",
+        "halide_stmt": "Statement · Halide",
+        "halide_llvm": "LLVM IR · Halide",
+        "halide_assembly": "Assembly · Halide",
+    }
+    others = {name: each for name, each in listed.items() if name not in forms | halide}
     assert others == {"sass": ("SASS", "ptx"), "assembly": ("Assembly", "cpp")}
     for stage in STAGES:
         if stage.name in listed:

@@ -380,6 +380,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "timing": lambda t: t.benchmark(),
     "the assembly": lambda t: t.kernels[0].text("assembly"),
     "a form of a Pallas kernel": lambda t: t.kernels[0].text("pallas_jaxpr"),
+    "a form of a Halide kernel": lambda t: t.kernels[0].text("halide_stmt"),
     "the binary": lambda t: t.kernels[0].binary(),
     "passes": lambda t: t.kernels[0].passes(),
     "compiling another candidate": lambda t: t.kernels[0].candidates[{"num_warps": 2}].resources,

@@ -25,6 +25,7 @@ from explorer.stages.dynamo import (
     symbolic_steps,
 )
 from explorer.stages.dynamo import graph as dynamo
+from explorer.stages.halide import ASSEMBLY, LLVM, SCHEDULE, STMT
 from explorer.stages.inductor import (
     assumption,
     autotune,
@@ -125,6 +126,10 @@ STAGES: tuple[Stage, ...] = (
     JAXPR,
     STABLEHLO,
     MOSAIC,
+    SCHEDULE,
+    STMT,
+    LLVM,
+    ASSEMBLY,
     profile.STAGE,
     run_times.STAGE,
     bisection.STAGE,

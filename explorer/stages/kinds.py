@@ -50,7 +50,7 @@ REASONS: Mapping[str, str] = {
     XML: "what stands around the layers of an OpenVINO model: their ports, attributes and edges",
     "exception table": "CPython's table of exception handlers",
     OWN: "an instruction that Dynamo made, to call the graph and to rebuild what is live",
-    NOT_STATED: "an instruction that CPython gives no line, or a text of a decompiler, which states none",
+    NOT_STATED: "an instruction that CPython gives no line, or a text of a decompiler or Halide's assembly, which state none",
 }
 #: Kinds whose lines serve every operation of a kernel; that the first of them happened to write one says nothing.
 SHARED = frozenset({CONSTANT, INDEX})

@@ -29,6 +29,9 @@ FILES = {path.name.removesuffix(".events.json.gz"): path for path in sorted(DATA
 ELSEWHERE = {
     "lowering": "tests/capture/observe/test_lowering.py",
     **dict.fromkeys(("pallas_jaxpr", "pallas_stablehlo", "pallas_mosaic"), "tests/test_pallas.py, made when asked for"),
+    **dict.fromkeys(
+        ("halide_schedule", "halide_stmt", "halide_llvm", "halide_assembly"), "tests/test_halide.py, made when asked for"
+    ),
     **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),

@@ -95,8 +95,8 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
         machine = next((code for form, code in (("amdgcn", "amdgcn"), ("ptx", "sass")) if trace.find(form)), "")
         its = f", whose machine code is {machine!r}" if machine else ""
         return f"only C++ kernels have it, and {_kernels(languages)}{its}; trace with target='cpu'"
-    if of == "pallas":
-        return f"only Pallas kernels have it, and {_kernels(languages)}; trace with options={{'cpu_backend': 'pallas'}}"
+    if of in ("pallas", "halide"):
+        return f"only {LANGUAGES[of]} kernels have it, and {_kernels(languages)}; trace with options={{'cpu_backend': {of!r}}}"
     message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
     if not message and any(stage in row["not_seen"] for row in table(trace, "cache")):
         return "the graph came from a cache, which does not keep it; record(fresh=True) compiles the graph again"

@@ -123,7 +123,8 @@ def _reading(desk: Desk) -> tuple[Tool, ...]:
         """Read the text of a stage, numbered, some 80 lines at a time.
 
         stage is a stage such as post_grad, output_code, ir_post_fusion, or the id of one text. For one kernel's form give kernel
-        and a stage of kernel, ttir, ttgir, llir, ptx, amdgcn, sass, assembly or pallas_jaxpr. find keeps the lines that have it.
+        and a stage of kernel, ttir, ttgir, llir, ptx, amdgcn, sass, assembly, pallas_jaxpr or halide_stmt. find keeps the lines
+        that have it.
         """
         with _told():
             return _result(desk.ask(trace, "text", stage=stage, kernel=kernel, frame=frame, graph=graph, start=start, find=find))

@@ -1,4 +1,4 @@
-"""Make the texts of kernels that are made only on demand: SASS, the assembly of C++ kernels, the forms of Pallas kernels."""
+"""Make the texts of kernels that are made only on demand: SASS, assembly of C++, the forms of Pallas and Halide kernels."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def forms_of(trace: TraceData, live: Live, kernels: Sequence[Artifact], stage: s
     of = {each.name: each.on_demand_of for each in STAGES}.get(stage)
     if of == "cpp":
         return [live.assembly(kernel) for kernel in _each(kernels, "compiling")]
-    if of == "pallas":
-        return [live.pallas_form(kernel, stage) for kernel in _each(kernels, "lowering")]
+    if of in ("pallas", "halide"):
+        return [live.form(kernel, stage) for kernel in _each(kernels, "lowering")]
     if stage != "sass":
         on_demand = " and ".join(repr(each.name) for each in STAGES if each.on_demand_of)
         raise InputError(f"{stage!r} is not made on demand; {on_demand} are")

@@ -20,7 +20,7 @@ from explorer.capture.splice.launches import Hear, RecordedLaunch, recorded_laun
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
 from explorer.errors import CompileError, InputError, InterpretError, LiveError, NoVerbError
-from explorer.lab.live import pallas
+from explorer.lab.live import halide, pallas
 from explorer.lab.live.assembly import assemble
 from explorer.lab.live.call import Call, run_call
 from explorer.lab.live.check_rows import DRAWS, CheckRow, compared, nothing_compared
@@ -40,6 +40,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Plain, Table
 from explorer.process.under_way import Watchers, step
 from explorer.reference.gpus.figures import Target
+from explorer.stages import STAGES
 
 #: How a trace for an absent GPU is timed on that GPU; explorer knows no attached GPU of Apple's.
 ATTACHED = "; where that GPU is attached, explorer.trace(f, x, target='cuda') gives a trace that can be timed"
@@ -76,7 +77,7 @@ class LiveFunction(Live):
     remembered: Remembered = field(default_factory=Remembered, compare=False, repr=False)
     reference: KeptReference = field(default_factory=KeptReference, compare=False, repr=False)
     assembly_by_kernel: dict[str, Artifact] = field(default_factory=dict)
-    pallas_forms: dict[tuple[str, str], Artifact] = field(default_factory=dict)
+    forms: dict[tuple[str, str], Artifact] = field(default_factory=dict)
 
     @property
     def codes(self) -> Sequence[Code] | None:
@@ -372,21 +373,26 @@ class LiveFunction(Live):
             self.assembly_by_kernel[kernel.id] = assemble(kernel)
         return self.assembly_by_kernel[kernel.id]
 
-    def pallas_form(self, kernel: Artifact, stage: str) -> Artifact:
-        """A form of a Pallas kernel, made of its source and of the arguments of its first launch; made once."""
-        if kernel.language != "pallas":
+    def form(self, kernel: Artifact, stage: str) -> Artifact:
+        """A form of a Pallas or Halide kernel, made once of its source, and for Pallas of the arguments of its first launch."""
+        of = next((each.on_demand_of for each in STAGES if each.name == stage), "")
+        if kernel.language != of:
             raise no_verb(
                 f"{kernel.kernel} has no text {stage!r}",
-                f"it is a {kernel.language} kernel, and JAX makes forms of Pallas kernels",
+                f"it is a {kernel.language} kernel, and this form is made of {of} kernels",
                 "t.kernels[n].stages lists the forms that a kernel has",
             )
-        if (kernel.id, stage) not in self.pallas_forms:
+        if (kernel.id, stage) in self.forms:
+            return self.forms[kernel.id, stage]
+        if of == "halide":
+            self.forms |= {(kernel.id, name): form for name, form in halide.forms(kernel).items()}
+        else:
             files = [wrapper.file for wrapper in self.originals if kernel.kernel in wrapper.text]
             launches = [launch for file in files for launch in self.launches([(file, kernel.kernel)], most=1)]
             if not launches:
                 raise LiveError(f"{kernel.kernel} was not launched when the program ran again, and JAX needs its arguments")
-            self.pallas_forms[kernel.id, stage] = pallas.form(kernel, stage, launches[0].before)
-        return self.pallas_forms[kernel.id, stage]
+            self.forms[kernel.id, stage] = pallas.form(kernel, stage, launches[0].before)
+        return self.forms[kernel.id, stage]
 
     def sass(self, kernel: Artifact) -> str:
         """The SASS of a Triton kernel, made now."""

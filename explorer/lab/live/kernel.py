@@ -198,11 +198,11 @@ class LiveKernel(Live):
             "t.kernels[0].stages lists its forms",
         )
 
-    def pallas_form(self, kernel: Artifact, stage: str) -> Artifact:
-        """NoVerbError: JAX makes forms of Pallas kernels."""
+    def form(self, kernel: Artifact, stage: str) -> Artifact:
+        """NoVerbError: forms are made of Pallas and Halide kernels."""
         raise no_verb(
             f"{kernel.kernel} has no text {stage!r}",
-            "it is a Triton kernel, and JAX makes forms of Pallas kernels",
+            "it is a Triton kernel, and this form is made of kernels in another language",
             "t.kernels[0].stages lists its forms",
         )
 

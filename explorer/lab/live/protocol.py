@@ -145,8 +145,8 @@ class Live(Protocol):
     def assembly(self, kernel: Artifact) -> Artifact:
         """The assembly of a C++ kernel (2 to 10 s), made once; LiveError with the C++ compiler's words where it fails."""
 
-    def pallas_form(self, kernel: Artifact, stage: str) -> Artifact:
-        """A form of a Pallas kernel, made once; where JAX refuses to make it, its text is the reason."""
+    def form(self, kernel: Artifact, stage: str) -> Artifact:
+        """A form of a Pallas or Halide kernel, made once; where JAX refuses to make it, its text is the reason."""
 
     def sass(self, kernel: Artifact) -> str:
         """The SASS of a Triton kernel (0.3 s)."""

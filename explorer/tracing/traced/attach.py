@@ -13,6 +13,7 @@ from explorer.lab.live.forms import forms_of, without_form
 from explorer.lab.live.protocol import needs_live, no_text
 from explorer.model.values import Artifact
 from explorer.stages import stage_of
+from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.stages.replay import extended
 from explorer.tracing.traced.choice import Choice
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
 #: The texts that are made on demand, as errors name them.
-MACHINE_CODE = {"sass": "SASS", "assembly": "the assembly", **dict.fromkeys(PALLAS_FORMS, "a form of a Pallas kernel")}
+MACHINE_CODE = {
+    "sass": "SASS",
+    "assembly": "the assembly",
+    **dict.fromkeys(PALLAS_FORMS, "a form of a Pallas kernel"),
+    **dict.fromkeys(HALIDE_FORMS, "a form of a Halide kernel"),
+}
 
 
 def attached(trace: Trace, what: object, stages: Sequence[str]) -> Trace:
@@ -53,7 +59,7 @@ def with_machine_code(trace: Trace, stage: str, texts: Container[str]) -> Trace:
 
 
 def _kernels_with(trace: Trace, stage: str) -> list[Artifact]:
-    """The kernels that a text is made of on demand: C++, Pallas, or those with PTX, from which SASS is made."""
+    """The kernels that a text is made of on demand: C++, Pallas, Halide, or those with PTX, from which SASS is made."""
     if stage != "sass":
         return [a for a in trace.find("kernel") if a.language == stage_of(trace, stage).on_demand_of]
     have_ptx = {(a.frame, a.graph, a.kernel) for a in trace.find("ptx")}

@@ -20,6 +20,7 @@ from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
 from explorer.stages import STAGES
+from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.stages.triton.origins import FORMS as TRITON_FORMS
 from explorer.tracing.traced.candidates import Candidates
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
 
-#: The forms of a kernel below its source, in Triton, C++ or Pallas.
-FORMS = (*TRITON_FORMS, "assembly", *PALLAS_FORMS)
+#: The forms of a kernel below its source, in Triton, C++, Pallas or Halide.
+FORMS = (*TRITON_FORMS, "assembly", *PALLAS_FORMS, *HALIDE_FORMS)
 #: What triton, or somebody who knows it, calls otherwise.
 OTHER_NAMES: Mapping[str, str] = {
     "asm": "text('ptx')",
@@ -69,8 +70,9 @@ class Kernel(NamesGuessed, KernelData):
     def text(self, stage: str = "kernel") -> str:
         """The kernel's text in `stage`: "kernel" for its source, "ttir" … "sass" of its ladder, "assembly" of a C++ kernel.
 
-        Of a Pallas kernel "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" are what JAX makes. These, assembly and SASS are
-        made when asked for, if the trace does not hold them. LiveError where this process cannot, and NoVerbError for assembly of
+        Of a Pallas kernel "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" are what JAX makes, of a Halide kernel
+        "halide_schedule", "halide_stmt", "halide_llvm" and "halide_assembly" what Halide makes. These, assembly and SASS are made
+        when asked for, if the trace does not hold them. LiveError where this process cannot, and NoVerbError for assembly of
         a Triton kernel. CompileError, with the reason, for a stage that could not be made.
         """
         for artifact in texts_of_kernel(self._trace, self.artifact):
@@ -80,10 +82,13 @@ class Kernel(NamesGuessed, KernelData):
             live = needs_live(self._trace, "the assembly")
             with live.watchers.verb(f"{self.name}.text('assembly')"):
                 return live.assembly(self.artifact).text
-        if stage in PALLAS_FORMS:
-            live = needs_live(self._trace, "a form of a Pallas kernel")
+        if stage in (*PALLAS_FORMS, *HALIDE_FORMS):
+            if stage in PALLAS_FORMS:
+                live = needs_live(self._trace, "a form of a Pallas kernel")
+            else:
+                live = needs_live(self._trace, "a form of a Halide kernel")
             with live.watchers.verb(f"{self.name}.text({stage!r})"):
-                return live.pallas_form(self.artifact, stage).text
+                return live.form(self.artifact, stage).text
         explain_missing(self._trace, stage)
         if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self._trace, self.artifact)):
             return needs_live(self._trace, "SASS").sass(self.artifact)
@@ -97,7 +102,7 @@ class Kernel(NamesGuessed, KernelData):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that `text` takes, from the source down; SASS, assembly and forms of Pallas are made when asked for."""
+        """The stages that `text` takes, from the source down; SASS, assembly, forms of Pallas and Halide are made on demand."""
         in_trace = [a.stage for a in texts_of_kernel(self._trace, self.artifact)]
         there = (*in_trace, self.language) if live_of(self._trace) is not None else ()
         on_demand = [stage.name for stage in STAGES if stage.on_demand_of in there]

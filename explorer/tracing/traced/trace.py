@@ -248,8 +248,9 @@ class Trace(NamesGuessed, TraceData):
         It may also be what another verb returned: `t.bisect()`, whose marks say which value is off, right or not compared;
         `t.dynamo.steps()`, which become a stage; or one of `t.inductor.choices`, with the texts of `stages` such as "ttgir".
         "sass" and "assembly" are the machine code of every NVIDIA kernel (0.6 s each) or C++ kernel (2 to 10 s each), and
-        "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" what JAX makes of every Pallas kernel. `follow` and `coverage` then
-        include them.
+        "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" what JAX makes of every Pallas kernel; "halide_schedule",
+        "halide_stmt", "halide_llvm" and "halide_assembly" what Halide makes of every Halide kernel (4 s each, for all four).
+        `follow` and `coverage` then include them.
 
         InputError for something else, for what belongs to another trace, and where the trace has nothing that it could be joined
         to. FileError for a file that cannot be read. LiveError for texts that the trace does not hold and this process cannot

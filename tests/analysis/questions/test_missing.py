@@ -77,6 +77,7 @@ def test_a_gpus_text_of_a_trace_for_the_cpu_names_a_gpu(stage: str, cpu: Trace) 
         ("autotune", ("mode='max-autotune'",)),
         ("assembly", ("process", "loaded")),
         ("pallas_mosaic", ("only Pallas kernels", "C++", "options={'cpu_backend': 'pallas'}")),
+        ("halide_stmt", ("only Halide kernels", "C++", "options={'cpu_backend': 'halide'}")),
     ],
 )
 def test_a_stage_that_need_not_be_there_says_when_it_is(stage: str, facts: tuple[str, ...], cpu: Trace) -> None:

@@ -18,6 +18,7 @@ from explorer.capture.compilers.compilers import COMPILERS
 from explorer.capture.observe import patch, probes
 from explorer.capture.observe.probes import PROBES
 from explorer.model.stage import watch_nothing
+from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.tracing.recording.recorder import Recorder, recording
 from explorer.types import STAGES
@@ -119,6 +120,7 @@ def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
         "sass",
         "assembly",
         *PALLAS_FORMS,
+        *HALIDE_FORMS,
         "compiled_fn",
         "profile",
         "run_times",

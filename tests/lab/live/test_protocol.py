@@ -102,7 +102,7 @@ ASK: dict[str, Callable[[Case], object]] = {
     "compare": lambda case: case.live.compare(case.live),
     "race": lambda case: case.live.race(case.live, 1),
     "assembly": lambda case: case.live.assembly(case.kernel),
-    "pallas_form": lambda case: case.live.pallas_form(case.kernel, "pallas_jaxpr"),
+    "form": lambda case: case.live.form(case.kernel, "pallas_jaxpr"),
     "sass": lambda case: case.live.sass(case.kernel),
     "ptx_lines": lambda case: case.live.ptx_lines([case.kernel]),
     "binary": lambda case: case.live.binary(case.kernel),
@@ -127,7 +127,7 @@ OF_KERNEL: dict[str, tuple[str, ...]] = {
     "compare": ("t.check(expected=…)",),
     "race": ("do_bench",),
     "assembly": ("'assembly'", "t.kernels[0].stages"),
-    "pallas_form": ("'pallas_jaxpr'", "t.kernels[0].stages"),
+    "form": ("'pallas_jaxpr'", "t.kernels[0].stages"),
     **dict.fromkeys(("choice", "choice_stages", "choice_passes", "choice_source"), CHOICES),
 }
 #: What is not there, with the advice that is given. Everything else works.
@@ -139,12 +139,12 @@ ADVICE: dict[str, dict[str, tuple[str, ...]]] = {
         "time_kernels": ("t.attach(prof)",),
         "edit": ("backend='inductor'",),
         "tune": ("k.edit(source=…)",),
-        "pallas_form": ("'pallas_jaxpr'", "t.kernels[n].stages"),
+        "form": ("'pallas_jaxpr'", "t.kernels[n].stages"),
     },
     "function for a GPU": {
         **dict.fromkeys(("benchmark", "race", "time_kernels"), ("'h100'", "t.kernels.table")),
         "assembly": ("'assembly'", "t.kernels[n].stages"),
-        "pallas_form": ("'pallas_jaxpr'", "t.kernels[n].stages"),
+        "form": ("'pallas_jaxpr'", "t.kernels[n].stages"),
         **dict.fromkeys(("choice", "choice_passes", "choice_source"), ("t.failures",)),
     },
     "kernel": OF_KERNEL,
@@ -194,9 +194,8 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
         "late_losses",
         "assembly_by_kernel",
         "ladder",
-        "pallas_forms",
     }
-    own |= {"pallas_forms", "compile_with", "launching", "guard_events", "traced_numbers", "remembered", "reference"}
+    own |= {"forms", "compile_with", "launching", "guard_events", "traced_numbers", "remembered", "reference"}
     for kind in (LiveFunction, LiveKernel):
         names = {name for name in (*kind.__annotations__, *vars(kind)) if not name.startswith("_")}
         assert names - own == set(MEMBERS)
