@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import runpy
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.ladder.halide import arguments, written_forms
 from explorer.errors import LiveError
 from explorer.stages.halide import HALIDE_FORMS
@@ -83,6 +85,42 @@ def test_afterwards_inductor_is_as_it_was(halide: Trace) -> None:
 
     assert isinstance(HalideCSEVariable.undefined_re, re.Pattern)
     assert type(vars(HalideCSEVariable)["undefined_re"]) is re.Pattern
+
+
+# What does not compile ---------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_that_the_backend_does_not_write_is_a_failure_of_its_trace() -> None:
+    """The trace says what to do, and keeps every text down to the scheduler's."""
+    trace = explorer.trace(torch.frexp, torch.randn(8), options={"cpu_backend": "halide"})
+    (failure,) = trace.failures
+    assert failure.fatal and failure.message.startswith("Inductor's Halide backend does not write or compile this: keep")
+    assert "NotImplementedError: frexp" in failure.message
+    assert trace.text("ir_post_fusion")
+
+
+def test_a_kernel_that_halide_refuses_is_a_failure_of_its_trace() -> None:
+    """The trace has the kernel."""
+    pytest.importorskip("halide", reason="halide is not installed: pip install 'torch-compile-explorer[halide]'")
+    trace = explorer.trace(torch.sin, torch.randn(8), options={"cpu_backend": "halide", "halide.cpu_target": "no_such"})
+    (failure,) = trace.failures
+    assert failure.fatal and failure.message.startswith("Inductor's Halide backend does not write or compile this")
+    assert "hl.sin(" in trace.text("kernel")
+
+
+def test_a_launch_that_halide_refuses_is_no_error_of_the_program() -> None:
+    """The C++ around a kernel raises it where a check fails that Halide writes on request."""
+    error = RuntimeError("halide_kernel failed")
+    assert compiling.is_compiler_error(error) and compiling.advice(error).startswith("Inductor's Halide backend")
+    assert not compiling.is_compiler_error(RuntimeError("kernel failed"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("halide") is not None, reason="halide is installed")
+def test_without_halide_the_trace_says_what_to_install() -> None:
+    """Inductor asks for the autoscheduler as it writes the kernel: the trace says so, and has the graphs."""
+    trace = explorer.trace(torch.sin, torch.randn(8), options={"cpu_backend": "halide"})
+    assert "pip install 'torch-compile-explorer[halide]'" in trace.failures[0].message
+    assert trace.text("post_grad")
 
 
 # Below the source --------------------------------------------------------------------------------------------------------

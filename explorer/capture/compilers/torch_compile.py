@@ -164,7 +164,7 @@ def is_compiler_error(error: BaseException) -> bool:
 
     named = {type(e).__module__.partition(".")[0] + "." + type(e).__name__ for e in chain(error)}
     is_named = isinstance(error, TorchDynamoException) or "torch.InductorError" in named or FAILS_ON_RECOMPILE in str(error)
-    return is_named or bool(refused_pallas_kernel(error))
+    return is_named or HALIDE_FAILED in str(error) or bool(refused_pallas_kernel(error))
 
 
 def refused_pallas_kernel(error: BaseException) -> str:
@@ -174,6 +174,15 @@ def refused_pallas_kernel(error: BaseException) -> str:
     return next((name.removesuffix("_main") for name in called if name.endswith("_main")), "")
 
 
+def refused_by_halide(error: BaseException) -> bool:
+    """Whether Inductor's Halide backend raised an error as it wrote a kernel, or Halide as it compiled or launched one."""
+    innermost = (list(traceback.walk_tb(e.__traceback__))[-1:] for e in chain(error))
+    files = (frame.f_code.co_filename.replace("\\", "/") for frames in innermost for frame, _ in frames)
+    return any(file.endswith(HALIDE) for file in files) or any(
+        HALIDE_GENERATOR in str(e) or HALIDE_FAILED in str(e) for e in chain(error)
+    )
+
+
 def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
     """Whether an error is one of `others`, or was raised because of one of them."""
     return any(one is other for one in chain(error) for other in others)
@@ -181,6 +190,12 @@ def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
 
 #: The file of the function with which Inductor launches a Pallas kernel.
 PALLAS = "torch/_inductor/codegen/pallas.py"
+#: The file of Inductor's Halide backend, and the name of the file that it has Halide run.
+HALIDE, HALIDE_GENERATOR = "torch/_inductor/codegen/halide.py", "generate_kernel.py"
+#: What the C++ that torch writes around a Halide kernel raises where a check of Halide's fails.
+HALIDE_FAILED = "halide_kernel failed"
+#: torch's message where Halide is not installed.
+NO_HALIDE = "halide python bindings not installed"
 #: torch's message where `torch.compiler.set_stance("fail_on_recompile")` forbids a compile.
 FAILS_ON_RECOMPILE = "torch.compile stance is 'fail_on_recompile'"
 #: torch's messages for a stream or an event without a GPU.
@@ -228,6 +243,13 @@ def advice(error: BaseException) -> str:
         return (
             f"JAX does not compile the Pallas kernel {kernel} as Inductor wrote it: keep its operators out of the compiled "
             "function, or choose Inductor's C++, options={'cpu_backend': 'cpp'}"
+        )
+    if any(NO_HALIDE in str(e) for e in chain(error)):
+        return "Inductor writes Halide kernels here, which need Halide: pip install 'torch-compile-explorer[halide]'"
+    if refused_by_halide(error):
+        return (
+            "Inductor's Halide backend does not write or compile this: keep its operators out of the compiled function, or "
+            "choose Inductor's C++, options={'cpu_backend': 'cpp'}"
         )
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in chain(error)):
         return "a tensor is created on the CPU, which a GPU would refuse too: create it with a device, such as `device=x.device`"
