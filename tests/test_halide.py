@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import re
 import runpy
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -166,3 +168,11 @@ def test_the_source_says_how_the_generator_is_called() -> None:
     called = ["-p", "/lib/libautoschedule_adams2019.so", "target=host-no_runtime"]
     assert arguments(source) == [*called, "autoscheduler=Adams2019", "autoscheduler.parallelism=2"]
     assert arguments("    target = hl.Target('host')\n") == ["target=host"]
+
+
+@pytest.mark.benchmarks
+def test_the_table_of_generators_has_rows_of_halide(halide: Trace, module_at: Callable[[Path], ModuleType]) -> None:
+    """benchmarks/generators.py says what explorer has of its kernels: each computing line, and every form."""
+    generators = module_at(Path(__file__).parents[1] / "benchmarks" / "generators.py")
+    cells = [line.strip("| ").split(" | ") for line in generators.table(["halide"], ["layer norm"]) if line.startswith("|")]
+    assert cells[2][:3] == ["halide", "layer norm", "yes"] and cells[2][5:] == ["39 of 39, 100.0%", "4 of 4", "1 of 1"]
