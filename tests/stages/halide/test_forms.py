@@ -25,7 +25,7 @@ KERNEL = Artifact(
         tmp1[h1] = hl.cast(hl.Float(32), 0)
         tmp1[h1] = (tmp1[h1] + tmp0[hr0, h1])
         tmp2 = hl.Func('tmp2')
-        tmp2[h0, h1] = hl.cast(tmp9.type(), tmp0[h0, h1] - tmp1[h1])
+        tmp2[h0, h1] = hl.cast(tmp3.type(), tmp0[h0, h1] - tmp1[h1])
         tmp3 = hl.Func('tmp3')
         tmp3_mask = hl.RDom([hl.Range(0, 1)])
         tmp3_mask.where(tmp4[h0])
@@ -141,6 +141,7 @@ def test_a_func_has_its_definitions_and_those_inlined_into_it() -> None:
     assert known.lines_of("tmp1", 1, ()) == (6, 9)
     assert known.lines_of("out_ptr1", None, ("tmp1", "out_ptr1")) == (6, 11, 13, 14, 15, 16)
     assert known.lines_of("out_ptr1", None, ("tmp3",)) == (16,)
+    assert known.lines_of("tmp2", None, ("tmp1",)) == (6, 11)
     assert known.lines_of("unknown", None, ()) == ()
 
 
