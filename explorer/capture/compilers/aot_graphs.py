@@ -23,6 +23,19 @@ def backend_of(compile_graph: Callable[..., Any], **options: Any) -> Callable[..
     return backend
 
 
+def backward_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return core ATen's decompositions of backward operators, and of the losses that count their targets for one.
+
+    Engines that are made for inference lack many of these operators, or compute them wrongly: IREE `leaky_relu_backward`, and
+    ONNX's exporter the `total_weight` of `nll_loss_forward`, by which the gradient of a mean is divided.
+    """
+    from torch._decomp import core_aten_decompositions, decomposition_table
+
+    core = [op for op in core_aten_decompositions() if op in decomposition_table]  # the others PyTorch decomposes for all
+    losses = ("nll_loss_forward", "nll_loss2d_forward")
+    return {op: decomposition_table[op] for op in core if "_backward" in op.__name__ or op.__name__.startswith(losses)}
+
+
 def boxed(call: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Callable[[list[Any]], tuple[Any, ...]]:
     """Return a boxed function: it takes its inputs as AOTAutograd's list and empties the list, so that they can be freed."""
 

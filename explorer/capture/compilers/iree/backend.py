@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explorer.capture.compilers.aot_graphs import backend_of, boxed
+from explorer.capture.compilers.aot_graphs import backend_of, backward_decompositions, boxed
 from explorer.capture.compilers.iree.compile import Compiled, compiled
 from explorer.capture.compilers.iree.execution import DRIVER, Module
 from explorer.capture.compilers.iree.importing import Imported, imported
@@ -41,7 +41,8 @@ def iree_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     from iree.turbine.dynamo.decompositions import DEFAULT_DECOMPOSITIONS
     from torch._decomp import get_decompositions
 
-    return backend_of(compile_as, decompositions=get_decompositions(DEFAULT_DECOMPOSITIONS))
+    turbines = get_decompositions(DEFAULT_DECOMPOSITIONS)
+    return backend_of(compile_as, decompositions={**backward_decompositions(), **turbines})
 
 
 def compile_graph(

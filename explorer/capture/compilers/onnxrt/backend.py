@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from explorer.capture.compilers.aot_graphs import backend_of, boxed
+from explorer.capture.compilers.aot_graphs import backend_of, backward_decompositions, boxed
 from explorer.capture.compilers.graph_copy import Results, outputs_of
 from explorer.capture.compilers.onnxrt.exporting import Exported, OnnxError, exported, quiet
 from explorer.capture.compilers.onnxrt.graphs import graph_facts
@@ -30,7 +30,7 @@ def onnxrt_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]
     """A backend for torch.compile: AOTAutograd's graphs, each exported to ONNX and run by ONNX Runtime."""
 
     compile_as = partial(compile_graph, emit=emit, chosen=chosen(options))
-    return backend_of(compile_as)
+    return backend_of(compile_as, decompositions=backward_decompositions())
 
 
 def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, chosen: Chosen) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from explorer.capture.compilers.aot_graphs import backend_of, boxed
+from explorer.capture.compilers.aot_graphs import backend_of, backward_decompositions, boxed
 from explorer.capture.compilers.option_lists import texts_of
 from explorer.capture.compilers.pass_names import check_names, matches
 from explorer.capture.compilers.tensors import check_devices
@@ -25,7 +25,35 @@ def tvm_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
     for name in targets:
         target_named(name)
     compile_as = partial(compile_graph, emit=emit, targets=targets, after_passes=after)
-    return backend_of(compile_as)
+    inference, training = (backend_of(compile_as, decompositions=decompositions(train=train)) for train in (False, True))
+
+    def backend(gm: Any, inputs: Sequence[Any]) -> Any:
+        import torch
+
+        return (training if torch.is_grad_enabled() else inference)(gm, inputs)
+
+    return backend
+
+
+def decompositions(*, train: bool) -> dict[Any, Callable[..., Any]]:
+    """Return what AOTAutograd is to decompose for TVM.
+
+    When training, norms too: TVM gives the mean and the deviation, which the backward takes, another shape than ATen does.
+    """
+    import torch
+    from torch._decomp import get_decompositions
+
+    aten = torch.ops.aten
+    norms = get_decompositions([aten.native_layer_norm, aten.native_group_norm])
+    norms[aten.var_mean.correction] = variance_and_mean  # they compute both at once, which TVM cannot
+    return {**backward_decompositions(), **(norms if train else {})}
+
+
+def variance_and_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Any, Any]:
+    """Compute aten.var_mean by two operators."""
+    import torch
+
+    return torch.var(x, dim, correction=correction, keepdim=keepdim), torch.mean(x, dim, keepdim=keepdim)
 
 
 def compile_graph(
