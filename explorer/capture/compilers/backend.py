@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, overload
@@ -280,6 +281,24 @@ def _with_name(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     backend.__name__ = backend.__qualname__ = name
     return backend
+
+
+def engine_that_raised(backend: object, error: BaseException) -> str:
+    """Return the title of the compiler other than Inductor that raised an error when it ran what it compiled; "" for none.
+
+    An operator that the engine leaves to PyTorch is the program's own: its error is raised below a graph's code.
+    """
+    compiler = next((each for each in compilers() if backend in (each.name, *each.registered)), None)
+    if compiler is None:
+        return ""
+    folders = (*compiler.modules, compiler.backend.__module__.rpartition(".")[0] or compiler.backend.__module__)
+    title = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename.startswith("<eval_with_key>"):
+            title = ""
+        elif f"{frame.f_globals.get('__name__', '')}.".startswith(tuple(f"{folder}." for folder in folders)):
+            title = compiler.title
+    return title
 
 
 def is_module_compiler(backend: object) -> bool:

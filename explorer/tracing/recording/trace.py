@@ -334,9 +334,12 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
             live.error = error
             recorder.failures.append(Failure("run", "interpreter", str(error)))
         except Exception as error:
-            if not compiling.is_compiler_error(error) and not compiling.comes_from(error, recorder.compile_errors):
+            of_compile = compiling.is_compiler_error(error) or compiling.comes_from(error, recorder.compile_errors)
+            ran = live.begun and not of_compile
+            engine = backends.engine_that_raised(plan.request.backend, error) if ran else ""
+            if not of_compile and not engine:
                 raise
-            _note_compiler_error(live, recorder, error)
+            _note_compiler_error(live, recorder, error, engine)
         else:
             _note_silent_failures(live, recorder)
         finally:
@@ -375,15 +378,26 @@ def _is_torchs(backend: object) -> bool:
         return True
 
 
-def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exception) -> None:
-    """Keep the compiler's error for the trace's verbs, and add Failures for it and for the other compiles that failed."""
+def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exception, engine: str) -> None:
+    """Keep the compiler's error for the trace's verbs, and add Failures for it and for the other compiles that failed.
+
+    `engine` is the one that raised the error when it ran what it had compiled, "" where a compile failed.
+    """
     live.error = error
     live.compiled = None
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("explorer: ")]
     advice = devices_apart(error, live.call) or compiling.advice(error)
-    message = "\n".join([advice, str(error), *notes]).strip()
-    recorder.failures.append(Failure("compile", type(error).__name__, message, fatal=True))
+    ran = f"{engine} compiled {_place_of(live.call.function)}, and could not run it:" if engine else ""
+    message = "\n".join([advice, ran, str(error), *notes]).strip()
+    step = "run" if engine else "compile"
+    recorder.failures.append(Failure(step, type(error).__name__, message, fatal=True))
     recorder.failures += compile_failures(recorder, error)
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    """Name a function with its file and line, where it has Python code."""
+    code = compiling.entry_code(function)
+    return f"{name_of(function)} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name_of(function)
 
 
 def _note_silent_failures(live: LiveFunction, recorder: Recorder) -> None:

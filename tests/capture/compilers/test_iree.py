@@ -16,6 +16,7 @@ from explorer import Trace
 from explorer.capture.compilers import compiler
 from explorer.capture.compilers.compilers import compiler_named
 from explorer.capture.compilers.iree.compile import HOST, tool
+from explorer.errors import CompileError
 from explorer.stages.fx_graph import node_lines
 from explorer.stages.iree import STAGES
 from tests.facts import says, untold
@@ -165,3 +166,34 @@ def test_what_iree_does_not_take_is_refused(
     monkeypatch.setattr(compiler, "is_installed", lambda module: True)
     with pytest.raises(explorer.errors.InputError, match=says(*facts)):
         explorer.trace(Small(), torch.randn(2, 8), backend="iree", **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.compile
+@live
+def test_a_run_that_raises_is_a_failure_with_the_users_line() -> None:
+    """Turbine hands a size that is not known to IREE as if it were a tensor: the trace says so, and keeps what came before."""
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * x.shape[0]
+
+    trace = explorer.trace(doubled, torch.randn(6, 4), backend="turbine_cpu", dynamic=True)
+    (failure,) = trace.failures
+    place = f"doubled ({__file__}:{doubled.__code__.co_firstlineno})"
+    assert failure.fatal and f"compiled {place}, and could not run it" in failure.message
+    assert "'int' object has no attribute 'data'" in failure.message
+    assert trace.find("forward") and trace.find("iree_vm")
+    with pytest.raises(CompileError, match="no attribute 'data'"):
+        _ = trace.live.result
+
+
+@pytest.mark.compile
+@live
+def test_an_error_of_an_operator_is_the_programs() -> None:
+    """The program's own error goes through, also where the engine is asked for."""
+
+    def refused(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        raise ValueError("not this one")
+
+    with pytest.raises(ValueError, match="not this one"):
+        explorer.trace(refused, torch.randn(6), backend="turbine_cpu")
