@@ -283,12 +283,17 @@ def _with_name(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return backend
 
 
+def compiler_of(backend: object) -> Compiler | None:
+    """The compiler other than Inductor that compiles for a backend, also for one that it registers with torch itself."""
+    return next((compiler for compiler in compilers() if backend in (compiler.name, *compiler.registered)), None)
+
+
 def engine_that_raised(backend: object, error: BaseException) -> str:
     """Return the title of the compiler other than Inductor that raised an error when it ran what it compiled; "" for none.
 
     An operator that the engine leaves to PyTorch is the program's own: its error is raised below a graph's code.
     """
-    compiler = next((each for each in compilers() if backend in (each.name, *each.registered)), None)
+    compiler = compiler_of(backend)
     if compiler is None:
         return ""
     folders = (*compiler.modules, compiler.backend.__module__.rpartition(".")[0] or compiler.backend.__module__)

@@ -153,6 +153,11 @@ class LiveFunction(Live):
             rows = self._compared(nullcontext, DRAWS)
         return Table({**row.mapping(), "interpreted": False} for row in rows)
 
+    def compared_once(self) -> list[CheckRow]:
+        """Compare one call with eager, as `check` does but without more calls for random values, which are not judged."""
+        with self._heeding_edits():
+            return self._compared(nullcontext, draws=0)
+
     def _check_interpreted(self, codes: Sequence[Code], limit: float | None) -> Table:
         """Compare eager with the generated wrappers and kernels, which an interpreter runs."""
         numbers = self.traced_numbers()

@@ -47,6 +47,7 @@ class TraceRequest:
     without_pass: str | Sequence[str] = ()
     world: int | None = None
     rank: int = 0
+    check: bool = True
 
     @property
     def cluster(self) -> Cluster | None:
@@ -146,6 +147,8 @@ def check_settings(request: TraceRequest) -> None:
         raise InputError(f"dynamic is True, False or None, not {request.dynamic!r}")
     if not isinstance(request.fullgraph, bool):
         raise InputError(f"fullgraph is True or False, not {request.fullgraph!r}")
+    if not isinstance(request.check, bool):
+        raise InputError(f"check is True or False, not {request.check!r}")
     if request.options is not None and not isinstance(request.options, Mapping):
         raise InputError(f"options is a mapping of Inductor's options, options={{'max_autotune': True}}, not {request.options!r}")
 

@@ -186,6 +186,10 @@ class Recorder:
         if failure not in self.failures:
             self.failures.append(failure)
 
+    def seconds_since_last(self) -> float:
+        """The seconds since the last event: of a call that is over, those after its last compile."""
+        return clock.perf_counter() - self._began - max((event.time for event in self.events), default=0.0)
+
     def finish(self) -> None:
         """Record the events that `later` put off until the compile was over, and let go of the code that ran.
 

@@ -39,6 +39,7 @@ from explorer.tracing.recording.advice import advice_on_call, devices_apart
 from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_dtypes, check_request, name_of
 from explorer.tracing.recording.changes import changes_in_meta, with_unfulfilled
 from explorer.tracing.recording.compile_failures import SKIPPED_FRAME, compile_failures, failure_if_nothing_compiled
+from explorer.tracing.recording.eager_check import note_difference
 from explorer.tracing.recording.finish import failures_of, finished
 from explorer.tracing.recording.kernels import KernelRecorder, recording_kernels
 from explorer.tracing.recording.recorder import Recorder, recording
@@ -64,6 +65,7 @@ def trace(
     without_pass: str | Sequence[str] = (),
     world: int | None = None,
     rank: int = 0,
+    check: bool = True,
     grid: Any = None,
     config: int | Mapping[str, Plain] | None = None,
     **unknown: Any,
@@ -76,6 +78,10 @@ def trace(
     sum is differentiated too, see `t.live.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`,
     `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
     `compiler(module) -> module` that calls torch.compile itself.
+
+    What IREE, ONNX Runtime, OpenVINO, TVM or XLA computes is compared with eager once, as `t.check()` does, and a Failure says
+    where it differs. That is left out with `check=False`, for a call that takes more than a second or has more than 1 GiB of
+    tensors, and where Python runs between the graphs.
 
     `keep_apart=("op3", "op7")` keeps two nodes of Inductor's scheduler from becoming one kernel, `fuse=("sin", "mul")` makes them
     one where Inductor's rules allow it; a Failure says why if that was not possible. Each takes a list of pairs too. A node is
@@ -125,7 +131,7 @@ def trace(
     unknown |= {name: value for name, value in (("grid", grid), ("config", config)) if value is not None}
     compile_settings = (mode, dynamic, fullgraph, backend, options)
     changed = (keep_apart, fuse, without_pattern, without_pass)
-    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, with_plugged(stages), *changed, world, rank)
+    request = TraceRequest(fn, args, kwargs, target, train, *compile_settings, with_plugged(stages), *changed, world, rank, check)
     tracing = _Tracing(request, sys._getframe(1))
     try:
         check_request(request, unknown, tracing.caller)
@@ -246,7 +252,7 @@ class _Tracing:
             live.retrace = lambda **arguments: plan.retrace(live.call, arguments)
             with full_collections_paused(), recording_kernels(plan.device, plan.absent, recorder.guard) as kernels:
                 try:
-                    _compile_and_call(live, plan, recorder, kernels)
+                    seconds = _compile_and_call(live, plan, recorder, kernels)
                 except Exception as error:
                     if not _is_of_explorer(error):
                         error.explorer_trace = finished(recorder, meta, plan.request.stages, live)  # type: ignore[attr-defined]
@@ -259,6 +265,8 @@ class _Tracing:
             live.loaded = kernels.modules
             live.options = compiling.options_of(plan.request.mode, plan.request.options)
             live.guard_events = [event for event in recorder.events if event.kind == "guards"]
+            if self.request.check:
+                note_difference(live, recorder, plan.request.backend, seconds)
         trace = finished(recorder, meta, plan.request.stages, live)
         live.late_losses = partial(recorder.guard.failures, failures_of(recorder))
         return with_unfulfilled(trace, recorder.events, plan.changes)
@@ -312,8 +320,12 @@ def _is_of_explorer(error: BaseException) -> bool:
     return not isinstance(error, ON_PURPOSE) and all(f.startswith(package) or f == contextlib.__file__ for f in files)
 
 
-def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernels: KernelRecorder) -> None:
-    """Compile and call with the probes on; an error of the compiler is kept, one of the function goes through."""
+def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernels: KernelRecorder) -> float:
+    """Compile and call with the probes on, and return the seconds of the call after its last compile.
+
+    An error of the compiler is kept, one of the function goes through.
+    """
+    seconds = 0.0
     record_it = partial(
         recording,
         plan.request.stages,
@@ -330,6 +342,7 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
         try:
             live.compiled = _compiled_afresh(plan, recorder)
             live.returned, live.gradients_by_name = run_call(_called_once(live), plan.call, told=told)
+            seconds = recorder.seconds_since_last()
         except InterpretError as error:
             live.error = error
             recorder.failures.append(Failure("run", "interpreter", str(error)))
@@ -344,6 +357,7 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
             _note_silent_failures(live, recorder)
         finally:
             _record_function(plan.call.function, recorder)
+    return seconds
 
 
 def _compiled_afresh(plan: Plan, recorder: Recorder) -> Callable[..., Any]:
