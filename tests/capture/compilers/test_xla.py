@@ -165,6 +165,23 @@ def test_an_operator_that_xla_lacks_is_a_failure_with_its_node() -> None:
 
 @pytest.mark.compile
 @live
+def test_a_lowering_that_takes_all_memory_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch-mlir's passes take ever more memory for a strided assignment: the Failure says so, and the process goes on."""
+
+    def assigned(x: torch.Tensor) -> torch.Tensor:
+        values = x * 2
+        values[::2] = 7.0
+        return values
+
+    monkeypatch.setattr("explorer.capture.compilers.xla.importing.MAX_BYTES", 2**30)
+    trace = explorer.trace(assigned, torch.randn(6, 4), backend="xla")
+    (failure,) = (failure for failure in trace.failures if failure.fatal)
+    assert "torch-mlir takes more than 1 GiB of memory to lower this graph" in failure.message
+    assert trace.find("forward") and trace.find("xla_torch")
+
+
+@pytest.mark.compile
+@live
 def test_sizes_that_are_not_known_are_refused_with_what_to_do() -> None:
     """XLA compiles for known sizes; the error names the symbol, and StableHLO is there to see."""
     trace = explorer.trace(Small(), torch.randn(3, 8), dynamic=True, backend="xla")

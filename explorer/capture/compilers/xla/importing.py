@@ -7,12 +7,17 @@ node's name too: XLA carries a location's name through all of its passes, as an 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from explorer.capture.compilers import child
 from explorer.capture.compilers.graph_copy import Results, located_copy, outputs_of
+from explorer.capture.compilers.xla.compile import LIMIT, XlaError
+from explorer.process import scratch
+from explorer.process.children import command, environment
 from explorer.stages.fx_locations import FIRST_NODE, FX_GRAPH, WHOLE_GRAPH
 
 #: torch-mlir's pipelines: to the operators that its backends take, and from there to StableHLO.
@@ -20,6 +25,10 @@ TO_BACKEND = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=})"
 )
 TO_STABLEHLO = "builtin.module(torch-backend-to-stablehlo-backend-pipeline)"
+#: The files of what `lowered` yields.
+PRINTED, STABLEHLO, SOURCE = "printed.mlir", "stablehlo.mlir", "source.mlir"
+#: The most bytes of address space that the lowering may take; torch-mlir that is loaded takes 0.3 GiB.
+MAX_BYTES = 4 * 2**30
 #: Elements of a constant from which on it is not printed.
 LARGEST = 64
 
@@ -55,16 +64,32 @@ class Lowering:
         return cls(nodes, Results.of(outputs), text)
 
     def run(self) -> None:
-        """Lower it to StableHLO; an error is torch-mlir's own, and names the FX node."""
-        from torch_mlir import ir, passmanager
+        """Lower it to StableHLO in a child process; XlaError, in torch-mlir's own words, where it cannot or takes too much."""
+        with scratch.folder() as name:
+            folder = Path(name)
+            (folder / "module.mlir").write_text(self.torch, encoding="utf-8")
+            lowering = command("explorer.capture.compilers.xla.lowering_process", "module.mlir", f"{MAX_BYTES}")
+            error = child.run(lowering, folder, "torch-mlir", LIMIT, environment())
+            texts = [folder / name for name in (PRINTED, STABLEHLO, SOURCE)]
+            self.torch, self.stablehlo, self.source = (
+                file.read_text(encoding="utf-8") if file.exists() else before
+                for file, before in zip(texts, (self.torch, "", ""), strict=True)
+            )
+        if error:
+            raise XlaError(error)
 
-        with _context():
-            module = ir.Module.parse(self.torch)
-            self.torch = _printed(module)
-            for pipeline in (TO_BACKEND, TO_STABLEHLO):
-                passmanager.PassManager.parse(pipeline).run(module.operation)
-            self.stablehlo = _printed(module)
-            self.source = str(module.operation.get_asm(enable_debug_info=True))
+
+def lowered(text: str) -> Iterator[str]:
+    """Yield a module of the torch dialect as it is shown, then in StableHLO as it is shown, and as XLA is handed it."""
+    from torch_mlir import ir, passmanager
+
+    with _context():
+        module = ir.Module.parse(text)
+        yield _printed(module)
+        for pipeline in (TO_BACKEND, TO_STABLEHLO):
+            passmanager.PassManager.parse(pipeline).run(module.operation)
+        yield _printed(module)
+        yield str(module.operation.get_asm(enable_debug_info=True))
 
 
 def decompositions() -> dict[Any, Any]:
