@@ -70,6 +70,8 @@ def advise_on(traced: TracedCall) -> Advice:
         (_in_cells(verdict, cells) for verdict in _shared(weighty, traced)),
         key=lambda verdict: (verdict.is_hidden, -verdict.cost.seconds),  # what is hidden saves nothing alone
     )
+    if traced.unread and not traced.launches:
+        ranked = [replace(verdict, share=0.0) for verdict in ranked]
     beyond = _beyond(ranked)
     failures = "".join(f" {failure}" for _, failure in answers if failure)
     told = traced.about(beyond) if traced.launches or not traced.unread else ""

@@ -85,7 +85,8 @@ class Verdict:
 
     `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines` are
     the user lines, `places` lines of artifacts, as (id, line). `what_if` has the arguments of the `Trace.what_if` that proves it;
-    `why_unproved` says why there is no proof. `share` is that of a whole call, from 0 to 1; 0 for what is paid once. Where the
+    `why_unproved` says why there is no proof. `share` is that of a whole call, from 0 to 1; 0 for what is paid once, and
+    where another compiler made the kernels, so that the time of a call is not known. Where the
     launches take longer than the work, work `is_hidden` behind them, and its share is that of the work.
     """
 
@@ -104,9 +105,11 @@ class Verdict:
 
     @property
     def shared(self) -> str:
-        """Write the share: "costs 12 % of a call", or "paid once"."""
+        """Write the share: "costs 12 % of a call", or "paid once"; without the time of a call the cost alone."""
         if self.cost.once is not None:
             return "paid once"
+        if not self.share:
+            return f"costs {duration(self.cost.seconds)} of a call whose time is not known"
         return (
             f"{100 * self.share:.0f} % of the work, but the launches take longer than the work"
             if self.is_hidden

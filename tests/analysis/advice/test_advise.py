@@ -131,6 +131,21 @@ def test_a_trace_without_kernels_says_why_it_cannot_be_judged() -> None:
 
 
 @pytest.mark.compile
+def test_a_break_between_another_compilers_kernels_has_no_share_of_a_call() -> None:
+    """What Dynamo's part of a graph break takes is stated; of a call whose kernels were not read it is no known part."""
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    advice = explorer.trace(broken, torch.ones(4), backend="aot_eager").advise()
+    (verdict,) = advice
+    assert verdict.share == 0 and verdict.cost.seconds > 0 and "a call whose time is not known" in verdict.shared
+    assert "aot_eager cannot be judged" in advice.about and "%" not in repr(advice)
+
+
+@pytest.mark.compile
 def test_a_graph_from_a_cache_is_not_judged() -> None:
     """The kernels of a frame that was loaded were not read, and the advice says how to read them."""
 
