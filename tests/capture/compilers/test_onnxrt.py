@@ -149,6 +149,18 @@ def test_large_constants_are_left_out_of_the_texts(battery: tuple[Trace, nn.Modu
 
 @pytest.mark.compile
 @live
+def test_a_batch_norm_and_a_product_with_a_vector_train() -> None:
+    """ONNX's exporter gives both another result; what it is handed is written in other operators."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 6, requires_grad=True)
+    for function, args in ((torch.nn.BatchNorm1d(6), (x,)), (torch.mv, (x, torch.randn(6, requires_grad=True)))):
+        trained = explorer.trace(function, *args, train=True, backend="onnxrt")
+        trained.raise_for_failures()
+        assert all(row["equal"] for row in trained.check())
+
+
+@pytest.mark.compile
+@live
 def test_training_and_dynamic_sizes_run() -> None:
     """Forward and backward are ONNX Runtime's, for a size that is not known when they are compiled."""
     torch.manual_seed(0)

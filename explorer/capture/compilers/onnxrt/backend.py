@@ -30,7 +30,19 @@ def onnxrt_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]
     """A backend for torch.compile: AOTAutograd's graphs, each exported to ONNX and run by ONNX Runtime."""
 
     compile_as = partial(compile_graph, emit=emit, chosen=chosen(options))
-    return backend_of(compile_as, decompositions=backward_decompositions())
+    return backend_of(compile_as, decompositions=decompositions())
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return what AOTAutograd is to decompose: also what ONNX's exporter computes wrongly.
+
+    It gives a batch norm of training, which has the batch's mean, another result, and `mv` of a transposed matrix.
+    """
+    import torch
+    from torch._decomp import get_decompositions
+
+    aten = torch.ops.aten
+    return {**backward_decompositions(), **get_decompositions([aten._native_batch_norm_legit_functional, aten.mv])}
 
 
 def compile_graph(gm: Any, inputs: Sequence[Any], *, emit: Emit, graph: str, chosen: Chosen) -> Callable[..., Any]:
