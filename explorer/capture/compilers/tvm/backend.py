@@ -38,15 +38,17 @@ def tvm_backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
 def decompositions(*, train: bool) -> dict[Any, Callable[..., Any]]:
     """Return what AOTAutograd is to decompose for TVM.
 
-    When training, norms too: TVM gives the mean and the deviation, which the backward takes, another shape than ATen does.
+    A batch norm that takes the batch's mean leaves another running variance than eager does. When training, other norms too: TVM
+    gives the mean and the deviation, which the backward takes, another shape than ATen does.
     """
     import torch
     from torch._decomp import get_decompositions
 
     aten = torch.ops.aten
-    norms = get_decompositions([aten.native_layer_norm, aten.native_group_norm])
-    norms[aten.var_mean.correction] = variance_and_mean  # they compute both at once, which TVM cannot
-    return {**backward_decompositions(), **(norms if train else {})}
+    norms = [aten.native_layer_norm, aten.native_group_norm] if train else []
+    table = get_decompositions([aten._native_batch_norm_legit_functional, *norms])
+    # these compute both at once, which TVM cannot
+    return {**backward_decompositions(), **table, aten.var_mean.correction: variance_and_mean}
 
 
 def variance_and_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Any, Any]:
