@@ -124,3 +124,10 @@ def test_a_message_names_no_path_of_the_machine(battery: ModuleType) -> None:
     said = battery.quoted('File "/home/someone/site-packages/engine/a.py", line 3\nValueError: `x`' + "." * 400)
     assert said.startswith("""`File "…/a.py", line 3 ValueError: 'x'""") and said.endswith("…`") and "\n" not in said
     assert torch.__file__ not in battery.quoted(torch.__file__)
+
+
+def test_engines_prints_what_is_not_equal_and_counts(tmp_path: Path) -> None:
+    """`benchmarks/engines.py` runs a program forward and training, each in a child, and counts what came of them."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "engines.py"), "--backends", "inductor", "--programs", "silu", "int64"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.splitlines() == ["inductor: 3 equal"], done.stdout + done.stderr
