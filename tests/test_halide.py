@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import runpy
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch._inductor.codecache import HalideCodeCache
 
 import explorer
 from explorer.capture.compilers import torch_compile as compiling
@@ -117,9 +117,11 @@ def test_a_launch_that_halide_refuses_is_no_error_of_the_program() -> None:
     assert not compiling.is_compiler_error(RuntimeError("kernel failed"))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("halide") is not None, reason="halide is installed")
-def test_without_halide_the_trace_says_what_to_install() -> None:
+def test_without_halide_the_trace_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inductor asks for the autoscheduler as it writes the kernel: the trace says so, and has the graphs."""
+    search = HalideCodeCache._search_for_file
+    monkeypatch.setattr(HalideCodeCache, "find_libautoschedule", staticmethod(lambda name: search(name, "")))  # it is cached
+    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda *names: None)
     trace = explorer.trace(torch.sin, torch.randn(8), options={"cpu_backend": "halide"})
     assert "pip install 'torch-compile-explorer[halide]'" in trace.failures[0].message
     assert trace.text("post_grad")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.analysis.questions.kernels import launches_of
+from explorer.analysis.questions.kernels import kernel_launches
 from explorer.model.values import Artifact
 from explorer.stages.inductor.kernel import definition_line
 from explorer.stages.inductor.signature import Parameter, parameters
@@ -77,7 +77,7 @@ def test_only_definitions_of_funcs_compute() -> None:
 
 def test_a_launch_has_the_kernels_names_for_its_arguments() -> None:
     """The wrapper calls a Halide kernel by its name, without a grid."""
-    (launch,) = launches_of(Trace(artifacts=(WRAPPER, KERNEL)), KERNEL)
+    (launch,) = kernel_launches(Trace(artifacts=(WRAPPER, KERNEL)), KERNEL)
     assert dict(launch.arguments) == {"in_ptr0": "arg0_1", "in_ptr1": "arg1_1", "ks0": "s0", "out_ptr0": "buf0"}
     assert (launch.line, launch.grid) == (2, ())
 
