@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import torch
 
+from explorer.capture.compilers.compiler import Compiler
 from explorer.capture.compilers.compilers import compiler_named
+from explorer.tracing.recording import eager_check
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
@@ -62,6 +64,17 @@ def test_what_a_backend_does_wrong_is_told(
     """Lost mutations and results that are a little off are wrong by both judges; errors are quoted; PyTorch is named."""
     row = battery.cell(backend, case)
     assert row["kind"] == kind and why in row["why"], row
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(60.0, "wrong"), (0.0, "SILENT")])
+def test_a_wrong_result_of_which_the_trace_says_nothing_is_silent(
+    battery: ModuleType, monkeypatch: pytest.MonkeyPatch, seconds: float, kind: str
+) -> None:
+    """An engine whose result is not eager's, with a trace that compares and with one that does not."""
+    theirs = Compiler("theirs", "Theirs", "", "", ("torch",), lambda *asked: off_by_a_little, ("execution",), {})
+    monkeypatch.setattr("explorer.capture.compilers.compilers.COMPILERS", (theirs,))
+    monkeypatch.setattr(eager_check, "MAX_SECONDS", seconds)
+    assert battery.judged("theirs", battery.CASES["product"])["kind"] == kind
 
 
 @pytest.mark.parametrize(
@@ -131,3 +144,19 @@ def test_engines_prints_what_is_not_equal_and_counts(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "engines.py"), "--backends", "inductor", "--programs", "silu", "int64"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.splitlines() == ["inductor: 3 equal"], done.stdout + done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:Fail to import hypothesis:ImportWarning")
+def test_engines_takes_operators_of_pytorchs_database(module_at: Callable[[Path], ModuleType]) -> None:
+    """A sample of an operator is judged forward, and in training where it has a derivative."""
+    engines = module_at(ROOT / "benchmarks" / "engines.py")
+    found = {
+        (name, way): judge()["kind"]
+        for name in ("split", "logical_not")
+        for way, judge in engines.steps(("inductor", name, True))
+    }
+    assert found == {
+        ("split", "forward"): "equal",
+        ("split", "training"): "equal",
+        ("logical_not", "forward"): "equal",
+    }

@@ -1,8 +1,9 @@
-"""Compare what another compiler than Inductor computed with eager, once, when a trace is made."""
+"""Compare what other compilers, and Inductor's experimental code generators, computed with eager, once, when a trace is made."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
 
 from explorer.capture.compilers.backend import compiler_of
@@ -10,37 +11,49 @@ from explorer.capture.observe.tensors import named_tensors
 from explorer.lab.live.call import Call
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.state import State
-from explorer.model.values import Failure
+from explorer.model.values import Event, Failure
 from explorer.tracing.recording.recorder import Recorder
 
 #: The most seconds that a call may take, and the most bytes of its tensors, for it to be repeated unasked.
 MAX_SECONDS, MAX_BYTES = 1.0, 2**30
+#: Inductor's code generators whose results are wrong at times, by their name in its wrapper: those that it calls experimental.
+EXPERIMENTAL = {"pallas": "Pallas", "halide": "Halide"}
 
 
 def note_difference(live: LiveFunction, recorder: Recorder, backend: object, seconds: float) -> None:
-    """Add a Failure where the result of another compiler than Inductor differs from eager's; `seconds` are those of a call.
+    """Add a Failure where the result of another compiler, or of Pallas or Halide, differs from eager's; a call took `seconds`.
 
     The function is called twice more, eagerly and compiled, with everything put back. That is not done for an expensive call,
     for tensors without data, or where Python code of the program runs between the graphs, such as a print.
     """
-    compiler = compiler_of(backend)
-    if compiler is None or live.compiled is None or live.uncompiled or live.empty or live.absent is not None:
+    if live.compiled is None or live.uncompiled or live.empty or live.absent is not None:
         return
     if seconds > MAX_SECONDS or any(event.kind == "graph_break" for event in recorder.events):
         return
-    recorder.attempt("execution", "check", partial(_compare, live, recorder, compiler.title))
+    stage = "execution" if compiler_of(backend) else "output_code"
+    if title := _written_by(backend, recorder.events):
+        recorder.attempt(stage, "check", partial(_compare, live, recorder, stage, title))
 
 
-def _compare(live: LiveFunction, recorder: Recorder, title: str) -> None:
+def _written_by(backend: object, events: Sequence[Event]) -> str:
+    """The title of the compiler, or of the code generator, whose results are compared; "" for Triton, C++ and eager."""
+    if compiler := compiler_of(backend):
+        return compiler.title
+    wrappers = [event.data["text"] for event in events if event.kind == "output_code"]
+    return next((title for name, title in EXPERIMENTAL.items() if any(f"async_compile.{name}(" in text for text in wrappers)), "")
+
+
+def _compare(live: LiveFunction, recorder: Recorder, stage: str, title: str) -> None:
     if bytes_of_tensors(live.call) > MAX_BYTES:
         return
     with recorder.muted(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's own, which the traced call gave already
         rows = live.compared_once()
-    if names := [row.output for row in rows if row.equal is False]:
-        which = f"{names[0]} and {len(names) - 1} more differ" if len(names) > 1 else f"{names[0]} differs"
-        message = f"{title}'s {which} from eager's: t.check() has the rows"
-        recorder.failures.append(Failure("execution", "check", message))
+    if unequal := [row for row in rows if row.equal is False]:
+        first = unequal[0]
+        which = f"{first.output} and {len(unequal) - 1} more differ" if len(unequal) > 1 else f"{first.output} differs"
+        message = f"{title}'s {which} from eager's: {first.note or 'it is another value'}; t.check() has the rows"
+        recorder.failures.append(Failure(stage, "check", message))
 
 
 def bytes_of_tensors(call: Call) -> int:

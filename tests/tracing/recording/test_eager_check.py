@@ -16,6 +16,9 @@ from explorer.tracing.recording import eager_check
 
 pytestmark = pytest.mark.compile
 
+#: What is said of the first value that differs.
+OFF = "4 of 4 elements are off by more than rounding explains; t.check() has the rows"
+
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
@@ -41,10 +44,10 @@ def test_a_result_that_differs_is_a_failure_that_leads_to_check(engine: list[flo
     assert not explorer.trace(torch.sin, x, backend="theirs").failures
     engine.append(1.5)
     one = explorer.trace(torch.sin, x, backend="theirs")
-    assert checks(one) == [("Theirs's output differs from eager's: t.check() has the rows", False)]
+    assert checks(one) == [(f"Theirs's output differs from eager's: {OFF}", False)]
     assert "differs from eager's" in repr(one)
     two = explorer.trace(lambda x: (x.sin(), x.cos()), x, backend="theirs")
-    assert checks(two) == [("Theirs's output[0] and 1 more differ from eager's: t.check() has the rows", False)]
+    assert checks(two) == [(f"Theirs's output[0] and 1 more differ from eager's: {OFF}", False)]
 
 
 def test_state_arguments_and_random_numbers_are_left_as_without_it(engine: list[float]) -> None:
@@ -90,6 +93,18 @@ def test_it_is_left_out_where_calling_again_costs(engine: list[float], monkeypat
     engine.append(1.5)
     trace = explorer.trace(function, torch.randn(4), backend="theirs", check=reason != "asked")
     assert not checks(trace) and len(called) == 1
+
+
+def test_a_code_generator_that_is_experimental_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pallas with a sine that is a cosine is named, unless check=False."""
+    pytest.importorskip("jax", reason="JAX is not installed: pip install 'torch-compile-explorer[pallas]'")
+    pallas = pytest.importorskip("torch._inductor.codegen.pallas", reason="this torch writes no Pallas")
+    monkeypatch.setattr(pallas.PallasKernelOverrides, "sin", staticmethod(lambda x: f"jnp.cos({x})"))
+    x, options = torch.randn(4), {"cpu_backend": "pallas"}
+    assert not explorer.trace(torch.exp, x, options=options).failures
+    wrong = explorer.trace(torch.sin, x, options=options)
+    assert checks(wrong) == [(f"Pallas's output differs from eager's: {OFF}", False)]
+    assert not checks(explorer.trace(torch.sin, x, options=options, check=False))
 
 
 def test_an_error_of_the_comparison_leaves_the_trace(engine: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
