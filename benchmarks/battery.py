@@ -36,13 +36,14 @@ KINDS = {
     "fell back": "equal, but PyTorch ran it, or a part of it, in the engine's place",
     "raises": "the engine refuses it; its words are below",
     "wrong": "no error, and another result than eager's",
+    "imprecise": "eager's to a thousandth, and off by more than rounding explains",
     "SILENT": "wrong, and the trace has no failure that says so",
     "JUDGES DIFFER": "`Trace.check()` and the comparison of this script do not agree",
     "engine not known": "equal, but the trace does not say who ran it",
     "died": "it ended its process, or took too long",
     "not tried": "the time for all was over",
 }
-GOOD = ("equal", "fell back", "raises")
+GOOD = ("equal", "fell back", "raises", "imprecise")
 #: How near a value must be to eager's for this script's own judgement: relative, absolute.
 NEAR = {"torch.float32": (1e-3, 1e-4), "torch.bfloat16": (5e-2, 5e-2)}
 
@@ -225,13 +226,15 @@ def judged(backend: Any, case: Case) -> Row:
     unequal = [f"{row['output']}: {row['note'] or row['max_abs']}" for row in trace.check() if row["equal"] is not True]
     engines = who_ran(trace, backend)
     found = verdict(differences, unequal, engines)
-    if found["kind"] == "wrong" and not said and compiler_of(backend):
+    if found["kind"] in ("wrong", "imprecise") and not said and compiler_of(backend):
         found["kind"] = "SILENT"
     return {**facts, "engines": engines, **found}
 
 
 def verdict(differences: Sequence[str], unequal: Sequence[str], engines: Sequence[Sequence[str]]) -> Row:
     """Choose the kind of a cell, and say why, by the two judgements and by who ran it."""
+    if unequal and not differences and all("off by more than rounding" in words for words in unequal):
+        return {"kind": "imprecise", "why": "; ".join(unequal)}
     if bool(differences) != bool(unequal):
         return {"kind": "JUDGES DIFFER", "why": f"check() finds {list(unequal)}, the comparison here {list(differences)}"}
     if differences:

@@ -229,8 +229,11 @@ def judged_operator(backend: str, case: Case, *, train: bool) -> battery.Row:
             return {"kind": "eager fails", "why": f"{type(error).__name__}: {error}"}
     if list(battery.apart("result", *results)):
         return {"kind": "random", "why": "eager gives another result each time"}
-    if train and not any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in results[0]):
-        return {"kind": "no sample", "why": "the sample's result has no gradient"}
+    tensors = [leaf for leaf in results[0] if isinstance(leaf, torch.Tensor)]
+    if any(leaf.layout != torch.strided for leaf in tensors):
+        return {"kind": "no sample", "why": "the result is sparse, which the comparison here does not read"}
+    if train and (not any(leaf.requires_grad for leaf in tensors) or any(leaf.is_complex() for leaf in tensors)):
+        return {"kind": "no sample", "why": "the sample's result has no gradient, or is complex"}
     torch._dynamo.reset()
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
         try:

@@ -21,5 +21,6 @@ def with_strides_of(tensor: Any, like: Any) -> Any:
 
     strides = [stride for stride in like.stride() if isinstance(stride, int)]
     if len(strides) == tensor.dim() and tuple(strides) != tensor.stride() and tuple(like.shape) == tuple(tensor.shape):
-        return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+        once = tensor[tuple(slice(1) if stride == 0 else slice(None) for stride in strides)]  # torch writes no expanded tensor
+        return torch.empty_strided(once.shape, strides, dtype=tensor.dtype).copy_(once).expand(tensor.shape)
     return tensor
