@@ -68,10 +68,10 @@ def test_bisection_writes_the_kernel_that_is_off_as_a_script(halide: Trace, tmp_
     """A wrong edit is seen, the original stays in place, and a script shows the fault alone."""
     kernel = next(k for k in halide.kernels if "hl.fast_exp(" in k.source)
     wrong = kernel.source.replace("hl.fast_exp(", "hl.sin(")
-    edit = kernel.edit(source=wrong)
+    edit = kernel.edit(source=wrong, timeout=600)
     assert "wrong result" in repr(edit)
     assert repr(halide.bisect()).startswith("nothing is off")
-    kernel.edit(source=wrong, check=False)
+    kernel.edit(source=wrong, check=False, timeout=600)
     try:
         halide.bisect().to_script(tmp_path / "fault.py")
     finally:

@@ -76,7 +76,7 @@ def test_a_kernels_script_runs_it_alone(pallas: Trace, tmp_path: Path, capsys: p
 def test_an_edit_is_compiled_and_checked(pallas: Trace) -> None:
     """A kernel with another reduction is wrong, and the original stays in place."""
     kernel = next(k for k in pallas.kernels if "jnp.sum" in k.source)
-    edit = kernel.edit(source=kernel.source.replace("jnp.sum", "jnp.max"))
+    edit = kernel.edit(source=kernel.source.replace("jnp.sum", "jnp.max"), timeout=600)
     assert "wrong result" in repr(edit)
     assert all(row["equal"] for row in pallas.check())
 
@@ -85,7 +85,7 @@ def test_bisection_writes_the_kernel_that_is_off_as_a_script(pallas: Trace, tmp_
     """The values of each launch are compared with those of its FX nodes; a script shows the fault alone."""
     assert repr(pallas.bisect()).startswith("nothing is off")
     kernel = next(k for k in pallas.kernels if "jnp.sum" in k.source)
-    kernel.edit(source=kernel.source.replace("jnp.sum", "jnp.max"), check=False)
+    kernel.edit(source=kernel.source.replace("jnp.sum", "jnp.max"), check=False, timeout=600)
     try:
         pallas.bisect().to_script(tmp_path / "fault.py")
     finally:
