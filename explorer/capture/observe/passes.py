@@ -173,6 +173,16 @@ def _same(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
     )
 
 
+def user_name(run: Any) -> str:
+    """The name of a pass that the user gave to Inductor, a function or an object with `__call__`; "" for one of torch's own."""
+    while isinstance(run, partial):
+        run = run.func
+    named = run if hasattr(run, "__qualname__") else type(run)
+    if str(named.__module__).partition(".")[0] == "torch":
+        return ""
+    return str(named.__qualname__).rpartition("<locals>.")[2]
+
+
 @contextmanager
 def passes(emit: Emit) -> Iterator[None]:
     """Record every FX pass that changed a graph, in order."""
@@ -183,6 +193,7 @@ def passes(emit: Emit) -> Iterator[None]:
 
     watch = PassWatch(emit)
     started: list[float] = []
+    users: dict[Any, str] = {}  # the name of the user's own pass, by the object that runs it
 
     def round_of(section: str, gm: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
         with watch.section(section, gm):
@@ -197,10 +208,19 @@ def passes(emit: Emit) -> Iterator[None]:
 
     def make_exit(original: Any) -> Any:
         def __exit__(self: Any, *details: Any) -> Any:
-            watch.left(self.gm, self.passname, started.pop())
+            own = users.get(self)
+            watch.left(self.gm, f"{own} ({self.passname})" if own else self.passname, started.pop())
             return original(self, *details)
 
         return __exit__
+
+    def applied(observer: Any, run: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        if "custom" in observer.passname and (own := user_name(run)):
+            users[observer] = own
+        try:
+            yield
+        finally:
+            users.pop(observer, None)
 
     def make_replace(original: Any) -> Any:
         def replace_all_uses_with(self: Any, replace_with: Any, *args: Any, **kwargs: Any) -> Any:
@@ -223,6 +243,8 @@ def passes(emit: Emit) -> Iterator[None]:
         stack.enter_context(replaced(Node, "replace_all_uses_with", make_replace))
         stack.enter_context(replaced(GraphTransformObserver, "__enter__", make_enter))
         stack.enter_context(replaced(GraphTransformObserver, "__exit__", make_exit))
+        for apply in ("apply_graph_pass", "apply_gm_pass"):
+            stack.enter_context(observed(GraphTransformObserver, apply, applied))
         for function, section in ROUNDS.items():
             stack.enter_context(observed(compile_fx, function, partial(round_of, section)))
         yield

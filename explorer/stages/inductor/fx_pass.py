@@ -9,7 +9,7 @@ from explorer.model.records import Record, record, typed
 from explorer.model.shared import FxPass
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Plain
+from explorer.model.values import Artifact, Event, Plain, text_lines
 from explorer.stages.chain import link_pass
 from explorer.stages.fx_graph import of_graph
 from explorer.stages.kinds import fx_kinds
@@ -41,8 +41,16 @@ def render(event: Event, id: str) -> Artifact:
     `idle` has name and seconds of the passes since the last change, which changed nothing, `idle_after` after the last one.
     """
     data = typed(FxPassText, event.data)
-    title = f"{data.section} pass {data.name}{of_graph(data.of)}: +{len(data.made)} −{len(data.erased)} nodes"
+    title = f"{data.section} pass {data.name}{of_graph(data.of)}: {_nodes(data)}"
     return text_artifact(event, id, title, "fx-lines", seconds=data.seconds)
+
+
+def _nodes(data: FxPassText) -> str:
+    """How many nodes the pass made and erased, or else changed in their places."""
+    if data.made or data.erased:
+        return f"+{len(data.made)} −{len(data.erased)} nodes"
+    changed = set(text_lines(data.text)).difference(text_lines(data.before))
+    return f"{len(changed)} node{'s'[: len(changed) != 1]} changed" if changed else "nodes in another order"
 
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:

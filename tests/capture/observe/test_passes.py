@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.fx_passes.group_batch_fusion import group_batch_fusion_passes
 
 import explorer
+from explorer.capture.observe.passes import user_name
+from explorer.model.trace_data import artifact_of
 from explorer.model.values import jsonable
 from explorer.sources.files.upgrades import upgraded
 from explorer.tracing.traced import Trace
@@ -52,3 +59,46 @@ def test_a_pattern_says_in_which_round_it_fired(trace: Trace) -> None:
     sections = {a.data["section"] for a in trace.find("pattern_match")}
     assert sections <= {"pre_grad", "joint", "post_grad"} and "joint" in sections
     assert {a.graph for a in trace.find("pattern_match") if a.data["section"] == "joint"} == {"joint"}
+
+
+def halves(graph: torch.fx.Graph) -> None:
+    """A pass of the user's that changes an argument where it is."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor):
+        node.args = (node.args[0], 0.5)
+
+
+class Cosines(CustomGraphPass):  # type: ignore[misc]
+    """A pass of the user's, as an object, that replaces one operator by another."""
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default):
+            with graph.inserting_after(node):
+                made = graph.call_function(torch.ops.aten.cos.default, node.args)
+            made.meta.update(node.meta)
+            node.replace_all_uses_with(made)
+            graph.erase_node(node)
+
+    def uuid(self) -> str:
+        """What stands for the pass in the key of a cache."""
+        return "cosines"
+
+
+def test_a_users_pass_has_its_own_name_and_keeps_the_links() -> None:
+    """A function and an object are called by their own names; what they made or changed leads to the user's line."""
+    with inductor_config.patch(post_grad_custom_pre_pass=halves, post_grad_custom_post_pass=Cosines()):
+        trace = explorer.trace(lambda x: torch.sin(x * 2), torch.randn(64), target="h100")
+    titles = {a.data["name"]: a.title for a in trace.find("fx_pass")}
+    assert titles["halves (post_grad_custom_pre_pass)"].endswith("1 node changed")
+    assert titles["Cosines (post_grad_custom_post_pass)"].endswith("+1 −1 nodes")
+    (kernel,) = trace.find("kernel")
+    cosine = next(n for n, line in enumerate(kernel.lines, 1) if "tl_math.cos(" in line)
+    passes = {row["artifact"] for row in trace.follow(kernel.id, cosine) if row["stage"] == "fx_pass"}
+    assert any("Cosines" in artifact_of(trace, name).title for name in passes)
+    assert any("torch.sin(x * 2)" in row["text"] for row in trace.follow(kernel.id, cosine, "source"))
+
+
+def test_torchs_own_pass_under_the_name_of_the_users_is_not_called_the_users() -> None:
+    """Torch runs a pass of its own as "post_grad_custom_pre_pass" too."""
+    assert user_name(partial(group_batch_fusion_passes, pre_grad=False)) == ""
+    assert user_name(partial(halves)) == "halves"
+    assert user_name(Cosines()) == "Cosines"
