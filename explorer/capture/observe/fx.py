@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from explorer.capture.observe.nested import inner_graphs
 from explorer.capture.observe.places import in_package
+from explorer.capture.observe.retraced import NAME, STACK, stack_of
 from explorer.model.shared import FxNode, Names, Output
 from explorer.stages.fx_graph import FxGraphText
 
@@ -53,7 +54,7 @@ def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "
     `stacks` maps each stack seen so far to its number. The node's own stack is added.
     """
     meta = node.meta
-    target, stack, modules = target_name(node.target), meta.get("stack_trace") or made_at(node), meta.get("nn_module_stack")
+    target, stack, modules = target_name(node.target), stack_of(meta) or made_at(node), meta.get("nn_module_stack")
     original = None if (aten := meta.get("original_aten")) is None else str(aten)
     decomposed = original is not None and original != target and node.op == "call_function"
     return FxNode(
@@ -70,8 +71,15 @@ def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "
         decomposition=decomposition_site(original) if original is not None and decomposed else None,
         seq_nr=meta.get("seq_nr"),
         input=input_name(meta) if node.op == "placeholder" else None,
-        from_=tuple(str(source.name) for source in origin) if (origin := meta.get("from_node")) else None,
+        from_=_traced_for(meta),
     )
+
+
+def _traced_for(meta: Any) -> Names | None:
+    """Name the nodes of Dynamo's graph that a node was traced for; None for a gradient and for other new nodes."""
+    if name := meta.get(NAME):
+        return (name,)
+    return None if STACK in meta or not (origin := meta.get("from_node")) else tuple(str(source.name) for source in origin)
 
 
 def input_name(meta: Any) -> str | None:
@@ -146,7 +154,7 @@ def module_path(stack: Any) -> str:
 
 def stacks_of(nodes: Iterable[Any]) -> dict[str, str]:
     """The user's stack of each node that has one, by name."""
-    return {node.name: stack for node in nodes if (stack := node.meta.get("stack_trace"))}
+    return {node.name: stack for node in nodes if (stack := stack_of(node.meta))}
 
 
 def line_of(node: Any) -> str:

@@ -112,6 +112,16 @@ class _State(threading.local):
         if block:
             self.blocks.append(tuple(block))
 
+    @property
+    def newest(self) -> Block | None:
+        """The text that was taken last."""
+        return self.blocks[-1] if self.blocks else None
+
+    def rewritten(self, text: str) -> None:
+        """Take over what was changed inside the lines of the newest text."""
+        lines = text.split("\n")
+        self.blocks[-1] = tuple((place, lines[place].strip(), node) for place, _, node in self.blocks[-1])
+
     def placed(self, source: str) -> dict[int, str]:
         """The node of each line of a kernel's source, counted from 0, as the texts that it is made of say."""
         lines = [line.strip() for line in source.strip().split("\n")]
@@ -219,13 +229,16 @@ def _localized() -> Iterator[None]:
 
 @contextmanager
 def _inside_templates(state: _State) -> Iterator[None]:
-    """The graphs that a template takes in, such as flex attention's score_mod, are lowered node by node as well."""
+    """The graphs that a template takes in, such as flex attention's score_mod, are lowered node by node as well.
+
+    The C++ template of flex attention lowers a copy of the mask's graph, and then writes other sizes into the text of its loops.
+    """
+    from torch._inductor.codegen.cpp_flex_attention_template import CppFlexAttentionTemplate
     from torch._inductor.subgraph_lowering import PointwiseSubgraphLowering
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def run_node(self: Any, n: Any, *args: Any, **kwargs: Any) -> Any:
-            graphs = inner_graphs(self.root_graph.module)
-            name = next((path for path, graph in graphs if graph is self.module), "")
+            name = _lowered_inside(self.module, n, inner_graphs(self.root_graph.module))
             path = ".".join(filter(None, (lowered_path(self.root_graph), name)))
             outer, state.inner = state.inner, f"{path}.{n.name}" if name else None
             try:
@@ -235,8 +248,37 @@ def _inside_templates(state: _State) -> Iterator[None]:
 
         return run_node
 
-    with replaced(PointwiseSubgraphLowering, "run_node", make):
+    def make_sizes(original: Callable[..., Any]) -> Callable[..., Any]:
+        def modification(self: Any, *args: Any, **kwargs: Any) -> Any:
+            before = state.newest
+            text = original(self, *args, **kwargs)
+            if state.newest is not before:
+                state.rewritten(text)
+            return text
+
+        return modification
+
+    with (
+        replaced(PointwiseSubgraphLowering, "run_node", make),
+        replaced(CppFlexAttentionTemplate, "modification", make_sizes),
+    ):
         yield
+
+
+def _lowered_inside(module: Any, node: Any, graphs: Iterable[tuple[str, Any]]) -> str:
+    """The path of the graph that a node is lowered of: the graph itself, or the only one that it is a copy of; else ""."""
+    graphs = list(graphs)
+    if same := [path for path, graph in graphs if graph is module]:
+        return same[0]
+    targets = {each.name: each.target for each in module.graph.nodes}
+    copied = []
+    for path, graph in graphs:
+        originals = [each for each in graph.graph.nodes if each.op == "call_function"]
+        if originals and all(targets.get(each.name) is each.target for each in originals):
+            copied.append((path, originals))
+    if len(copied) == 1 and any(each.name == node.name for each in copied[0][1]):
+        return copied[0][0]
+    return ""
 
 
 def remember(loops: Any, state: _State) -> None:
@@ -375,7 +417,14 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
 
         return rewrite
 
+    def moved(result: Any, code: Any, *args: Any, **kwargs: Any) -> None:
+        begin = 2  # the loop and its brace
+        for number, line in enumerate(code._lines, begin):
+            if (node := node_of(line)) is not None:
+                mark_at(result._lines, number, node)
+
     with ExitStack() as stack:
+        stack.enter_context(followed(cpp, "move_code_under_inner_loop", moved))
         stack.enter_context(_shared_bodies())
         stack.enter_context(_pallas_stores(state))
         stack.enter_context(_halide_indices())

@@ -26,6 +26,7 @@ from explorer.capture.observe.guards import guards
 from explorer.capture.observe.kernel_lines import kernel_lines
 from explorer.capture.observe.lowering import lowerings
 from explorer.capture.observe.process_groups import groups_at_compiles
+from explorer.capture.observe.retraced import retraced
 from explorer.capture.observe.scheduler import verdicts
 from explorer.capture.observe.settings import settings
 from explorer.capture.observe.structured import only_heard
@@ -66,6 +67,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("guards", guards, ("guards",)),
     Probe("pre_grad", compile_fx.pre_grad, ("pre_grad",)),
     Probe("joint", aot.graphs, ("joint", "forward", "backward")),
+    Probe("retraced", retraced, ()),
     Probe("aot_metadata", aot.metadata, ("aot_metadata",)),
     Probe("forward", compile_fx.joint_graph, ("joint", "forward")),
     Probe("backward", compile_fx.lowered_graph, ("forward", "backward", "inductor_input", "source", "compile_error")),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch import nn
+from torch._inductor import config as inductor_config
 from torch.nn import functional
 
 import explorer
@@ -543,3 +544,18 @@ def test_an_error_of_the_hook_breaks_no_compile(monkeypatch: pytest.MonkeyPatch)
         trace = explorer.trace(torch.sin, torch.randn(64), target="h100")
     assert len(trace.kernels) == 1
     assert [(f.stage, f.message) for f in trace.failures] == [("kernel", "RuntimeError: broken on purpose")]
+
+
+@pytest.mark.compile
+def test_the_scalar_tail_of_a_vectorized_loop_has_its_nodes() -> None:
+    """A row of 17 elements leaves one for a loop of its own, whose lines the C++ backend writes anew with another index."""
+    with inductor_config.patch({"cpp.enable_loop_tail_vec": False}):
+        trace = explorer.trace(lambda x: torch.sin(x) * 2, torch.randn(17), target="cpu")
+    tails = 0
+    for kernel in trace.find("kernel"):
+        known = owners(kernel)
+        for number, line in enumerate(kernel.lines, 1):
+            if "_tail" in line and "for (" not in line and "tmp" in line:
+                tails += 1
+                assert known[number][1] == "codegen"
+    assert tails
