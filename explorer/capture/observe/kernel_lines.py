@@ -535,6 +535,7 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
 
     For a Triton kernel that the user wrote, the source is recorded: Inductor copies it into the output code.
     """
+    from torch._inductor import ir
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
     def defined(_: Any, src_code: Any, nodes: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
@@ -546,13 +547,24 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
         emit("kernel_lines", lambda: KernelLines(name=name, lines=(), operations=(), template=template_nodes(template)))
 
     copies: dict[CodeType, str] = {}
+    calls: list[Any] = []  # the user's kernel of Inductor's IR whose launch is written
 
-    def copied(_: Any, wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> None:
+    def called(call: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        calls.append(call)
+        try:
+            yield
+        finally:
+            calls.pop()
+
+    def copied(defined: Any, wrapper: Any, kernel: Any, *args: Any, **kwargs: Any) -> None:
         for function in jit_functions(kernel):
             copies.setdefault(function.__code__, current_compile_id())
+        if calls:
+            emit("kernel_lines", lambda: launched(str(defined[0]), calls[-1]))
 
     with ExitStack() as stack:
         stack.enter_context(followed(PythonWrapperCodegen, "define_user_defined_triton_kernel", copied))
+        stack.enter_context(observed(ir.UserDefinedTritonKernel, "codegen", called))
         for template in metal_templates():
             stack.enter_context(followed(template, "codegen", made))
         for kind in defining_kernels():
@@ -603,6 +615,18 @@ def definition(name: str, source: str, nodes: Any, state: _State) -> KernelLines
         lines=tuple((number + 1, node) for number, nodes in sorted(lines.items()) for node in nodes.split()),
         operations=tuple(part.get_name() for part in parts),
         template=tuple(node for part in parts if part.is_template() for node in template_nodes(part.node)),
+    )
+
+
+def launched(name: str, call: Any) -> KernelLines:
+    """A kernel that the user wrote: the scheduler node that launches it, and the FX node of that launch."""
+    node = called_node(call)
+    return KernelLines(
+        name=name,
+        lines=(),
+        operations=(call.get_operation_name(),),
+        template=(),
+        nodes=None if node is None else (str(node.name),),
     )
 
 

@@ -124,6 +124,8 @@ def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 def definition_line(artifact: Artifact) -> int:
     """The line on which the kernel's own function begins; 0 where it has none."""
     function = f"{artifact.kernel}_kernel" if artifact.language == "pallas" else artifact.kernel
+    if CUSTOM in artifact.text:  # Inductor numbers the user's kernels, and their functions keep the names that the user gave
+        function = function.rpartition("_")[0] or function
     begin = (f"def {function}(", 'extern "C"', "    kernel void ", "kernel void ", "    def generate(g):")
     starts = [n for n, line in enumerate(artifact.lines, 1) if line.startswith(begin)]
     return starts[-1] if starts else 0

@@ -356,3 +356,22 @@ def test_each_line_of_a_kernel_leads_to_itself_in_the_program(x: torch.Tensor, c
         assert ("    return value * value" in led) == ("square" in kernel.name)
     for row in trace.coverage("ptx"):
         assert row["share"] > 0.9, row["missing"]
+
+
+def test_a_users_kernel_leads_to_its_call(x: torch.Tensor) -> None:
+    """The wrapper's launch leads to the kernel, its first line to the scheduler node, and a line of it to the call of it."""
+    trace = explorer.trace(operator, x, target="h100")
+    (kernel,) = (a for a in trace.find("kernel") if "def scale(" in a.text)
+    (wrapper,) = trace.find("output_code")
+    launch = next(n for n, line in enumerate(wrapper.lines, 1) if f"{kernel.kernel}.run(" in line)
+    begin = kernel.lines.index("def scale(x, out, n, by, BLOCK: tl.constexpr):") + 1
+    links = {
+        (link.source, link.target): link for link in trace.links if (launch in link.source_lines or begin in link.source_lines)
+    }
+    assert links[wrapper.id, kernel.id].target_lines == (begin,)
+    (fused,) = trace.find("ir_post_fusion")
+    assert any("UserDefinedTritonKernel" in fused.lines[n - 1] for n in links[kernel.id, fused.id].target_lines)
+    stored = next(n for n, line in enumerate(kernel.lines, 1) if "tl.store(" in line)
+    lines = {row["text"].strip() for row in trace.follow(kernel.id, stored, "source")}
+    assert lines >= {"tl.store(out + i, tl.load(x + i, i < n) * by, i < n)", "return torch.relu(scaled(x.sin(), 3.0)) + 1"}
+    assert [row["missing"] for row in trace.coverage("output_code")] == [()]
