@@ -205,6 +205,15 @@ def _callers(artifact: Artifact) -> dict[str, FxNode]:
     return callers
 
 
+def runs_inside(artifact: Artifact, path: str) -> int:
+    """How often one run of a graph runs a graph inside it: once, or as often as nodes invoke it as their region."""
+    above, _, name = path.rpartition(".")
+    nodes = [node for node in all_fx_nodes(artifact) if node.name.rpartition(".")[0] == above]
+    regions = {node.name for node in nodes if node.op == "get_attr" and node.target == name}
+    invoking = [node for node in nodes if node.target.endswith("invoke_subgraph") and regions & {*node.inputs}]
+    return max(1, len(invoking)) * (runs_inside(artifact, above) if above else 1)
+
+
 def _derivatives(trace: TraceData, frame: str) -> set[str]:
     """The nodes of Dynamo's graph that stand for a whole backward or forward derivative."""
     return {node.name for graph in trace.find("dynamo", frame) for node in outer_nodes(graph) if _DERIVES.search(node.target)}

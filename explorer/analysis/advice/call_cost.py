@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call
+from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, runs_of
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.group_costs import group_costs
 from explorer.analysis.questions.kernels import KernelData, kernels_of, kernels_of_graph
@@ -104,13 +104,14 @@ class TracedCall:
             for graph in self.graphs
             for row, cost in zip(graph.groups(), group_costs(self.trace, graph), strict=True)
             if row["kernels"] or (is_call(row) and row["call"] and not is_view(row))
+            for _ in range(runs_of(self.trace, graph))
         )
 
     @cached_property
     def launch_count(self) -> int:
         """How often something is launched or called; a C++ kernel may hold the loops of several of the `launches`."""
         calls = sum(not launch.row["kernels"] for launch in self.launches)
-        return calls + sum(len(graph.verdicts.data.kernels) for graph in self.graphs)
+        return calls + sum(len(graph.verdicts.data.kernels) * runs_of(self.trace, graph) for graph in self.graphs)
 
     def _launch(self, graph: Graph, row: GroupRow, cost: GroupCost) -> Launch:
         if cost["seconds"] is not None and cost["timed"] == "measured":

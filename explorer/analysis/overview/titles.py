@@ -41,7 +41,8 @@ def _computed(launch: Launch) -> list[str]:
     A product that a library computes is in the loops with its bias alone. Loops that load and store alone are a copy, and those
     that store alone a fill.
     """
-    nodes = {str(node["name"]): node for node in launch.graph.graph_nodes}
+    prefix = f"{launch.graph.of}." if launch.graph.of else ""  # loops of a graph inside another name its path before each node
+    nodes = {f"{prefix}{node['name']}": node for node in launch.graph.graph_nodes}
     operations = list(launch.graph.operations(launch.row))
     of = [name for operation, names in operations if not MOVES.match(operation) for name in names.split()[:1] if name in nodes]
     # what a pass put in has no stack, as the steps of a softmax whose scale it moved: the program has no such operators

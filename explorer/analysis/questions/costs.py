@@ -28,6 +28,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table
 from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
+from explorer.stages.fx_graph import runs_inside
 from explorer.stages.triton.origins import Launch
 
 #: The groups of scheduler nodes that a kernel computes, each with its graph.
@@ -71,7 +72,7 @@ def kernel_rows(trace: TraceData) -> list[KernelRow]:
 def _row(kernel: KernelData, by_scheduler: Groups) -> KernelRow:
     a, form = kernel.artifact, first_form(kernel._trace, kernel.artifact)
     own = typed(Kernel, a.data)
-    groups = [group for _, group in by_scheduler] or _own_group(a)
+    groups = [group for graph, group in by_scheduler for _ in range(runs_of(kernel._trace, graph))] or _own_group(a)
     taken = form.metadata if form is not None else {}
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
     in_wrapper = kernel_launches(kernel._trace, a)
@@ -114,15 +115,23 @@ def call_rows(trace: TraceData) -> list[CallRow]:
     return [_call_row(trace, graph, group) for graph, group in groups if is_call(group)]
 
 
-#: Classes of torch/_inductor/ir.py for numbers of the host: such a node reads or checks a size, and launches nothing.
+#: The class of torch/_inductor/ir.py for one run of a region. What the region launches is counted instead, once for each run.
+REGION = "InvokeSubgraph"
+#: Classes there for numbers of the host: such a node reads or checks a size, and launches nothing.
 OF_THE_HOST = frozenset({"AssertScalar", "DynamicScalar", "DynamicSelectStorageOffset", "DynamicSliceSize"})
 
 
 def is_call(group: GroupRow) -> bool:
     """Tell whether a group is a library call, or a template that became one."""
     if group["kind"] == "extern":
-        return group["call"] not in OF_THE_HOST
+        return group["call"] not in OF_THE_HOST and group["call"] != REGION
     return group["kind"] == "template" and not group["kernels"]
+
+
+def runs_of(trace: TraceData, graph: Graph) -> int:
+    """How often a call of the outermost graph runs this graph: more than once if it is a region that several nodes invoke."""
+    lowered = trace.find("post_grad", graph.artifact.frame, graph.artifact.graph) if graph.of else ()
+    return runs_inside(lowered[-1], graph.of) if lowered else 1
 
 
 def exchanges(group: GroupRow) -> bool:
@@ -134,7 +143,8 @@ def exchanges(group: GroupRow) -> bool:
 def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
     unknown = unsized([group])
     call: Mapping[str, Plain] = next(iter(group["calls"] or ()), {})
-    time = _call_time(trace, graph, group, unknown)
+    runs, counted = runs_of(trace, graph), operations(group)
+    time = _call_time(trace, graph, group, unknown, runs)
     return {
         "frame": graph.artifact.frame,
         "graph": graph.artifact.graph,
@@ -142,10 +152,10 @@ def _call_row(trace: TraceData, graph: Graph, group: GroupRow) -> CallRow:
         "call": group["call"],
         "operator": call.get("operator", ""),
         "dtype": call.get("dtype", ""),
-        "operations": operations(group),
-        "launches": 1,
-        "read": None if unknown else group["read"],
-        "written": None if unknown else group["written"],
+        "operations": None if counted is None else counted * runs,
+        "launches": runs,
+        "read": None if unknown else group["read"] * runs,
+        "written": None if unknown else group["written"] * runs,
         "bytes_known": unknown or CALL_BYTES,
         "seconds": time.seconds,
         "launch_seconds": time.launches,
@@ -161,10 +171,12 @@ def _launches(kernel: KernelData, in_wrapper: Sequence[Launch], groups: Groups) 
 
     `trace(kernel, …)` traces one launch.
     """
-    if in_wrapper:
-        return sum(1 if row.times is None else row.times for row in in_wrapper)
     graphs = {id(graph): graph for graph, *_ in groups}.values()
-    listed = sum(1 for graph in graphs for name, _ in graph.verdicts.data.kernels if name == kernel.name)
+    runs = [runs_of(kernel._trace, graph) for graph in graphs]
+    if in_wrapper and max(runs, default=1) == 1:
+        return sum(1 if row.times is None else row.times for row in in_wrapper)
+    kernels = ((count, name) for graph, count in zip(graphs, runs, strict=True) for name, _ in graph.verdicts.data.kernels)
+    listed = sum(count for count, name in kernels if name == kernel.name)
     return listed or (1 if typed(Kernel, kernel.artifact.data).bytes_known else None)
 
 
@@ -228,7 +240,7 @@ class _Time:
     limit: str = ""
 
 
-def _call_time(trace: TraceData, graph: Graph, group: GroupRow, unknown: str) -> _Time:
+def _call_time(trace: TraceData, graph: Graph, group: GroupRow, unknown: str, runs: int) -> _Time:
     if profiled := _profiled(trace, graph.artifact.frame, graph.artifact.graph, group["name"]):
         return profiled
     if is_wait(group["call"]):
@@ -239,7 +251,7 @@ def _call_time(trace: TraceData, graph: Graph, group: GroupRow, unknown: str) ->
     if target is None or unknown:
         return _Time(None, "", unknown or no_target(trace))
     one = estimate(target, group)
-    return _Time(one.seconds, "estimated", _how_estimated(one, target), one.outside, one.launch, one.limit)
+    return _Time(one.seconds * runs, "estimated", _how_estimated(one, target), one.outside, one.launch * runs, one.limit)
 
 
 def _profiled(trace: TraceData, frame: str, graph: str, name: str) -> _Time | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.analysis.questions.costs import estimate, is_call, unsized
+from explorer.analysis.questions.costs import REGION, estimate, is_call, runs_of, unsized
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.model.trace_data import TraceData
@@ -18,17 +18,17 @@ def figures(trace: TraceData) -> dict[str, float | None]:
     that torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
     """
     graphs = fusion_of(trace).graphs
-    groups = [(g, row) for g in graphs for row in g.groups()]
-    written = sum(len(g.verdicts.data.kernels) for g in graphs)
-    calls = sum(1 for _, row in groups if is_call(row))
+    runs = [(g, row) for g in graphs for row in g.groups() for _ in range(runs_of(trace, g))]
+    written = sum(len(g.verdicts.data.kernels) * runs_of(trace, g) for g in graphs)
+    calls = sum(1 for _, row in runs if is_call(row))
     target = gpu_of(trace)
-    seconds = [estimate(target, row).seconds for _, row in groups if not row["unsized"]] if target else []
+    seconds = [estimate(target, row).seconds for _, row in runs if not row["unsized"] and row["call"] != REGION] if target else []
     return {
         "kernels": len(trace.find("kernel")),
-        "groups": len(groups),
+        "groups": sum(1 for g in graphs for _ in g.groups()),
         "launches": written + calls,
-        "bytes_read": sum(row["read"] for _, row in groups),
-        "bytes_written": sum(row["written"] for _, row in groups),
+        "bytes_read": sum(row["read"] for _, row in runs if row["call"] != REGION),
+        "bytes_written": sum(row["written"] for _, row in runs if row["call"] != REGION),
         "estimated_seconds": sum(seconds) if target else None,
     }
 

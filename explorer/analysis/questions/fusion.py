@@ -321,10 +321,17 @@ def _rows_of(trace: TraceData, artifact: Artifact) -> dict[str, Mapping[str, Pla
 
 
 def _fx_nodes_of(trace: TraceData, artifact: Artifact) -> tuple[Mapping[str, Plain], ...]:
-    """Return the FX nodes of the graph that Inductor lowered; none for a graph inside another."""
-    if typed(RecordedFusion, artifact.data).of:
-        return ()
-    return next((a.nodes for a in trace.find("post_grad", artifact.frame, artifact.graph)), ())
+    """Return the FX nodes of the graph that Inductor lowered; those of a graph inside another by their names in it."""
+    lowered = next(iter(trace.find("post_grad", artifact.frame, artifact.graph)), None)
+    of = typed(RecordedFusion, artifact.data).of
+    if lowered is None or not of:
+        return lowered.nodes if lowered else ()
+    inside = ((row, str(row["name"]).removeprefix(f"{of}.")) for row in lowered.inner)
+    return tuple(
+        {**row, "name": name, "inputs": tuple(each.removeprefix(f"{of}.") for each in row["inputs"])}
+        for row, name in inside
+        if name != row["name"] and "." not in name
+    )
 
 
 def _functions_of(trace: TraceData, artifact: Artifact) -> dict[str, str]:
@@ -399,8 +406,12 @@ class Graph:
     @property
     def place(self) -> str:
         """The graph's place, such as "frame 0/0 graph forward"."""
-        of = self.verdicts.data.of
-        return f"frame {self.artifact.frame} graph {self.artifact.graph}{f' ({of})' if of else ''}"
+        return f"frame {self.artifact.frame} graph {self.artifact.graph}{f' ({self.of})' if self.of else ''}"
+
+    @property
+    def of(self) -> str:
+        """The path of a graph that is inside another one; "" for the outermost."""
+        return self.verdicts.data.of
 
     def is_of(self, nodes: Artifact) -> bool:
         """Tell whether these verdicts are about the nodes of an artifact of stage ir_pre_fusion."""

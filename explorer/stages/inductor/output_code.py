@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from explorer.model.records import Record, changed, record, typed
@@ -79,10 +79,22 @@ def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
 
 
 def names_called(artifact: Artifact) -> Iterator[str]:
-    """The names of the functions that a wrapper in Python calls from `call` and from the partitions."""
+    """The names of the functions that a wrapper in Python calls from `call` and from the partitions.
+
+    A region that several calls share is a function of the wrapper: what it calls is named once for each call of it.
+    """
+    called = dict(calls_by_function(artifact))
     for function, calls in calls_by_function(artifact):
         if function == "call" or function.startswith("partition_"):
-            yield from (name for _, name in calls)
+            yield from _reached(calls, called)
+
+
+def _reached(calls: Sequence[tuple[int, str]], called: Mapping[str, Sequence[tuple[int, str]]]) -> Iterator[str]:
+    """The names of some calls, and of what those call that are functions of the wrapper."""
+    for _, name in calls:
+        yield name
+        if name != "call" and not name.startswith("partition_"):
+            yield from _reached(called.get(name, ()), called)
 
 
 @once

@@ -90,7 +90,7 @@ def test_a_kernel_that_reads_nothing_fills(layers: Trace) -> None:
     launch = call.launches[0]
     told = {}
     for name, operations in (("copy", ("load", "store")), ("fill", ("constant", "store"))):
-        graph = SimpleNamespace(graph_nodes=(), operations=lambda row, of=operations: [(one, "") for one in of])
+        graph = SimpleNamespace(of="", graph_nodes=(), operations=lambda row, of=operations: [(one, "") for one in of])
         row = {**launch.row, "kernels": ["triton_poi_0"], "calls": ()}
         told[name] = title(call, replace(launch, graph=graph, row=row))
     assert told == {"copy": "copy", "fill": "fill"}
