@@ -42,6 +42,13 @@ METAL = (
     "kernels in Metal run only on an Apple GPU, and explorer interprets kernels in Triton alone: "
     "trace with target='h100' to check the same function, whose kernels are other ones"
 )
+#: A kernel of a template that is no Triton kernel: of CUTLASS, CK, CuTe DSL or NVGEMM.
+_TEMPLATE = re.compile(r"^(\w+) = async_compile\.(?:cuda|rocm|xpu|cutedsl|nv_universal_gemm)\(", re.MULTILINE)
+#: Why no code with such a kernel runs here.
+COMPILED_TEMPLATE = (
+    "{name} is made of a template in another language than Triton and runs only on its GPU: trace with "
+    "options={{'max_autotune': True, 'max_autotune_gemm_backends': 'TRITON'}} to check the function with kernels in Triton"
+)
 
 
 @dataclass(frozen=True)
@@ -243,6 +250,8 @@ class Wrappers:
             )
         if "async_compile.metal(" in code.text:
             raise InputError(METAL)
+        if template := _TEMPLATE.search(code.text):
+            raise InputError(COMPILED_TEMPLATE.format(name=template[1]))
 
         def triton(self_: Any, name: str, source: str, device_str: str = "cuda") -> Kernel:
             return Kernel.of(name, source, code.target, self)

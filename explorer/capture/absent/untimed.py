@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.absent.measured import Assume
 from explorer.capture.observe.autotuning import Assumed
 from explorer.capture.observe.patch import replaced
+from explorer.capture.observe.versions import requests_with_workspace
 from explorer.model.stage import Emit
 from explorer.stages.inductor.assumption import Assumption
 from explorer.stages.inductor.autotune import AutotuneTaken
@@ -30,6 +31,9 @@ FIRST = f"{UNTIMED}, and no library is among the choices; it is the first that I
 TOGETHER = "assumed the fastest with what is fused into it"
 PADDED = f"{UNTIMED}; on an H200 120 of 124 such products in half precision were padded, and 47 of 62 with TF32"
 NOT_PADDED = f"{UNTIMED}; on an H200 3 of 110 products in float32, small ones, or with only the rows not aligned were padded"
+
+
+NO_WORKSPACE = "nothing can be run on a GPU you don't have, and only the compiled template says how many bytes it needs"
 
 
 #: The rank of a template whose likely speed is not known.
@@ -50,7 +54,7 @@ def untimed(emit: Emit, target: Target) -> Iterator[None]:
     """
 
     assume = assuming(emit)
-    with _templates(assume, target), _fusion(emit, assume, target), _padding(assume):
+    with _templates(assume, target), _fusion(emit, assume, target), _padding(assume), _workspaces(assume):
         yield
 
 
@@ -200,6 +204,22 @@ def likely_padded(one: Any, other: Any) -> bool:
     on_tensor_cores = one.dtype != torch.float32 or torch.backends.cuda.matmul.fp32_precision == "tf32"
     aligned = get_alignment_size(one)
     return on_tensor_cores and bool(inner % aligned or columns % aligned) and rows * inner * columns >= SMALL
+
+
+@contextmanager
+def _workspaces(assume: Assume) -> Iterator[None]:
+    """Give templates in CUDA C++ and HIP no workspace: Inductor would compile and run one to learn its size."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def update_workspace_size(request: Any) -> None:
+            assume(request.kernel_name, "a workspace of 0 bytes", NO_WORKSPACE)
+
+        return update_workspace_size
+
+    with ExitStack() as stack:
+        for request in requests_with_workspace():
+            stack.enter_context(replaced(request, "update_workspace_size", make))
+        yield
 
 
 def hint(size: Any) -> int:

@@ -31,6 +31,7 @@ from explorer.capture.observe.scheduler_nodes import called_node
 from explorer.capture.observe.subclasses import defining_kernels, metal_templates, subclasses
 from explorer.capture.observe.versions import (
     cpp_rewriters,
+    cutlass_epilogues,
     has_function,
     has_halide,
     has_pallas,
@@ -50,6 +51,10 @@ VIEWS = "explorer_views"
 Block = tuple[tuple[int, str, str], ...]
 #: What stands around a Metal kernel's source when the backend defines it.
 METAL_BEGIN, METAL_END, METAL_IN_CPP = "compile_mps_shader('''", "''')", 'R"MTL('
+#: A line of the Python of which CUTLASS makes an epilogue that only names the accumulator again.
+_ALIAS = re.compile(r"= accum$")
+#: The types that CUTLASS makes of an operation of an epilogue: it is declared as ComputeN, and applied as EVTComputeN.
+_COMPUTE, _COMPUTE_TYPE = re.compile(r"using Compute(\d+) ="), re.compile(r"using (?:EVT)?Compute(\d+) =")
 #: Texts that are kept until a kernel is defined; those of loops that were generated to be timed are never asked for.
 KEPT = 256
 
@@ -87,6 +92,7 @@ class _State(threading.local):
         self.views = Views()
         self.inner: str | None = None  # the node that is lowered of a graph inside a template, such as a score_mod
         self.blocks: deque[Block] = deque(maxlen=KEPT)
+        self.epilogue: tuple[str, ...] = ()  # the FX node of each operation of the CUTLASS epilogue that was written last
 
     @contextmanager
     def during(self, node: str | None) -> Iterator[None]:
@@ -428,6 +434,7 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
         stack.enter_context(_shared_bodies())
         stack.enter_context(_pallas_stores(state))
         stack.enter_context(_halide_indices())
+        stack.enter_context(_cutlass_epilogues(state))
         stack.enter_context(followed(IndentedBuffer, "writeline", line_written))
         stack.enter_context(replaced(IndentedBuffer, "getvaluewithlinemap", make_value))
         for name in cpp_rewriters():
@@ -487,6 +494,36 @@ def _halide_indices() -> AbstractContextManager[None]:
     from torch._inductor.codegen.halide import HalideCSEVariable
 
     return added(HalideCSEVariable, "undefined_re", _Filled(HalideCSEVariable.undefined_re))
+
+
+def _cutlass_epilogues(state: _State) -> AbstractContextManager[None]:
+    """Keep the nodes of the Python of which CUTLASS makes an epilogue; the C++ has other names for its lines."""
+    codegen = cutlass_epilogues()
+    if codegen is None:
+        return nullcontext()
+
+    def epilogue(_: Any, self: Any) -> None:
+        lines = [line for line in self.body._lines if not _ALIAS.search(str(getattr(line, "line", line)))]
+        state.epilogue = tuple(node_of(line) or "" for line in lines)
+
+    return followed(codegen, "get_value", epilogue)
+
+
+def epilogue_lines(source: str, nodes: Sequence[str]) -> dict[int, str]:
+    """The node of each line of a CUTLASS template's epilogue, counted from 0; {} where it has not as many operations as nodes.
+
+    CUTLASS counts the operations in the order of the Python that it reads (cutlass_cppgen/backend/evt/frontend).
+    """
+    lines = source.strip().split("\n")
+    begins = {int(begin[1]): n for n, line in enumerate(lines) if (begin := _COMPUTE.match(line))}
+    if sorted(begins) != list(range(len(nodes))) or not all(nodes):
+        return {}
+    found: dict[int, str] = {}
+    for number, line in enumerate(lines):
+        if operation := _COMPUTE_TYPE.match(line):
+            end = next((n for n in range(number, len(lines)) if lines[n].rstrip().endswith(";")), number)
+            found.update(dict.fromkeys(range(number, end + 1), nodes[int(operation[1])]))
+    return found
 
 
 def mark_shared(lines: list[Any], parts: Iterable[Sequence[Any]]) -> None:
@@ -608,7 +645,7 @@ def without_includes(source: str) -> str:
 
 def definition(name: str, source: str, nodes: Any, state: _State) -> KernelLines:
     """A kernel that was defined: its lines' nodes, counted from 1, its scheduler nodes, and its template's FX node."""
-    lines = state.placed(source)
+    lines = epilogue_lines(source, state.epilogue) or state.placed(source)
     parts = [part for node in nodes if hasattr(node, "get_nodes") for part in node.get_nodes()]
     return KernelLines(
         name=name,

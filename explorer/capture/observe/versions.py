@@ -141,6 +141,34 @@ def has_halide() -> bool:
     return hasattr(HalideCSEVariable, "undefined_re")
 
 
+def cutlass_epilogues() -> Any:
+    """Return the class that writes the epilogue of a CUTLASS template in Python; None where this torch has none."""
+    try:
+        from torch._inductor.codegen.cutlass import python_evt
+    except ImportError:
+        try:
+            from torch._inductor.codegen.cuda import cutlass_python_evt as python_evt
+        except ImportError:
+            return None
+    codegen = getattr(python_evt, "CutlassEVTCodegen", None)
+    return codegen if has_function(codegen, "get_value") else None
+
+
+def requests_with_workspace() -> Iterator[type]:
+    """Yield the classes of benchmark requests that run a template to learn its workspace's size; their names changed."""
+    from torch._inductor import autotune_process
+    from torch._inductor.codegen.rocm import rocm_benchmark_request
+
+    for module, name in (
+        (autotune_process, "CUTLASSBenchmarkRequest"),
+        (autotune_process, "CUDABenchmarkRequest"),
+        (rocm_benchmark_request, "ROCmBenchmarkRequest"),
+    ):
+        request = getattr(module, name, None)
+        if request is not None and has_function(request, "update_workspace_size"):
+            yield request
+
+
 def graph_generators() -> tuple[str, ...]:
     """Return the names of GraphLowering's code-writing methods; not every torch has one for a subgraph."""
     from torch._inductor.graph import GraphLowering
