@@ -262,7 +262,7 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
     "openvino_parts": run_openvino_parts,
 }
 
-#: What is recorded for the tests of the view, and of kernels in Pallas, in `data/views/`.
+#: What is recorded for the tests of the view, and of kernels in languages other than Triton and C++, in `data/views/`.
 VIEWED: dict[str, Callable[[str], None]] = {"rotary": run_rotary, "pallas_softmax": run_pallas_softmax}
 
 
@@ -328,7 +328,47 @@ def run_tuned_mm(device: str) -> None:
     torch.compile(rectified, options={"max_autotune": True})(torch.randn(512, 256, **half), torch.randn(256, 384, **half))
 
 
-VIEWED |= {"tuned_bmm": run_tuned_bmm, "tuned_mm": run_tuned_mm}
+def added_rectified(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """A product with an epilogue of two operators, each on its own line."""
+    product = a @ b
+    positive = torch.relu(product)
+    return positive + c
+
+
+def run_cutlass_epilogue(device: str) -> None:
+    """One product by a template of CUTLASS, with an epilogue in it; TORCHINDUCTOR_CUTLASS_DIR names a checkout of CUTLASS."""
+    options = {
+        "max_autotune": True,
+        "max_autotune_gemm_backends": "CUTLASS",
+        "benchmark_epilogue_fusion": False,
+        "cutlass.cutlass_epilogue_fusion_enabled": True,
+        "cutlass.cutlass_tma_only": True,
+        "cutlass.cutlass_max_profiling_configs": 3,
+    }
+    half = {"device": device, "dtype": torch.float16}
+    tensors = torch.randn(256, 512, **half), torch.randn(512, 256, **half), torch.randn(256, 256, **half)
+    torch.compile(added_rectified, options=options)(*tensors)
+
+
+def grouped(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """A grouped product, the only one that Inductor has a template in CuTe DSL for."""
+    return torch._grouped_mm(a, b, offsets)
+
+
+def run_cutedsl_grouped(device: str) -> None:
+    """One grouped product by a template in CuTe DSL, for a B200; needs nvidia-cutlass-dsl."""
+    half = {"device": device, "dtype": torch.bfloat16}
+    offsets = torch.tensor([32, 64, 96, 128], dtype=torch.int32, device=device)
+    options = {"max_autotune": True, "max_autotune_gemm_backends": "CUTEDSL"}
+    torch.compile(grouped, options=options)(torch.randn(128, 64, **half), torch.randn(4, 64, 128, **half), offsets)
+
+
+VIEWED |= {
+    "cutedsl_grouped": run_cutedsl_grouped,
+    "cutlass_epilogue": run_cutlass_epilogue,
+    "tuned_bmm": run_tuned_bmm,
+    "tuned_mm": run_tuned_mm,
+}
 
 
 def cosine(x: torch.Tensor) -> torch.Tensor:

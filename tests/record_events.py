@@ -1,6 +1,6 @@
 """Record the programs of `programs.py` into `data/NAME-torchX.Y-DEVICE.events.json.gz`, to be replayed by tests.
 
-    python tests/record_events.py [--device cpu|cuda|h100] [--out DIR] [NAME …]
+    python tests/record_events.py [--device cpu|cuda|h100|b200] [--out DIR] [NAME …]
 
 Run from the checkout, with `explorer` importable. Paths of this machine are rewritten, so that a file names only
 "site-packages/", "python/", "cache/" and paths relative to the checkout; ids of objects are counted from 1.
@@ -36,8 +36,8 @@ RANDOM = (
     (re.compile(r"(__compiled_fn_\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}"), r"\1"),
     (re.compile(r"Guard latency = [\d.]+ us"), "Guard latency = 1.00 us"),
 )
-#: A GPU that is not attached: programs run on the CPU, and are compiled for it.
-ABSENT = "h100"
+#: GPUs that are not attached: programs run on the CPU, and are compiled for one.
+ABSENT = ("h100", "b200")
 #: Facts of `Trace.meta` that differ in every recording.
 FLEETING = ("made", "cost")
 
@@ -48,6 +48,7 @@ def prefixes() -> list[tuple[str, str]]:
     caches = [os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""), os.environ.get("TRITON_CACHE_DIR", ""), torchinductor_default()]
     caches += [tempfile.gettempdir(), str(Path.home())]
     known = dict.fromkeys(caches, "cache/")
+    known[os.environ.get("TORCHINDUCTOR_CUTLASS_DIR", "")] = "cutlass/"
     known |= dict.fromkeys((sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)), "python/")
     known |= {path: "site-packages/" for path in packages if path.endswith("-packages")}
     known |= {str(CHECKOUT): ""}
@@ -115,7 +116,7 @@ def record(name: str, device: str) -> bytes:
     torch.compiler.reset()
     torch.manual_seed(0)
     with explorer.record(target=device, name=name, fresh=True) as recording:
-        {**PROGRAMS, **VIEWED}[name]("cpu" if device == ABSENT else device)
+        {**PROGRAMS, **VIEWED}[name]("cpu" if device in ABSENT else device)
     meta = {key: value for key, value in recording.trace.meta.items() if key not in FLEETING}
     return dump_events(*portable(recording.events, recording.failures), {**meta, "program": name, "device": device})
 
@@ -125,7 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = f"of {', '.join((*PROGRAMS, *VIEWED))}; without, {', '.join(PROGRAMS)}"
     parser.add_argument("names", nargs="*", metavar="NAME", help=names)
-    parser.add_argument("--device", choices=("cpu", "cuda", ABSENT), default="cpu")
+    parser.add_argument("--device", choices=("cpu", "cuda", *ABSENT), default="cpu")
     parser.add_argument("--out", type=Path, default=CHECKOUT / "tests" / "data")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ REASONS: Mapping[str, str] = {
     COMMENT: "a comment",
     "imports": "an import, an include or a using",
     "heuristics": "what stands around a Triton kernel: decorators, size hints, settings",
-    HOST: "what runs a Pallas kernel or builds a Halide one: blocks, calls, conversions of tensors, the autoscheduler's sizes",
+    HOST: "what runs on the host: it launches a Pallas, CuTe DSL or CUTLASS kernel, or builds a Halide one and gives it sizes",
     "headings": "a heading of the text",
     "description": "what describes a scheduler node, besides its operations",
     SIGNATURE: "the head of a class, function or module",
@@ -122,6 +122,24 @@ METAL = rules(
     index_arithmetic=r"^\s*(int|long|uint|auto) ([xyz]|r\d*_?)(index|_linear_idx|\d+) = |^\s*auto \w+ = thread_pos\.[xyz];",
     barriers=r"^\s*threadgroup_barrier\(",
 )
+CUDA = rules(
+    blank=r"^\s*$",
+    comments=r"^\s*//",
+    imports=r"^\s*(#include|using namespace )",
+    declarations=r"^\s*#(if|ifdef|ifndef|else|elif|endif|define)\b",
+    braces=r"^\s*[{}();>,]*$",
+)
+CUTEDSL = rules(
+    blank=r"^\s*$",
+    comments=r"^\s*#",
+    imports=r"^(import|from) ",
+    signature=r"^\s*(@|def |\)(:| ->))",
+    loop_control=r"^\s+(for|if|elif|else|while)\b.*:$",
+)
+#: A type that a CUTLASS template is put together of; an epilogue's loads and stores are such types too.
+_CUDA_TYPE = re.compile(r"^\s*(using|struct)\s+(?!namespace\b)(\w+)")
+#: What CUTLASS calls the operations of an epilogue, such as Compute0, and the accumulator that they read.
+_EPILOGUE = re.compile(r"(EVT)?Compute\d+$|Accum$")
 #: Where a function begins, which goes on to the line that opens its body.
 _CPP_FUNCTION = re.compile(r"^(template <|inline |static |void )")
 MLIR = rules(
@@ -158,7 +176,11 @@ def ir_kinds(artifact: Artifact) -> Kinds:
 
 
 def kernel_kinds(artifact: Artifact) -> Kinds:
-    """The kinds of a kernel's lines, in Triton, Pallas, Halide, Metal or C++."""
+    """The kinds of a kernel's lines, in Triton, Pallas, Halide, Metal, CUDA C++, HIP, CuTe DSL or C++."""
+    if artifact.language in ("cuda", "hip"):
+        return _cuda(artifact.lines)
+    if artifact.language in ("cutedsl", "nv_universal_gemm"):
+        return _cutedsl(artifact.lines)
     if artifact.language == "halide":
         return _halide(artifact.lines)
     if artifact.language == "pallas":
@@ -217,6 +239,51 @@ def _cpp(lines: Sequence[str]) -> Kinds:
     start = next((n for n, line in enumerate(lines) if line.startswith('extern "C"')), 0)
     body = next((n for n, line in enumerate(lines) if n >= start and line.startswith("{")), start)
     return [SIGNATURE if start <= n < body else kind for n, kind in enumerate(kinds)]
+
+
+def _cuda(lines: Sequence[str]) -> Kinds:
+    """Of a template of CUTLASS or CK the types that make the kernel compute; the function below them runs on the host.
+
+    Of the types of a fused epilogue only its operations compute: the others are loads, stores, and how these are laid out.
+    """
+    kinds = by_rules(lines, CUDA)
+    host = next((n for n, line in enumerate(lines) if line.startswith('extern "C"')), len(lines))
+    first = next((n for n, line in enumerate(lines) if line.startswith("using EpilogueDescriptor")), host)
+    last = next((n - 1 for n, line in enumerate(lines) if n > first and "CollectiveBuilder<" in line), host)
+    declared = goes_on = macro = types = False
+    for number, line in enumerate(lines):
+        macro, was_macro = line.rstrip().endswith("\\") and (macro or "#define" in line), macro
+        if was_macro:
+            kinds[number] = "declarations"
+            continue
+        if kinds[number] not in ("", BRACES):
+            continue
+        if number >= host:
+            kinds[number] = SIGNATURE if line.startswith(('extern "C"', "PT_EXPORT")) else kinds[number] or HOST
+            continue
+        if not goes_on and (begun := _CUDA_TYPE.match(line)):
+            types, goes_on = True, True
+            declared = begun[2] == "identity_op" or (first <= number < last and not _EPILOGUE.match(begun[2]))
+        if not goes_on or declared:
+            kinds[number] = kinds[number] or "declarations"
+        goes_on = goes_on and not line.rstrip().endswith((";", "{ };"))
+    return kinds if types else ["" if kind == "declarations" else kind for kind in kinds]
+
+
+def _cutedsl(lines: Sequence[str]) -> Kinds:
+    """Of a kernel in CuTe DSL the functions that it compiles for the GPU compute; the others run on the host."""
+    kinds = by_rules(lines, CUTEDSL)
+    inside = False
+    for number, line in enumerate(lines):
+        if line.startswith("@"):
+            inside = line.startswith(("@cute.kernel", "@cute.jit"))
+        elif line.startswith("def "):
+            inside = inside and lines[number - 1].startswith("@")
+        elif line.strip() and not line.startswith((" ", "#", ")")):
+            inside = False
+        if not inside and kinds[number] in ("", CONTROL):
+            kinds[number] = CONSTANT if ": cutlass.Constexpr =" in line else HOST
+    return kinds
 
 
 def _metal(lines: Sequence[str]) -> Kinds:

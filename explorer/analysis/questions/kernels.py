@@ -15,6 +15,8 @@ from explorer.stages.inductor.launch import launches, launches_by_call
 from explorer.stages.inductor.signature import parameters
 from explorer.stages.triton.origins import FORMS, KernelForm, Launch
 
+#: The languages whose kernels a wrapper calls, and those whose kernels it runs, other than Triton's and C++.
+BY_CALL, BY_RUN = ("cuda", "halide", "hip", "metal"), ("cutedsl", "nv_universal_gemm", "pallas")
 _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
 
@@ -32,7 +34,7 @@ class KernelData:
 
     @property
     def language(self) -> str:
-        """The language: "triton", "cpp", "pallas", "halide", "metal", or another one that async_compile got."""
+        """The language: "triton", "cpp", "pallas", "halide", "metal", "cuda", "cutedsl", or another that async_compile got."""
         return self.artifact.language
 
     @property
@@ -74,16 +76,16 @@ class KernelData:
 
 def kernel_launches(trace: TraceData, kernel: Artifact) -> tuple[Launch, ...]:
     """The launches of a kernel, as its wrapper or its first form says them; () where they are not known, as in C++."""
-    if kernel.language not in ("halide", "metal", "pallas"):
+    if kernel.language not in (*BY_CALL, *BY_RUN):
         form = first_form(trace, kernel)
         return form.launches if form is not None else ()
     names = tuple(parameter.name for parameter in parameters(kernel.text, kernel.language))
     wrappers = [each for each in trace.find("output_code", kernel.frame, kernel.graph) if each.language == "python"]
     if not names or not wrappers:
         return ()
-    if kernel.language != "pallas":
+    if kernel.language in BY_CALL:
         return launches_by_call(wrappers[-1].text, kernel.kernel, names)
-    return tuple(launches(wrappers[-1].text, kernel.kernel, names, ()))  # the grid of Pallas is computed when it runs
+    return tuple(launches(wrappers[-1].text, kernel.kernel, names, ()))  # the grid is computed when it runs
 
 
 def candidate_rows(kernel: KernelData) -> Table:

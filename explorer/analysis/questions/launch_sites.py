@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from explorer.model.syntax import parsed, parsed_expression
 from explorer.model.values import Artifact, once
-from explorer.stages.inductor.output_code import LIBRARIES, calls_of
+from explorer.stages.inductor.output_code import LIBRARIES, calls_of, kernel_called
 
 #: What a wrapper writes where it looks at memory in another way.
 _VIEW = "reinterpret_tensor"
@@ -120,7 +120,7 @@ def _in_function(function: ast.FunctionDef, calls: Mapping[int, str]) -> Iterato
         if isinstance(value, ast.Call) and calls.get(statement.lineno) == ast.unparse(value.func):
             yield Site(
                 statement.lineno,
-                calls[statement.lineno].removesuffix(".run"),
+                kernel_called(calls[statement.lineno]),
                 0,
                 tuple(ast.unparse(argument) for argument in value.args),
                 {keyword.arg: ast.unparse(keyword.value) for keyword in value.keywords if keyword.arg},

@@ -25,7 +25,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table, once
 from explorer.model.wording import readable_bytes
 from explorer.stages.fx_graph import VIEWS, input_names, node_lines
-from explorer.stages.inductor.output_code import calls_by_function, calls_in, library_calls
+from explorer.stages.inductor.output_code import calls_by_function, calls_in, kernel_called, library_calls
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import Fusion
 from explorer.stages.torch_compile.compile_call import CompileCall
@@ -770,7 +770,7 @@ class _Reader:
         value = statement.value
         if not isinstance(value, ast.Call) or _called(value).startswith("assert_"):
             return
-        who = ast.unparse(value.func).removesuffix(".run")
+        who = kernel_called(ast.unparse(value.func))
         for storage in self._used(value, statement.lineno):
             if storage.kind != "input" and not storage.made_by:
                 storage.made_by = who

@@ -10,7 +10,7 @@ from explorer.errors import CompileError, InputError, NoKernelError, unknown_nam
 from explorer.model.trace_data import TraceData
 from explorer.reference.gpus.properties import BELOW_METAL
 from explorer.stages import stage_of, stages_of
-from explorer.stages.inductor.output_code import LIBRARIES, calls_of
+from explorer.stages.inductor.output_code import LIBRARIES, calls_of, kernel_called
 from explorer.stages.triton.origins import FORMS
 
 #: What people call a stage who know other tools.
@@ -35,7 +35,17 @@ STAGE_HABITS = {
 #: The forms that only NVIDIA's or only AMD's kernels have.
 NVIDIA, AMD = ("ptx", "sass"), ("amdgcn",)
 #: The languages of kernels, as people write them.
-LANGUAGES = {"cpp": "C++", "triton": "Triton", "pallas": "Pallas", "halide": "Halide", "metal": "Metal"}
+LANGUAGES = {
+    "cpp": "C++",
+    "cuda": "CUDA C++",
+    "cutedsl": "CuTe DSL",
+    "halide": "Halide",
+    "hip": "HIP",
+    "metal": "Metal",
+    "nv_universal_gemm": "NVGEMM",
+    "pallas": "Pallas",
+    "triton": "Triton",
+}
 A_GPU = "name a GPU, even one you don't have: explorer.trace(f, x, target='h100')"
 
 
@@ -167,6 +177,6 @@ def why_no_kernel(trace: TraceData) -> str:
         return f"backend {backend!r} writes none; trace with backend='inductor'"
     fatal = next((f.message for f in trace.failures if f.fatal), "")
     launched = (name for wrapper in trace.find("output_code") for _, name in calls_of(wrapper) if not name.startswith(LIBRARIES))
-    if name := next((name.removesuffix(".run") for name in launched if not fatal), ""):
+    if name := next((kernel_called(name) for name in launched if not fatal), ""):
         return f"the output code launches {name}, and explorer does not find where it is defined; see t.text('output_code')"
     return fatal or "the code that Inductor wrote calls libraries only, or only makes views; see t.text('output_code')"

@@ -123,10 +123,11 @@ def _link_scheduler(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
 
 def definition_line(artifact: Artifact) -> int:
     """The line on which the kernel's own function begins; 0 where it has none."""
-    function = f"{artifact.kernel}_kernel" if artifact.language == "pallas" else artifact.kernel
+    ends = {"pallas": "_kernel", "cutedsl": "_main", "nv_universal_gemm": "_main"}
+    function = artifact.kernel + ends.get(artifact.language, "")
     if CUSTOM in artifact.text:  # Inductor numbers the user's kernels, and their functions keep the names that the user gave
         function = function.rpartition("_")[0] or function
-    begin = (f"def {function}(", 'extern "C"', "    kernel void ", "kernel void ", "    def generate(g):")
+    begin = (f"def {function}(", 'extern "C"', "PT_EXPORT int ", "    kernel void ", "kernel void ", "    def generate(g):")
     starts = [n for n, line in enumerate(artifact.lines, 1) if line.startswith(begin)]
     return starts[-1] if starts else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -10,6 +11,9 @@ from explorer.model.integers import evaluated
 from explorer.model.syntax import parsed
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
 from explorer.stages.triton.origins import Launch
+
+#: How a wrapper gives a kernel in CUDA C++ or HIP a tensor, or the stream.
+_POINTER = re.compile(r"^c_void_p\((.*?)(?:\.data_ptr\(\))?\)$")
 
 
 def launches(
@@ -41,17 +45,18 @@ def _runs(wrapper: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
 
 @lru_cache(maxsize=2)
 def launches_by_call(wrapper: str, name: str, arguments: Sequence[str]) -> tuple[Launch, ...]:
-    """Each call of a kernel in Metal or Halide: its line, its arguments, for Metal `threads` and `group_size` too, and its grid.
+    """Each call of a kernel in Metal, Halide, CUDA C++ or HIP: its line, its arguments, and its grid.
 
-    The grid counts threadgroups. It is () where the wrapper gives no `group_size`: in Halide, or where torch chooses at a launch.
+    For Metal the arguments have `threads` and `group_size`, and the grid counts threadgroups. It is () where the wrapper gives no
+    `group_size`: for other languages, or where torch chooses at a launch. Of a pointer to a tensor the argument is the tensor.
     """
     rows = []
     for node in ast.walk(parsed(wrapper)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in (name, f"{name}.{name}"):
             keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
             sizes = [_elements(keywords.get(keyword)) for keyword in ("threads", "group_size")]
             pairs = zip(arguments, node.args, strict=False)
-            values = {key: ast.unparse(value) for key, value in (*pairs, *keywords.items())}
+            values = {key: _POINTER.sub(r"\1", ast.unparse(value)) for key, value in (*pairs, *keywords.items())}
             grid = tuple(_threadgroups(threads, group) for threads, group in zip(*sizes, strict=False))
             rows.append(Launch(line=node.lineno, arguments=values, grid=_grid(values, grid, ())))
     return tuple(rows)

@@ -75,7 +75,7 @@ def calls_of(artifact: Artifact) -> tuple[tuple[int, str], ...]:
         return _cpp_wrapper.calls(artifact.text)
     called = (call for function, calls in calls_by_function(artifact) if not function.startswith("benchmark") for call in calls)
     defined = frozenset(_DEFINED.findall(artifact.text))
-    return tuple((line, name) for line, name in called if _computes(name) or name in defined)
+    return tuple((line, name) for line, name in called if _computes(name) or kernel_called(name) in defined)
 
 
 def names_called(artifact: Artifact) -> Iterator[str]:
@@ -125,8 +125,12 @@ def _computes(name: str) -> bool:
 
 
 def kernel_called(name: str) -> str:
-    """The kernel that a call launches, by the name of the called function."""
-    return name.partition(".")[0] if name.startswith(METAL_LIBRARY) else name.removesuffix(".run")
+    """The kernel that a call launches, by the name of the called function.
+
+    The function of a kernel in CUDA C++ or HIP, which is in a library of its own, has the name that the library has.
+    """
+    library, _, function = name.partition(".")
+    return library if library == function or name.startswith(METAL_LIBRARY) else name.removesuffix(".run")
 
 
 def library_calls(artifact: Artifact) -> Iterator[KernelPlace]:

@@ -10,7 +10,7 @@ from explorer.model.syntax import parsed
 
 #: How a C++ kernel begins, up to the end of its parameters.
 _CPP = re.compile(r'extern\s+"C"\s+(?:\S+\s+)*?(\w+)\s*\(([^)]*)\)')
-#: The function with which PyTorch launches a Pallas kernel.
+#: The function with which PyTorch launches a kernel in Pallas or CuTe DSL.
 _PALLAS = re.compile(r"^def \w+_main\(([^)]*)\):", re.MULTILINE)
 #: An argument of a Halide generator's pipeline.
 _HALIDE = re.compile(r"^    (\w+) = hl\.(?:Input|Output)(Buffer|Scalar)\((.+?\))(?:, \d+)?\)$", re.MULTILINE)
@@ -24,7 +24,7 @@ class Parameter(NamedTuple):
     """One argument of a launch: its name in the kernel, and its type.
 
     The type is "*fp32" or "i32" in Triton, "const float*" in C++, "device float*" in Metal, "hl.Float(32)*" in Halide, and "*"
-    for a tensor of a Pallas kernel, which states none.
+    for a tensor of a kernel in Pallas or CuTe DSL, which states none.
     """
 
     name: str
@@ -45,18 +45,18 @@ def parameters(source: str, language: str) -> tuple[Parameter, ...]:
     """The arguments of each launch of a kernel, by its language, in order; () where the source does not say."""
     if language == "triton":
         return _of_triton(source)
-    if language == "pallas":
-        return _of_pallas(source)
+    if language in ("pallas", "cutedsl", "nv_universal_gemm"):
+        return _of_python(source)
     if language == "halide":
         return _of_halide(source)
     return _of_c(source, _METAL if language == "metal" else _CPP)
 
 
-def _of_pallas(source: str) -> tuple[Parameter, ...]:
+def _of_python(source: str) -> tuple[Parameter, ...]:
     """The parameters of the function that PyTorch calls; `out_ptr0_alias` is the memory of `out_ptr0`, which JAX takes over."""
     begin = _PALLAS.search(source)
-    names = [name for name in begin[1].split(", ") if name and "=" not in name] if begin else []
-    return tuple(Parameter(name, "*" if "_ptr" in name else "int") for name in names)
+    names = [name for name in begin[1].split(", ") if name and "=" not in name and name != "stream"] if begin else []
+    return tuple(Parameter(name, "*" if "_ptr" in name or name.startswith("arg_") else "int") for name in names)
 
 
 def _of_halide(source: str) -> tuple[Parameter, ...]:

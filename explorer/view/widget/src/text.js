@@ -154,6 +154,8 @@ const FAMILY = {
   triton: "python",
   pallas: "python",
   halide: "python",
+  cutedsl: "python",
+  nv_universal_gemm: "python",
   jaxpr: "python",
   "inductor-ir": "python",
   guards: "python",
