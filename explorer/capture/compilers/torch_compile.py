@@ -244,6 +244,11 @@ def advice(error: BaseException) -> str:
             f"JAX does not compile the Pallas kernel {kernel} as Inductor wrote it: keep its operators out of the compiled "
             "function, or choose Inductor's C++, options={'cpu_backend': 'cpp'}"
         )
+    if any(type(e).__name__ == "NoValidChoicesError" for e in chain(error)):
+        return (
+            "no backend that max_autotune_gemm_backends names has a choice for this operator: the trace's failures say why of "
+            "each; add ATEN to them, which has one for every operator"
+        )
     if any(NO_HALIDE in str(e) for e in chain(error)):
         return "Inductor writes Halide kernels here, which need Halide: pip install 'torch-compile-explorer[halide]'"
     if refused_by_halide(error):

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from explorer.capture.observe.gemm_backends import gemm_backends
 from explorer.capture.observe.patch import observed
 from explorer.model.events import ChoiceSource
 from explorer.model.shared import Names
@@ -46,6 +47,7 @@ def algorithm_choices(emit: Emit) -> Iterator[None]:
         for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
             stack.enter_context(observed(MultiTemplateBuffer, name, settled))
         stack.enter_context(padded_products(emit))
+        stack.enter_context(gemm_backends(emit))
         yield
 
 
