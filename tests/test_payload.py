@@ -96,7 +96,9 @@ def test_stages_that_are_made_on_demand_say_of_what():
         "halide_llvm": "LLVM IR · Halide",
         "halide_assembly": "Assembly · Halide",
     }
-    others = {name: each for name, each in listed.items() if name not in forms | halide}
+    cuda = {name: title for name, (title, of) in listed.items() if of == "cuda"}
+    assert cuda == {"cuda_ptx": "PTX · CUDA C++", "cuda_sass": "SASS · CUDA C++"}
+    others = {name: each for name, each in listed.items() if name not in forms | halide | cuda}
     assert others == {"sass": ("SASS", "ptx"), "assembly": ("Assembly", "cpp")}
     for stage in STAGES:
         if stage.name in listed:

@@ -11,6 +11,7 @@ from functools import partial
 
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
+from explorer.stages import cuda
 from explorer.stages.aot import aot_metadata, backward, forward, joint
 from explorer.stages.cpp import assembly
 from explorer.stages.dynamo import (
@@ -122,6 +123,8 @@ STAGES: tuple[Stage, ...] = (
     ptx.STAGE,
     amdgcn.STAGE,
     sass.STAGE,
+    cuda.PTX,
+    cuda.SASS,
     assembly.STAGE,
     JAXPR,
     STABLEHLO,

@@ -32,6 +32,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         ("halide_schedule", "halide_stmt", "halide_llvm", "halide_assembly"), "tests/test_halide.py, made when asked for"
     ),
+    **dict.fromkeys(("cuda_ptx", "cuda_sass"), "tests/lab/live/test_cuda.py, made when asked for"),
     **dict.fromkeys(("amdgcn", "sass"), "tests/stages/triton: compiled for an AMD GPU, disassembled"),
     **dict.fromkeys(("assembly", "kernel"), "made when a trace is replayed or asked, from recorded texts: tests/stages"),
     **dict.fromkeys(("compile_error", "compile_swallowed", "stance"), "tests/test_failed_compiles.py"),

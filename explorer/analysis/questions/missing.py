@@ -107,6 +107,9 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
         return f"only C++ kernels have it, and {_kernels(languages)}{its}; trace with target='cpu'"
     if of in ("pallas", "halide"):
         return f"only {LANGUAGES[of]} kernels have it, and {_kernels(languages)}; trace with options={{'cpu_backend': {of!r}}}"
+    if of == "cuda":
+        cutlass = "options={'max_autotune': True, 'max_autotune_gemm_backends': 'CUTLASS'}"
+        return f"only {LANGUAGES[of]} kernels have it, and {_kernels(languages)}; trace with {cutlass}"
     message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
     if not message and any(stage in row["not_seen"] for row in table(trace, "cache")):
         return "the graph came from a cache, which does not keep it; record(fresh=True) compiles the graph again"
@@ -134,6 +137,18 @@ def no_form(name: str, language: str, stage: object, held: Iterable[str]) -> Inp
     written = LANGUAGES.get(language, language)
     if language == "metal" and stage in (*FORMS, "assembly"):
         return InputError(f"kernel {name} is {written} and has no {stage!r}: {BELOW_METAL}")
+    if language == "cuda" and stage in NVIDIA:
+        return InputError(
+            f"kernel {name} is {written}: its {str(stage).upper()} is 'cuda_{stage}', which nvcc makes when asked for"
+        )
+    if language in ("cutedsl", "nv_universal_gemm") and stage in FORMS:
+        return InputError(
+            f"kernel {name} is {written} and has no {stage!r}: its machine code is made at the first launch, on the GPU"
+        )
+    if language == "hip" and stage in FORMS:
+        return InputError(
+            f"kernel {name} is {written} and has no {stage!r}: hipcc compiles it where ROCm is, at the first launch"
+        )
     if language != "triton" and stage in FORMS:
         return InputError(f"kernel {name} is {written} and has no {stage!r}: {A_GPU}")
     if language == "triton" and stage == "assembly":

@@ -1,4 +1,4 @@
-"""Make the texts of kernels that are made only on demand: SASS, assembly of C++, the forms of Pallas and Halide kernels."""
+"""Make the texts of kernels that are made only on demand: SASS, assembly of C++, forms of Pallas, Halide, CUDA C++."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def forms_of(trace: TraceData, live: Live, kernels: Sequence[Artifact], stage: s
     of = {each.name: each.on_demand_of for each in STAGES}.get(stage)
     if of == "cpp":
         return [live.assembly(kernel) for kernel in _each(kernels, "compiling")]
-    if of in ("pallas", "halide"):
+    if of in ("pallas", "halide", "cuda"):
         return [live.form(kernel, stage) for kernel in _each(kernels, "lowering")]
     if stage != "sass":
         on_demand = " and ".join(repr(each.name) for each in STAGES if each.on_demand_of)

@@ -20,7 +20,7 @@ from explorer.capture.splice.launches import Hear, RecordedLaunch, recorded_laun
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
 from explorer.errors import CompileError, InputError, InterpretError, LiveError, NoVerbError
-from explorer.lab.live import halide, pallas
+from explorer.lab.live import cuda, halide, pallas
 from explorer.lab.live.assembly import assemble
 from explorer.lab.live.call import Call, run_call
 from explorer.lab.live.check_rows import DRAWS, CheckRow, compared, nothing_compared
@@ -379,7 +379,7 @@ class LiveFunction(Live):
         return self.assembly_by_kernel[kernel.id]
 
     def form(self, kernel: Artifact, stage: str) -> Artifact:
-        """A form of a Pallas or Halide kernel, made once of its source, and for Pallas of the arguments of its first launch."""
+        """A form of a Pallas, Halide or CUDA C++ kernel, made once; of Pallas it needs the arguments of the first launch."""
         of = next((each.on_demand_of for each in STAGES if each.name == stage), "")
         if kernel.language != of:
             raise no_verb(
@@ -391,6 +391,8 @@ class LiveFunction(Live):
             return self.forms[kernel.id, stage]
         if of == "halide":
             self.forms |= {(kernel.id, name): form for name, form in halide.forms(kernel).items()}
+        elif of == "cuda":
+            self.forms |= {(kernel.id, name): form for name, form in cuda.forms(kernel, stage, self.ladders.target).items()}
         else:
             files = [wrapper.file for wrapper in self.originals if kernel.kernel in wrapper.text]
             launches = [launch for file in files for launch in self.launches([(file, kernel.kernel)], most=1)]

@@ -13,6 +13,7 @@ from explorer.lab.live.forms import forms_of, without_form
 from explorer.lab.live.protocol import needs_live, no_text
 from explorer.model.values import Artifact
 from explorer.stages import stage_of
+from explorer.stages.cuda import CUDA_FORMS
 from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.stages.replay import extended
@@ -27,6 +28,7 @@ MACHINE_CODE = {
     "assembly": "the assembly",
     **dict.fromkeys(PALLAS_FORMS, "a form of a Pallas kernel"),
     **dict.fromkeys(HALIDE_FORMS, "a form of a Halide kernel"),
+    **dict.fromkeys(CUDA_FORMS, "a form of a kernel in CUDA C++"),
 }
 
 
@@ -59,7 +61,7 @@ def with_machine_code(trace: Trace, stage: str, texts: Container[str]) -> Trace:
 
 
 def _kernels_with(trace: Trace, stage: str) -> list[Artifact]:
-    """The kernels that a text is made of on demand: C++, Pallas, Halide, or those with PTX, from which SASS is made."""
+    """The kernels that a text is made of on demand: C++, Pallas, Halide, CUDA C++, or those with PTX, from which SASS is made."""
     if stage != "sass":
         return [a for a in trace.find("kernel") if a.language == stage_of(trace, stage).on_demand_of]
     have_ptx = {(a.frame, a.graph, a.kernel) for a in trace.find("ptx")}

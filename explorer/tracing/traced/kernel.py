@@ -20,6 +20,7 @@ from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
 from explorer.stages import STAGES
+from explorer.stages.cuda import CUDA_FORMS
 from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.stages.triton.origins import FORMS as TRITON_FORMS
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from explorer.tracing.traced.trace import Trace
 
 
-#: The forms of a kernel below its source, in Triton, C++, Pallas or Halide.
-FORMS = (*TRITON_FORMS, "assembly", *PALLAS_FORMS, *HALIDE_FORMS)
+#: The forms of a kernel below its source, in Triton, C++, Pallas, Halide or CUDA C++.
+FORMS = (*TRITON_FORMS, "assembly", *PALLAS_FORMS, *HALIDE_FORMS, *CUDA_FORMS)
 #: What triton, or somebody who knows it, calls otherwise.
 OTHER_NAMES: Mapping[str, str] = {
     "asm": "text('ptx')",
@@ -59,7 +60,7 @@ IN_THE_TABLE = ("bytes", "grid", "operations", "read", "seconds", "time", "writt
 
 @dataclass(frozen=True, repr=False)
 class Kernel(NamesGuessed, KernelData):
-    """One generated kernel: its name, its language ("triton", "cpp", "pallas", "halide" or "metal") and its source.
+    """One generated kernel: its name, its language ("triton", "cpp", "pallas", "halide", "cuda" …) and its source.
 
     `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
     """
@@ -71,9 +72,10 @@ class Kernel(NamesGuessed, KernelData):
         """The kernel's text in `stage`: "kernel" for its source, "ttir" … "sass" of its ladder, "assembly" of a C++ kernel.
 
         Of a Pallas kernel "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" are what JAX makes, of a Halide kernel
-        "halide_schedule", "halide_stmt", "halide_llvm" and "halide_assembly" what Halide makes. These, assembly and SASS are made
-        when asked for, if the trace does not hold them. LiveError where this process cannot, and NoVerbError for assembly of
-        a Triton kernel. CompileError, with the reason, for a stage that could not be made.
+        "halide_schedule", "halide_stmt", "halide_llvm" and "halide_assembly" what Halide makes, of a kernel in CUDA C++
+        "cuda_ptx" and "cuda_sass" what nvcc makes. These, assembly and SASS are made when asked for, if the trace does not hold
+        them. LiveError where this process cannot, and NoVerbError for assembly of a Triton kernel. CompileError, with the
+        reason, for a stage that could not be made.
         """
         for artifact in texts_of_kernel(self._trace, self.artifact):
             if artifact.stage == stage:
@@ -82,11 +84,10 @@ class Kernel(NamesGuessed, KernelData):
             live = needs_live(self._trace, "the assembly")
             with live.watchers.verb(f"{self.name}.text('assembly')"):
                 return live.assembly(self.artifact).text
-        if stage in (*PALLAS_FORMS, *HALIDE_FORMS):
-            if stage in PALLAS_FORMS:
-                live = needs_live(self._trace, "a form of a Pallas kernel")
-            else:
-                live = needs_live(self._trace, "a form of a Halide kernel")
+        of = {**dict.fromkeys(PALLAS_FORMS, "a Pallas kernel"), **dict.fromkeys(HALIDE_FORMS, "a Halide kernel")}
+        of |= dict.fromkeys(CUDA_FORMS, "a kernel in CUDA C++")
+        if stage in of:
+            live = needs_live(self._trace, f"a form of {of[stage]}")
             with live.watchers.verb(f"{self.name}.text({stage!r})"):
                 return live.form(self.artifact, stage).text
         explain_missing(self._trace, stage)

@@ -249,7 +249,8 @@ class Trace(NamesGuessed, TraceData):
         `t.dynamo.steps()`, which become a stage; or one of `t.inductor.choices`, with the texts of `stages` such as "ttgir".
         "sass" and "assembly" are the machine code of every NVIDIA kernel (0.6 s each) or C++ kernel (2 to 10 s each), and
         "pallas_jaxpr", "pallas_stablehlo" and "pallas_mosaic" what JAX makes of every Pallas kernel; "halide_schedule",
-        "halide_stmt", "halide_llvm" and "halide_assembly" what Halide makes of every Halide kernel (4 s each, for all four).
+        "halide_stmt", "halide_llvm" and "halide_assembly" what Halide makes of every Halide kernel (4 s each, for all four);
+        "cuda_ptx" and "cuda_sass" what nvcc makes of every kernel in CUDA C++ (half a minute each, for both).
         `follow` and `coverage` then include them.
 
         InputError for something else, for what belongs to another trace, and where the trace has nothing that it could be joined

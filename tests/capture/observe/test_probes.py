@@ -18,6 +18,7 @@ from explorer.capture.compilers.compilers import COMPILERS
 from explorer.capture.observe import patch, probes
 from explorer.capture.observe.probes import PROBES
 from explorer.model.stage import watch_nothing
+from explorer.stages.cuda import CUDA_FORMS
 from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.tracing.recording.recorder import Recorder, recording
@@ -121,6 +122,7 @@ def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
         "assembly",
         *PALLAS_FORMS,
         *HALIDE_FORMS,
+        *CUDA_FORMS,
         "compiled_fn",
         "profile",
         "run_times",
