@@ -890,7 +890,9 @@ class Graph:
 
     def _step(self, number: int, codes: Mapping[str, str]) -> Step:
         name = self.verdicts.names[number]
-        group = self._group_of[number]
+        group = self._group_of.get(number)  # a compile that failed in the middle has no final groups
+        if group is None:
+            return Step("", "")
         members = self.verdicts.members(group.number)
         kind = kind_of(group, members)
         if kind in ("nop", "output of a call"):

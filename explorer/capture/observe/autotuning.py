@@ -51,6 +51,13 @@ def algorithm_choices(emit: Emit) -> Iterator[None]:
         yield
 
 
+#: Inductor's classes of requests to time a template in another language than Triton and C++, and the language.
+LANGUAGES = {
+    "CUDABenchmarkRequest": "cuda",
+    "CUTLASSBenchmarkRequest": "cuda",
+    "CuteDSLBenchmarkRequest": "cutedsl",
+    "ROCmBenchmarkRequest": "hip",
+}
 #: Why a template was taken that is not the fastest by itself.
 SETTLED = "with what is fused into it the fastest, as Inductor found"
 
@@ -144,7 +151,8 @@ def choice_source(choice: Any) -> ChoiceSource:
         module = Path(request.module_path).read_text(encoding="utf-8").strip("\n")
         return ChoiceSource(source=key, name=str(request.kernel_name), language="triton", text=module)
     if isinstance(getattr(request, "source_code", None), str):
-        return ChoiceSource(source=key, name=str(request.kernel_name), language="cpp", text=request.source_code)
+        language = LANGUAGES.get(type(request).__name__, "cpp")
+        return ChoiceSource(source=key, name=str(request.kernel_name), language=language, text=request.source_code)
     text = choice.gm.print_readable(print_output=False).strip()
     return ChoiceSource(source=key, name=choice.name, language="fx", text=text)
 

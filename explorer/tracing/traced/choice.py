@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 #: Why there is no ladder below a source, by its language.
 NO_LADDER = {
     "cpp": "is a C++ template; its source is text('kernel')",
+    "cuda": "is a template of CUTLASS; its source is text('kernel'), and the kernel of the one that is taken has 'cuda_sass'",
     "fx": "is a graph of its own, which Inductor compiles when it times it; text('kernel') is that graph",
 }
 
@@ -84,7 +85,7 @@ class Choice:
 
     @property
     def language(self) -> str:
-        """ "triton", "cpp", "fx" for a graph of its own, and "" for a call into a library."""
+        """ "triton", "cpp", "cuda", "cutedsl", "hip", "fx" for a graph of its own, and "" for a call into a library."""
         return str(self._source()["language"]) if self._row.get("source") else ""
 
     @property

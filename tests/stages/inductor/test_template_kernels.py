@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from explorer.capture.observe.autotuning import choice_source
 from explorer.capture.observe.kernel_lines import epilogue_lines
 from explorer.errors import InputError
 from explorer.stages.inductor.kernel import owners
 from explorer.stages.kinds import kernel_kinds
 from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
 from tests.programs import added_rectified
 
 
@@ -93,3 +97,21 @@ def test_an_epilogue_whose_operations_are_not_counted_alike_leads_nowhere() -> N
     source = "using Compute0 = cutlass::epilogue::fusion::Sm90Compute<\n  cutlass::plus>;\nusing Accum = Sm90AccFetch;"
     assert epilogue_lines(source, ("add",)) == {0: "add", 1: "add"}
     assert epilogue_lines(source, ("add", "mul")) == epilogue_lines(source, ()) == epilogue_lines(source, ("",)) == {}
+
+
+def test_the_source_of_a_cutlass_choice_is_in_cuda(cutlass: Trace) -> None:
+    """The choices stand in the table with the template's configuration, and their sources are not taken for C++."""
+    rows = [row for row in cutlass.inductor.choices.table if row["kind"] == "CUTLASSTemplateCaller"]
+    assert rows and all(row["config"].startswith("cutlass3x_sm90_") and row["source"] for row in rows)
+    request = type("CUTLASSBenchmarkRequest", (), {})()
+    request.source_code, request.kernel_name = "int k();", "k"
+    made = choice_source(SimpleNamespace(name="cutlass_1", bmreq=request))
+    assert (made.name, made.language, made.text) == ("k", "cuda", "int k();")
+
+
+def test_a_compile_that_failed_behind_the_scheduler_has_a_page(cutlass: Trace) -> None:
+    """The scheduler's verdicts are there and its final groups are not: the page says nothing of how a node runs."""
+    (fusion,) = cutlass.find("fusion")
+    failed = replace(fusion, data={**fusion.data, "final": ()})
+    trace = Trace(artifacts=tuple(failed if a.id == fusion.id else a for a in cutlass.artifacts), meta=cutlass.meta)
+    assert payload(trace)["fusion"]
