@@ -21,6 +21,7 @@ from explorer.capture.observe.failed import Noting, failed_graph
 from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.patch import Guard, guard_here, guarded, guarding, replaced, shielded
 from explorer.capture.observe.patch import observed as observed_in_torch
+from explorer.capture.observe.places import in_package
 from explorer.capture.observe.versions import compiles_in_stages
 from explorer.model.stage import Emit
 
@@ -81,6 +82,9 @@ def _is_programs_own(backend: Any) -> bool:
     """Whether a backend is the program's own: torch has none registered by its name."""
     while hasattr(backend, "_torchdynamo_orig_backend"):
         backend = backend._torchdynamo_orig_backend
+    code = getattr(backend, "__code__", None)
+    if code is not None and in_package(code.co_filename):
+        return False  # what takes the graph for `aot_compile` and torch.export, and gives it back as it is
     name = getattr(backend, "compiler_name", None) or getattr(backend, "__name__", "")
     return name not in registered_backends()
 

@@ -10,6 +10,7 @@ from typing import Any
 from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.patch import observed
 from explorer.capture.observe.structured import listening
+from explorer.capture.observe.versions import has_function
 from explorer.model.stage import Emit
 from explorer.stages.aot.aot_metadata import AotMetadata, GraphInput, GraphOutput
 from explorer.stages.fx_graph import FxGraphText
@@ -74,6 +75,7 @@ HANDED_ON = {"aot_stage2_inference": "inference", "aot_stage2_autograd": "forwar
 @contextmanager
 def metadata(emit: Emit) -> Iterator[None]:
     """Record AOTAutograd's metadata on a graph's inputs and outputs: which are changed in place, and which are views of which."""
+    from torch._functorch import aot_autograd
     from torch._functorch._aot_autograd import graph_compile
 
     def begun(state: Any, *rest: Any, graph: str, **named: Any) -> Iterator[None]:
@@ -81,9 +83,17 @@ def metadata(emit: Emit) -> Iterator[None]:
             emit("aot_metadata", lambda: metadata_facts(state.fw_metadata, state.flat_args))
         yield
 
+    def exported(state: Any, *rest: Any, **named: Any) -> Iterator[None]:
+        if emit.here().frame:  # AOTInductor compiles; torch.export, which nothing is compiled for yet, has no frame
+            yield from begun(state, graph="inference")
+        else:
+            yield
+
     with ExitStack() as stack:
         for name, graph in HANDED_ON.items():
             stack.enter_context(observed(graph_compile, name, partial(begun, graph=graph)))
+        if has_function(aot_autograd, "aot_stage2_export"):
+            stack.enter_context(observed(aot_autograd, "aot_stage2_export", exported))
         yield
 
 

@@ -32,14 +32,11 @@ def bytecode(emit: Emit) -> Iterator[None]:
     from torch._dynamo.convert_frame import register_bytecode_hook
 
     seen: list[CodeType] = []
-    decompile = depyf_installed()
 
     def hook(code: CodeType, transformed: CodeType) -> None:
         seen.append(code)
         emit_function(emit, code)
-        emit("dynamo_bytecode", lambda: _transformed(transformed, code))
-        if decompile:
-            emit("decompiled", lambda: decompiling(transformed, code))
+        emit_transformed(emit, transformed, code)
 
     handle = register_bytecode_hook(guarded(lambda code, transformed: None, lambda _: hook, "bytecode hook"))
     try:
@@ -48,6 +45,13 @@ def bytecode(emit: Emit) -> Iterator[None]:
             emit_function(emit, code, not_compiled=number)
     finally:
         handle.remove()
+
+
+def emit_transformed(emit: Emit, transformed: CodeType, code: CodeType) -> None:
+    """Record the bytecode that Dynamo made of a function, and its decompilation where depyf is installed."""
+    emit("dynamo_bytecode", lambda: _transformed(transformed, code))
+    if depyf_installed():
+        emit("decompiled", lambda: decompiling(transformed, code))
 
 
 def _transformed(transformed: CodeType, code: CodeType) -> DynamoBytecodeText:

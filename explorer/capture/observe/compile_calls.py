@@ -6,6 +6,7 @@ import linecache
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -65,6 +66,13 @@ def compile_calls(emit: Emit) -> Iterator[None]:
         stack.enter_context(replaced(ConvertFrameAssert, "__call__", make_convert))
         stack.enter_context(listening(emit, {"dynamo_start": started}))
         yield
+
+
+def call_ahead(backend: Any = None) -> CompileCall:
+    """Describe the program's line that compiles now, before it calls what is compiled, by Inductor where no backend is given."""
+    place = _user_place(sys._getframe(1))
+    call = replace(_call_of(_innermost(backend), place, NOWHERE), ahead=True)
+    return call if backend is not None else replace(call, backend="inductor")
 
 
 def _innermost(converter: Any) -> Any:

@@ -6,7 +6,8 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from explorer.capture.observe.context import current_compile_id, graph_of
+from explorer.capture.observe.compile_calls import call_ahead
+from explorer.capture.observe.context import graph_of
 from explorer.capture.observe.failed import Noting, failed_graph
 from explorer.capture.observe.functions import emit_sources
 from explorer.capture.observe.fx_copy import graph_facts
@@ -39,7 +40,7 @@ def compiles_without_dynamo(emit: Emit) -> Iterator[None]:
     inside: list[str] = []
 
     def compiled(graph: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
-        if inside or current_compile_id():
+        if inside or emit.here().frame:
             yield
             return
         frame = f"without Dynamo {len(begun)}/0"
@@ -47,6 +48,7 @@ def compiles_without_dynamo(emit: Emit) -> Iterator[None]:
         inside.append(frame)
         try:
             with emit.within(frame), Noting(lambda error: emit.compile_failed(error, failed_graph(error, "graph"))):
+                emit("compile_call", call_ahead)
                 emit.attempt("source", "functions", lambda: emit_sources(emit, frame, graph))
                 yield
         finally:

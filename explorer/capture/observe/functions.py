@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, TypedDict
 
+from explorer.capture.observe.places import without_modules
 from explorer.capture.observe.sources import CHANGED, code_at, installed, is_resume, source_of
 from explorer.model.stage import Emit
 from explorer.stages.dynamo.bytecode import BytecodeText
@@ -103,7 +104,7 @@ def emit_sources(emit: Emit, frame: str, graph: Any) -> None:
     """Record the source of each function on the stacks of a graph that Dynamo did not make in this recording."""
     nodes = (node for module in graph.modules() for node in getattr(getattr(module, "graph", None), "nodes", ()))
     stacks = dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))
-    emit_inlined_functions(emit, [(frame, stack) for stack in stacks], ())
+    emit_inlined_functions(emit, [(frame, without_modules(stack)) for stack in stacks], ())
 
 
 def emit_inlined_functions(emit: Emit, stacks: list[tuple[str, str]], codes: Collection[CodeType]) -> None:

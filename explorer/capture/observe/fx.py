@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, TypedDict
 
 from explorer.capture.observe.nested import inner_graphs
-from explorer.capture.observe.places import in_package
-from explorer.capture.observe.retraced import NAME, STACK, stack_of
+from explorer.capture.observe.places import in_package, without_modules
+from explorer.capture.observe.retraced import NAME, STACK, traced_stack
 from explorer.model.shared import FxNode, Names, Output
 from explorer.stages.fx_graph import FxGraphText
 
@@ -54,7 +54,8 @@ def node_row(node: Any, stacks: dict[str, int], made_at: MadeAt = lambda node: "
     `stacks` maps each stack seen so far to its number. The node's own stack is added.
     """
     meta = node.meta
-    target, stack, modules = target_name(node.target), stack_of(meta) or made_at(node), meta.get("nn_module_stack")
+    target, modules = target_name(node.target), meta.get("nn_module_stack")
+    stack = without_modules(traced_stack(meta) or made_at(node))
     original = None if (aten := meta.get("original_aten")) is None else str(aten)
     decomposed = original is not None and original != target and node.op == "call_function"
     return FxNode(
@@ -154,7 +155,7 @@ def module_path(stack: Any) -> str:
 
 def stacks_of(nodes: Iterable[Any]) -> dict[str, str]:
     """The user's stack of each node that has one, by name."""
-    return {node.name: stack for node in nodes if (stack := stack_of(node.meta))}
+    return {node.name: stack for node in nodes if (stack := traced_stack(node.meta))}
 
 
 def line_of(node: Any) -> str:

@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from explorer.capture.observe.fx import MadeAt, graph_record, input_name
-from explorer.capture.observe.retraced import stack_of
+from explorer.capture.observe.retraced import traced_stack
 from explorer.model.stage import Unmade
 from explorer.stages.fx_graph import FxGraphText
 
@@ -69,7 +69,7 @@ class GraphCopy:
     @property
     def stacks(self) -> tuple[str, ...]:
         """The stacks of the graph's nodes, each once, then the stacks of nested graphs."""
-        own = (stack for node in self.nodes if (stack := stack_of(node.meta) or node.stack))
+        own = (stack for node in self.nodes if (stack := traced_stack(node.meta) or node.stack))
         return tuple(dict.fromkeys([*own, *(stack for _, graph in self.inner for stack in graph.stacks)]))
 
     def written(self, of: str | None = None) -> FxGraphText:
@@ -131,7 +131,7 @@ def _node(node: Any, copies: Mapping[Any, NodeCopy], kinds: _Kinds, made_at: Mad
     if node.type is not None and not isinstance(node.type, type):
         raise NotCopied
     kept = _meta(node, meta, kinds)
-    stack = "" if stack_of(kept) else made_at(node)
+    stack = "" if traced_stack(kept) else made_at(node)
     return NodeCopy(node.name, node.op, _target(node.target, kinds), args, kwargs, node.type, kept, stack)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,23 @@ def in_package(file: str) -> str:
         if at >= 0:
             return file[at + len("packages/") :]
     return ""
+
+
+#: Where each place of a Python traceback begins.
+_PLACES = re.compile(r'\n(?= *File ")')
+
+
+@lru_cache(maxsize=4096)
+def without_modules(stack: str) -> str:
+    """Leave torch's own modules, such as nn.Linear, out of a node's stack, unless nothing else is on it.
+
+    Dynamo writes its stacks so, and the user's line is the innermost. torch.export and make_fx keep the modules.
+    """
+    if "torch/nn/modules/" not in stack:
+        return stack
+    places = _PLACES.split(stack)
+    kept = [place for place in places if not in_package(place.partition('", line ')[0]).startswith("torch/nn/modules/")]
+    return "\n".join(kept if any(kept) else places)
 
 
 #: Files of torch that pass on what another part of it made: its logs are not the makers of what they log.

@@ -18,6 +18,7 @@ from explorer.capture.observe import (
     perf_hints,
 )
 from explorer.capture.observe.bytecode import bytecode
+from explorer.capture.observe.captured import captured_ahead
 from explorer.capture.observe.compile_calls import compile_calls
 from explorer.capture.observe.context import context
 from explorer.capture.observe.debug_calls import WRITTEN, written_for_debugging
@@ -60,6 +61,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("cache", caches.lookups, ("cache", "post_grad", "output_code", "library_memory")),
     Probe("compilation_metrics", metrics.compilation_metrics, ("compilation_metrics",)),
     Probe("bytecode", bytecode, ("source", "bytecode", "dynamo_bytecode", "decompiled")),
+    Probe("bytecode ahead", captured_ahead, ("source", "bytecode", "dynamo_bytecode", "decompiled", "compile_call")),
     Probe("recompile", partial(dynamo.logged, kind="recompile", name="recompile_reasons"), ("recompile",)),
     Probe("graph_break", dynamo.graph_breaks, ("graph_break",)),
     Probe("symbol", symbols, ("symbol",)),

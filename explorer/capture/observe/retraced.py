@@ -113,6 +113,6 @@ def _under_way() -> Any:
     return nodes[number] if number is not None and number < len(nodes) else None
 
 
-def stack_of(meta: Any) -> str:
+def traced_stack(meta: Any) -> str:
     """Return the user's stack of an FX node, by its meta: the stack it was traced for, or else the stack that torch states."""
     return str(meta.get(STACK) or meta.get("stack_trace") or "")

@@ -15,7 +15,8 @@ class CompileCall(Record):
     """The torch.compile call that a frame came from, and the line that called the function.
 
     `options` are Inductor's, as Python writes their values; `dynamic` is None where it was not given. `cell` and `called_cell`
-    name the cells of a notebook that the files stand for, such as "In[5]".
+    name the cells of a notebook that the files stand for, such as "In[5]". `ahead` is True where the program compiled
+    the function before it calls it: `file` and `line` are of that compile.
     """
 
     file: str
@@ -29,6 +30,7 @@ class CompileCall(Record):
     dynamic: bool | None = None
     cell: str | None = None
     called_cell: str | None = None
+    ahead: bool | None = None
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -43,7 +45,8 @@ def readable(row: CompileCall) -> str:
     how = f"backend {row.backend or 'not known'}{options}"
     unknown = "a call before the recording began, or another way to compile than torch.compile"
     compiled = f"{row.cell or row.file}:{row.line}  {row.code}" if row.file else unknown
-    called = f"{row.called_cell or row.called_file}:{row.called_line}  {row.called_code}" if row.called_file else "not known"
+    not_called = "not called yet: it was compiled ahead of time" if row.ahead else "not known"
+    called = f"{row.called_cell or row.called_file}:{row.called_line}  {row.called_code}" if row.called_file else not_called
     return f"compiled by: {compiled}  ({how})\ncalled from: {called}"
 
 
@@ -59,7 +62,7 @@ def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
     """The call is one row; a file in it is the cell of the notebook, where it is one."""
     data = typed(CompileCall, artifact.data)
     files = {"file": data.cell or data.file, "called_file": data.called_cell or data.called_file}
-    return (changed(data, **files, cell=None, called_cell=None),)
+    return (changed(data, **files, cell=None, called_cell=None, ahead=None),)
 
 
 STAGE = Stage(
@@ -70,8 +73,8 @@ STAGE = Stage(
     artifact=CompileCall,
     render=render,
     rows=rows,
-    columns=tuple(key for key in keys_of(CompileCall) if not key.endswith("cell")),
+    columns=tuple(key for key in keys_of(CompileCall) if not key.endswith("cell") and key != "ahead"),
     link=link,
     secondary=True,
-    about="Which call of torch.compile the frame came from, with its backend and options, and which line called the function.",
+    about="Which call of torch.compile or of Inductor the frame came from, with backend and options, and which line called it.",
 )
