@@ -9,7 +9,8 @@ from textwrap import dedent
 from typing import NamedTuple
 
 #: A wrapper in C++ works on AOTInductor's handles; one for AOTInductor is a member of this class.
-_CPP_NAMES = ("AtenTensorHandle", "AOTInductorModel::")
+_AOT_INDUCTOR = "AOTInductorModel::"
+_CPP_NAMES = ("AtenTensorHandle", _AOT_INDUCTOR)
 _TRITON = re.compile(r"async_compile\.(?P<method>\w+)\('(?P<name>\w+)', '''(?P<text>.*?)'''", re.DOTALL)
 _FUNCTION = re.compile(r'^extern "C"\s.*?\bvoid\s+(?P<name>\w+)\(')
 _KERNEL_CALL = re.compile(r"^\s+(?:call_(?P<triton>\w+)|(?P<cpp>cpp_\w+))\((?P<arguments>.*)\);$")
@@ -22,8 +23,8 @@ _METAL = re.compile(r'^const char\* (?P<name>\w+)_source = \(R"MTL\((?P<text>.*?
 _METAL_CALL = re.compile(r"^\s+aoti_torch_mps_run_command_block\(get_(?P<name>\w+)_handle\(\)")
 _METAL_PREPARED = re.compile(r"^\s+aoti_torch_mps_(start_encoding|set_arg_\w+|dispatch_\w+|get_kernel_function|create_\w+)\(")
 _METAL_HEAD = re.compile(r"^( *\[\[max_total_threads_per_threadgroup\(.*\)\]\]\n)? *kernel void \w+\($", re.MULTILINE)
-#: A line that makes a buffer, or has a library write one.
-BUFFER = re.compile(r"_out\((\w+),|&(\w+)_handle\b")
+#: A line that makes a buffer, has a library write one, or reuses the memory of one.
+BUFFER = re.compile(r"_out\((\w+),|&(\w+)_handle\b|^\s+auto (\w+) = std::move\(\w+\);")
 
 
 class Definition(NamedTuple):
@@ -38,6 +39,11 @@ class Definition(NamedTuple):
 def is_cpp(text: str) -> bool:
     """Whether a wrapper is in C++, as a whole or in a Python module that compiles and calls it."""
     return any(name in text for name in _CPP_NAMES)
+
+
+def is_aot_inductor(text: str) -> bool:
+    """Whether a wrapper is AOTInductor's, which a program packages and calls later."""
+    return _AOT_INDUCTOR in text
 
 
 def definitions(text: str) -> tuple[Definition, ...]:

@@ -160,9 +160,11 @@ def _link_buffers(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     made_by_name: set[int] = set()
     makes = _cpp_wrapper.BUFFER if artifact.language == "cpp" else _BUFFER
     for number, line in enumerate(artifact.lines, 1):
-        if not (buffer_match := makes.search(line)) or (buffer_match[1] or buffer_match[2]) not in writers:
+        match = makes.search(line)
+        buffer = next(filter(None, match.groups()), "") if match is not None else ""
+        if buffer not in writers:
             continue
-        after, first, node = writers[buffer_match[1] or buffer_match[2]]
+        after, first, node = writers[buffer]
         made_by_name.add(number)
         yield Link(artifact.id, (number,), after.id, (first,), BUFFER)
         names = (node.node,) if node.node else node.origins

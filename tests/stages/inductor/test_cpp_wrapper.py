@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.stages.inductor.cpp_wrapper import calls, definitions, is_cpp, runs
+from explorer.stages.inductor.cpp_wrapper import BUFFER, calls, definitions, is_cpp, runs
 from tests.facts import says, untold
 
 KERNEL = """#include <torch/csrc/inductor/cpp_prefix.h>
@@ -65,6 +65,20 @@ def test_each_kernel_of_a_wrapper_in_cpp_has_its_source_and_its_line() -> None:
     assert (cpp.name, cpp.method, cpp.text) == ("cpp_fused_add_0", "cpp", KERNEL)
     for kernel in (triton, cpp):
         assert lines[kernel.line - 1] == kernel.text.split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "buffer"),
+    [
+        ("    auto buf1 = std::move(buf0);  // reuse", "buf1"),
+        ("    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_addmm_out(buf1, buf0, arg2_1, 1L, 1L));", "buf1"),
+        ("    auto arg2_1 = std::move(inputs[2]);", ""),
+    ],
+)
+def test_a_line_that_makes_a_buffer_names_it(line: str, buffer: str) -> None:
+    """A buffer is allocated, written by a library, or takes another one's memory; an input is none."""
+    match = BUFFER.search(line)
+    assert next(filter(None, match.groups()), "") == buffer if match else not buffer
 
 
 def test_calls_are_in_order_with_their_arguments() -> None:
