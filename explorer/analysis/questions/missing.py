@@ -10,6 +10,7 @@ from explorer.errors import CompileError, InputError, NoKernelError, unknown_nam
 from explorer.model.trace_data import TraceData
 from explorer.reference.gpus.properties import BELOW_METAL
 from explorer.stages import stage_of, stages_of
+from explorer.stages.inductor.cpp_wrapper import is_aot_inductor
 from explorer.stages.inductor.output_code import LIBRARIES, calls_of, kernel_called
 from explorer.stages.triton.origins import FORMS
 
@@ -113,7 +114,35 @@ def why_no_text(trace: TraceData, stage: str, *, is_live: bool = False) -> str:
     message = next((failure.message for failure in trace.failures if failure.stage == stage), "")
     if not message and any(stage in row["not_seen"] for row in table(trace, "cache")):
         return "the graph came from a cache, which does not keep it; record(fresh=True) compiles the graph again"
+    message = message or _why_without_dynamo(trace, stage)
     return message or stage_of(trace, stage).why_absent or "the compile did not run this stage, or stages= left it out"
+
+
+#: What Dynamo makes of a function, and what AOTAutograd makes for a backward.
+OF_DYNAMO = ("bytecode", "dynamo", "dynamo_bytecode", "decompiled", "guards")
+OF_BACKWARD = ("joint", "backward")
+
+
+def _why_without_dynamo(trace: TraceData, stage: str) -> str:
+    """Say why a graph lacks a stage that the program gave to Inductor itself; "" for another stage or trace."""
+    wrappers = trace.find("output_code")
+    if not wrappers or trace.find("dynamo"):
+        return ""
+    if stage in OF_DYNAMO:
+        return "the program gave Inductor a finished graph, as torch.export or make_fx makes it, so Dynamo compiled no function"
+    if stage in OF_BACKWARD and any(is_aot_inductor(wrapper.text) for wrapper in wrappers):
+        return "AOTInductor compiles a graph without a backward: the package computes the outputs only"
+    if stage in OF_BACKWARD:
+        return (
+            "no input of the graph that the program gave to Inductor requires grad; gradients that the program takes "
+            "itself are in 'forward'"
+        )
+    if stage == "source":
+        return (
+            "no node of the graph that the program gave to Inductor names a line; make_fx(f, record_stack_traces=True) keeps "
+            "the lines of each function that is called forward"
+        )
+    return ""
 
 
 #: What writes a stage that a log lacks.
