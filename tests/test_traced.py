@@ -418,8 +418,8 @@ def choice_with_source(trace: Trace) -> Choice:
 
 
 def test_every_verb_that_needs_a_live_trace_is_asked_of_a_loaded_one() -> None:
-    """Each use of `needs_live` in the room is in the table."""
-    calls = re.compile(r'needs_live\([\w.]+, "([^"]+)"\)')
+    """Each use of `needs_live` and `needs_forms` in the room is in the table."""
+    calls = re.compile(r'needs_(?:live|forms)\([\w.]+, "([^"]+)"\)')
     room = Path(traced.__file__).parent
     asked = {what for file in room.glob("*.py") for what in calls.findall(file.read_text(encoding="utf-8"))}
     assert asked - ASKED_LATER == set(NEEDS_LIVE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from explorer.errors import InputError
-from explorer.lab.live.protocol import Live, no_verb
+from explorer.lab.live.protocol import MakesForms, no_verb
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.process.under_way import step
@@ -14,7 +14,7 @@ from explorer.stages.replay import rendered
 from explorer.stages.triton import sass
 
 
-def forms_of(trace: TraceData, live: Live, kernels: Sequence[Artifact], stage: str) -> list[Artifact]:
+def forms_of(trace: TraceData, live: MakesForms, kernels: Sequence[Artifact], stage: str) -> list[Artifact]:
     """Make the texts of some kernels in a stage that is made on demand; NoVerbError where there is nothing to make one of."""
     of = {each.name: each.on_demand_of for each in STAGES}.get(stage)
     if of == "cpp":

@@ -20,13 +20,12 @@ from explorer.capture.splice.launches import Hear, RecordedLaunch, recorded_laun
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
 from explorer.errors import CompileError, InputError, InterpretError, LiveError, NoVerbError
-from explorer.lab.live import cuda, halide, pallas
-from explorer.lab.live.assembly import assemble
 from explorer.lab.live.call import Call, run_call
 from explorer.lab.live.check_rows import DRAWS, CheckRow, compared, nothing_compared
 from explorer.lab.live.editing import Editing, EditRequest, EditStore
 from explorer.lab.live.float64_reference import KeptReference
 from explorer.lab.live.interpreted import interpreting_calls
+from explorer.lab.live.kernel_forms import KernelForms
 from explorer.lab.live.ladders import Ladders
 from explorer.lab.live.other_threads import once_nothing_traces
 from explorer.lab.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
@@ -40,14 +39,13 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Plain, Table
 from explorer.process.under_way import Watchers, step
 from explorer.reference.gpus.figures import Target
-from explorer.stages import STAGES
 
 #: How a trace for an absent GPU is timed on that GPU; explorer knows no attached GPU of Apple's.
 ATTACHED = "; where that GPU is attached, explorer.trace(f, x, target='cuda') gives a trace that can be timed"
 
 
 @dataclass
-class LiveFunction(Live):
+class LiveFunction(KernelForms, Live):
     """The live part of a traced function. If the compile failed, `compiled` is None and `error` is set.
 
     `generated` is the code that Inductor generated for a GPU you don't have; otherwise `loaded` has Inductor's modules, by
@@ -366,60 +364,13 @@ class LiveFunction(Live):
 
     # The forms of a kernel -----------------------------------------------------------------------------------------
 
-    def assembly(self, kernel: Artifact) -> Artifact:
-        """The assembly of a C++ kernel, by Inductor's own compile command; made once."""
-        if kernel.language != "cpp":
-            raise no_verb(
-                f"{kernel.kernel} has no text 'assembly'",
-                f"it is a {kernel.language} kernel, and assembly is made of C++ kernels",
-                "t.kernels[n].stages lists the forms that a kernel has",
-            )
-        if kernel.id not in self.assembly_by_kernel:
-            self.assembly_by_kernel[kernel.id] = assemble(kernel)
-        return self.assembly_by_kernel[kernel.id]
-
-    def form(self, kernel: Artifact, stage: str) -> Artifact:
-        """A form of a Pallas, Halide or CUDA C++ kernel, made once; of Pallas it needs the arguments of the first launch."""
-        of = next((each.on_demand_of for each in STAGES if each.name == stage), "")
-        if kernel.language != of:
-            raise no_verb(
-                f"{kernel.kernel} has no text {stage!r}",
-                f"it is a {kernel.language} kernel, and this form is made of {of} kernels",
-                "t.kernels[n].stages lists the forms that a kernel has",
-            )
-        if (kernel.id, stage) in self.forms:
-            return self.forms[kernel.id, stage]
-        if of == "halide":
-            self.forms |= {(kernel.id, name): form for name, form in halide.forms(kernel).items()}
-        elif of == "cuda":
-            self.forms |= {(kernel.id, name): form for name, form in cuda.forms(kernel, stage, self.ladders.target).items()}
-        else:
-            files = [wrapper.file for wrapper in self.originals if kernel.kernel in wrapper.text]
-            launches = [launch for file in files for launch in self.launches([(file, kernel.kernel)], most=1)]
-            if not launches:
-                raise LiveError(f"{kernel.kernel} was not launched when the program ran again, and JAX needs its arguments")
-            self.forms[kernel.id, stage] = pallas.form(kernel, stage, launches[0].before)
-        return self.forms[kernel.id, stage]
-
-    def sass(self, kernel: Artifact) -> str:
-        """The SASS of a Triton kernel, made now."""
-        return self.ladders.sass(kernel)
-
-    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
-        """For each Triton kernel the line of its PTX that each instruction of its SASS was assembled from."""
-        return self.ladders.ptx_lines(kernels)
-
-    def binary(self, kernel: Artifact) -> bytes:
-        """The cubin, hsaco or SPIR-V of a Triton kernel."""
-        return self.ladders.binary(kernel)
-
-    def passes(self, kernel: Artifact) -> Table:
-        """Each MLIR pass of a Triton kernel."""
-        return self.ladders.passes(kernel)
-
-    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
-        """A Triton kernel compiled with another of its autotune candidates."""
-        return self.ladders.candidate(kernel, config)
+    def _launched_with(self, kernel: Artifact) -> Sequence[Any]:
+        """The arguments of a kernel's first launch, when the program runs again."""
+        files = [wrapper.file for wrapper in self.originals if kernel.kernel in wrapper.text]
+        launches = [launch for file in files for launch in self.launches([(file, kernel.kernel)], most=1)]
+        if not launches:
+            raise LiveError(f"{kernel.kernel} was not launched when the program ran again, and JAX needs its arguments")
+        return launches[0].before
 
     # Inductor's choices --------------------------------------------------------------------------------------------
 

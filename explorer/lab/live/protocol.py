@@ -51,15 +51,45 @@ class TraceAgain(Protocol):
         """Return the second trace; the errors of `explorer.trace`."""
 
 
-class Live(Protocol):
+class MakesForms(Protocol):
+    """What makes the forms of a trace's kernels in the process that recorded them, see `forms_of_kernels`.
+
+    `keeps_call` says whether what was compiled can be called too.
+    """
+
+    keeps_call: bool = True
+    #: The open views of the trace, which are told what a verb is doing.
+    watchers: Watchers
+
+    def assembly(self, kernel: Artifact) -> Artifact:
+        """The assembly of a C++ kernel (2 to 10 s), made once; LiveError with the C++ compiler's words where it fails."""
+
+    def form(self, kernel: Artifact, stage: str) -> Artifact:
+        """A form of a Pallas or Halide kernel, made once; where JAX refuses to make it, its text is the reason."""
+
+    def sass(self, kernel: Artifact) -> str:
+        """The SASS of a Triton kernel (0.3 s)."""
+
+    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
+        """For each Triton kernel the line of its PTX that each SASS instruction was assembled from, in order; () if not known."""
+
+    def binary(self, kernel: Artifact) -> bytes:
+        """The cubin, hsaco or SPIR-V of a Triton kernel."""
+
+    def passes(self, kernel: Artifact) -> Table:
+        """One row per MLIR pass of a Triton kernel: see `ladder.triton_passes.passes`."""
+
+    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
+        """Compile a Triton kernel with another of its autotune candidates; InputError for a config that it does not have."""
+
+
+class Live(MakesForms, Protocol):
     """What a trace has of the process that made it, see `live_of`. Kernels are given by their artifact of stage "kernel"."""
 
     #: The error that the compiler raised; None where it compiled everything.
     error: BaseException | None
     #: The GPU you don't have for which the kernels are; None for an attached device.
     absent: Target | None
-    #: The open views of the trace, which are told what a verb is doing.
-    watchers: Watchers
 
     @property
     def wrappers(self) -> Sequence[Wrapper]:
@@ -140,29 +170,6 @@ class Live(Protocol):
     def race(self, other: Live, repeats: int) -> tuple[Seconds, Seconds]:
         """Time two compiled functions in turn: the median seconds of a call of this one and of the other, with their spread."""
 
-    # The forms of a kernel -----------------------------------------------------------------------------------------
-
-    def assembly(self, kernel: Artifact) -> Artifact:
-        """The assembly of a C++ kernel (2 to 10 s), made once; LiveError with the C++ compiler's words where it fails."""
-
-    def form(self, kernel: Artifact, stage: str) -> Artifact:
-        """A form of a Pallas or Halide kernel, made once; where JAX refuses to make it, its text is the reason."""
-
-    def sass(self, kernel: Artifact) -> str:
-        """The SASS of a Triton kernel (0.3 s)."""
-
-    def ptx_lines(self, kernels: Sequence[Artifact]) -> list[tuple[int, ...]]:
-        """For each Triton kernel the line of its PTX that each SASS instruction was assembled from, in order; () if not known."""
-
-    def binary(self, kernel: Artifact) -> bytes:
-        """The cubin, hsaco or SPIR-V of a Triton kernel."""
-
-    def passes(self, kernel: Artifact) -> Table:
-        """One row per MLIR pass of a Triton kernel: see `ladder.triton_passes.passes`."""
-
-    def candidate(self, kernel: Artifact, config: int | Mapping[str, Plain]) -> Ladder:
-        """Compile a Triton kernel with another of its autotune candidates; InputError for a config that it does not have."""
-
     # Inductor's choices, by the key of their source ----------------------------------------------------------------
 
     def choice(self, source: str) -> Ladder:
@@ -182,7 +189,18 @@ class Live(Protocol):
 def live_of(trace: TraceData) -> Live | None:
     """What this process can still do with a trace; None for one that was loaded or recorded."""
     live: Live | None = getattr(trace, "_live", None)
-    return live
+    return live if live is not None and getattr(live, "keeps_call", True) else None
+
+
+def forms_of_kernels(trace: TraceData) -> MakesForms | None:
+    """What makes the forms of a trace's kernels in this process; None for a trace that was loaded."""
+    makes: MakesForms | None = getattr(trace, "_live", None)
+    return makes
+
+
+def needs_forms(trace: TraceData, what: str, to_keep: str = "") -> MakesForms:
+    """Return what makes the forms of a trace's kernels; the LiveError of `needs_live` for a trace that was loaded."""
+    return forms_of_kernels(trace) or needs_live(trace, what, to_keep)
 
 
 def needs_live(trace: TraceData, what: str, to_keep: str = "") -> Live:
@@ -191,16 +209,18 @@ def needs_live(trace: TraceData, what: str, to_keep: str = "") -> Live:
     `to_keep` is the call that puts it into a file.
     """
     if (live := live_of(trace)) is None:
+        if forms_of_kernels(trace) is not None:
+            raise LiveError(f"{what} needs the traced call, and explorer.record keeps none; call explorer.trace to have it")
         raise LiveError(
             f"{what} needs the process that made this trace; call explorer.trace again to have it "
-            f"(a trace that was loaded, or recorded by explorer.record, has texts only){to_keep and f'; {to_keep} keeps it'}"
+            f"(a trace that was loaded has texts only){to_keep and f'; {to_keep} keeps it'}"
         )
     return live
 
 
 def no_text(trace: TraceData, stage: object) -> InputError:
     """Build the error for a stage without a text: why there is none, and how to get it."""
-    return missing.no_text(trace, stage, is_live=live_of(trace) is not None)
+    return missing.no_text(trace, stage, is_live=forms_of_kernels(trace) is not None)
 
 
 def no_verb(what: str, why: str, instead: str) -> NoVerbError:

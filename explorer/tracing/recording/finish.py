@@ -9,7 +9,7 @@ from functools import partial
 
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.observe.process_groups import process_groups
-from explorer.lab.live.function import LiveFunction
+from explorer.lab.live.protocol import MakesForms
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Event, Failure, Plain, plain
@@ -23,7 +23,7 @@ from explorer.tracing.traced import Trace
 from explorer.tracing.traced.trace import lost, trace_of, trace_of_later
 
 
-def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: LiveFunction | None) -> Trace:
+def finished(recorder: Recorder, meta: Mapping[str, Plain], stages: Sequence[Stage], live: MakesForms | None) -> Trace:
     """Make the trace of what was recorded up to now; it is replayed when the trace is first read.
 
     An error of explorer's gives a trace that has only this Failure, and the program's result.

@@ -14,6 +14,7 @@ from explorer.capture.absent import target as target_room
 from explorer.capture.compilers import torch_compile as compiling
 from explorer.capture.observe.patch import ON_PURPOSE, Guard, shielded
 from explorer.errors import BusyError, InputError, require_installed
+from explorer.lab.live.kernel_forms import RecordedKernels
 from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.stage import Stage
 from explorer.model.values import Event, Failure, Plain
@@ -116,6 +117,8 @@ def record(
 
     Caches are used as without the recording; `t.compiler.caches` has a row per lookup. For a cached graph, only the
     stages that the cache keeps are there; with `fresh`, caches are written but not read, so every stage is there.
+    The forms of a kernel that are made on demand, such as assembly and SASS, are made as for a trace; what needs a call, such as
+    `check`, is not there.
     For a GPU you don't have, Inductor's and AOTAutograd's caches of graphs are not used at all. `stages` are what is
     observed, all of `explorer.types.STAGES` and of plug-ins by default.
     """
@@ -192,7 +195,7 @@ def _recorded(
                 with shielded(record_it, recorder.guard, "set up", "take down"):
                     yield
             finally:
-                kernels.finish(recorder)
+                ladders = kernels.finish(recorder)
                 recorder.attempt("compile", "failures", lambda: note_failures(recorder, processes_before))
                 result._recorder = recorder
-                result._trace = finished(recorder, meta, stages, None)
+                result._trace = finished(recorder, meta, stages, RecordedKernels(ladders))

@@ -10,7 +10,7 @@ from explorer.analysis.questions.missing import explain_missing
 from explorer.errors import InputError
 from explorer.lab.live.choice_texts import choice_texts
 from explorer.lab.live.forms import forms_of, without_form
-from explorer.lab.live.protocol import needs_live, no_text
+from explorer.lab.live.protocol import needs_forms, needs_live, no_text
 from explorer.model.values import Artifact
 from explorer.stages import stage_of
 from explorer.stages.cuda import CUDA_FORMS
@@ -76,7 +76,7 @@ def _with_forms(trace: Trace, stage: str, kernels: Sequence[Artifact]) -> Trace:
     if not lacking:
         return trace
     explain_missing(trace, stage)
-    live = needs_live(trace, MACHINE_CODE[stage], f"t.attach({stage!r}).save(file)")
+    live = needs_forms(trace, MACHINE_CODE[stage], f"t.attach({stage!r}).save(file)")
     with live.watchers.verb(f"attach({stage!r})"):
         return extended(trace, forms_of(trace, live, lacking, stage))
 

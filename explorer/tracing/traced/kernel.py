@@ -15,7 +15,7 @@ from explorer.analysis.questions.user_lines import compiled_kernels
 from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.tuning import Tune, Tuning
 from explorer.lab.live.editing import TIMEOUT, EditRequest, one_text
-from explorer.lab.live.protocol import live_of, needs_live
+from explorer.lab.live.protocol import forms_of_kernels, needs_forms, needs_live
 from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import Artifact, Plain, Table
 from explorer.reference.layouts.layout import Layout, layout_named
@@ -81,18 +81,18 @@ class Kernel(NamesGuessed, KernelData):
             if artifact.stage == stage:
                 return artifact.text
         if stage == "assembly" and self.language != "metal":  # of Metal there is none, in whatever process
-            live = needs_live(self._trace, "the assembly")
+            live = needs_forms(self._trace, "the assembly")
             with live.watchers.verb(f"{self.name}.text('assembly')"):
                 return live.assembly(self.artifact).text
         of = {**dict.fromkeys(PALLAS_FORMS, "a Pallas kernel"), **dict.fromkeys(HALIDE_FORMS, "a Halide kernel")}
         of |= dict.fromkeys(CUDA_FORMS, "a kernel in CUDA C++")
         if stage in of:
-            live = needs_live(self._trace, f"a form of {of[stage]}")
+            live = needs_forms(self._trace, f"a form of {of[stage]}")
             with live.watchers.verb(f"{self.name}.text({stage!r})"):
                 return live.form(self.artifact, stage).text
         explain_missing(self._trace, stage)
         if stage == "sass" and any(a.stage == "ptx" for a in texts_of_kernel(self._trace, self.artifact)):
-            return needs_live(self._trace, "SASS").sass(self.artifact)
+            return needs_forms(self._trace, "SASS").sass(self.artifact)
         raise no_form(self.name, self.language, stage, self.stages)
 
     def _guess(self, name: str) -> str:
@@ -105,7 +105,7 @@ class Kernel(NamesGuessed, KernelData):
     def stages(self) -> tuple[str, ...]:
         """The stages that `text` takes, from the source down; SASS, assembly, forms of Pallas and Halide are made on demand."""
         in_trace = [a.stage for a in texts_of_kernel(self._trace, self.artifact)]
-        there = (*in_trace, self.language) if live_of(self._trace) is not None else ()
+        there = (*in_trace, self.language) if forms_of_kernels(self._trace) is not None else ()
         on_demand = [stage.name for stage in STAGES if stage.on_demand_of in there]
         impossible = {f.stage for f in self._trace.failures if f.step == "triton"}
         return tuple(dict.fromkeys((*in_trace, *(stage for stage in on_demand if stage not in impossible))))
@@ -119,7 +119,7 @@ class Kernel(NamesGuessed, KernelData):
 
     def binary(self) -> bytes:
         """Return the cubin, hsaco or SPIR-V of a compiled Triton kernel; LiveError for a loaded trace, which holds texts only."""
-        return needs_live(self._trace, "the binary").binary(self.artifact)
+        return needs_forms(self._trace, "the binary").binary(self.artifact)
 
     @property
     def candidates(self) -> Candidates:
@@ -188,7 +188,7 @@ class Kernel(NamesGuessed, KernelData):
         The passes run in a process of their own, so a crash of MLIR or LLVM harms nothing: the rows end with the pass that
         crashed, whose `error` says how. LiveError for a loaded trace, NoVerbError for a C++ kernel.
         """
-        live = needs_live(self._trace, "passes")
+        live = needs_forms(self._trace, "passes")
         with live.watchers.verb(f"{self.name}.passes()"):
             return live.passes(self.artifact)
 

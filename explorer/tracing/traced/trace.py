@@ -22,7 +22,7 @@ from explorer.analysis.questions.memory import Memory, memory_of
 from explorer.analysis.questions.target import compiled_for
 from explorer.capture.absent.target import attached_gpu
 from explorer.errors import CompileError, InputError
-from explorer.lab.live.protocol import Live, needs_live, no_text
+from explorer.lab.live.protocol import Live, MakesForms, live_of, needs_live, no_text
 from explorer.model.deferred import defer, deferrable, is_deferred
 from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.stage import Stage
@@ -70,7 +70,7 @@ class Trace(NamesGuessed, TraceData):
     `t.memory`, `t.profile`, `t.collectives`, `t.compiler`. `t.live` runs and edits; it is false for a loaded trace.
     """
 
-    _live: Live | None = field(default=None, compare=False, repr=False)
+    _live: MakesForms | None = field(default=None, compare=False, repr=False)
 
     @property
     def target(self) -> object | None:
@@ -78,10 +78,10 @@ class Trace(NamesGuessed, TraceData):
 
         None for the CPU, and for a loaded trace of a GPU that has no name here.
         """
-        if self._live is None:
+        if (live := live_of(self)) is None:
             return compiled_for(self).named_gpu
-        if self._live.absent is not None or not compiled_for(self).is_attached_gpu:
-            return self._live.absent
+        if live.absent is not None or not compiled_for(self).is_attached_gpu:
+            return live.absent
         try:
             return attached_gpu()
         except InputError:
@@ -318,7 +318,7 @@ class Trace(NamesGuessed, TraceData):
     def raise_for_failures(self) -> None:
         """Raise CompileError if the trace has a Failure: of the compile itself, or of a stage that could not be made."""
         if self.failures:
-            cause = self._live.error if self._live is not None else None
+            cause = live.error if (live := live_of(self)) is not None else None
             raise CompileError("\n".join(map(str, self.failures))) from cause
 
     # Files ---------------------------------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ class Trace(NamesGuessed, TraceData):
         return loads, (trace_file.dumps(self),)
 
 
-def trace_of(data: TraceData, live: Live | None = None) -> Trace:
+def trace_of(data: TraceData, live: MakesForms | None = None) -> Trace:
     """Make a trace of the same data, with what is live of it in this process."""
     if not is_deferred(data, "links"):
         return Trace(data.meta, data.artifacts, data.links, data.failures, live, _stages=data._stages)
@@ -474,7 +474,7 @@ def trace_of(data: TraceData, live: Live | None = None) -> Trace:
 
 
 def trace_of_later(
-    meta: Mapping[str, Plain], make: Callable[[], TraceData], live: Live | None = None, failures: Sequence[Failure] = ()
+    meta: Mapping[str, Plain], make: Callable[[], TraceData], live: MakesForms | None = None, failures: Sequence[Failure] = ()
 ) -> Trace:
     """Make the trace of the data that `make` gives when its artifacts, links or failures are first read.
 

@@ -19,7 +19,7 @@ from explorer.capture.observe.tensors import named_tensors
 from explorer.errors import InputError
 from explorer.lab.live.choice_texts import choice_texts
 from explorer.lab.live.forms import forms_of, without_form
-from explorer.lab.live.protocol import needs_live
+from explorer.lab.live.protocol import needs_forms, needs_live
 from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, jsonable
 from explorer.process.stopping import Stopped, Stopping
@@ -136,7 +136,7 @@ class Worker:
     def _make(self, message: Mapping[str, Any]) -> list[Any]:
         trace, stage = self._widget.trace, str(message["stage"])
         kernel = artifact_of(trace, str(message["artifact"]))
-        artifacts = forms_of(trace, needs_live(trace, f"making {stage}"), without_form(trace, [kernel], stage), stage)
+        artifacts = forms_of(trace, needs_forms(trace, f"making {stage}"), without_form(trace, [kernel], stage), stage)
         self._add(artifacts)
         return []
 

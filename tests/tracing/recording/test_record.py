@@ -123,7 +123,7 @@ def test_a_recorded_trace_has_no_result() -> None:
     """A recording says that only trace() has a result."""
     with explorer.record() as recorded:
         torch.compile(sin_cos, backend="eager")(torch.randn(4))
-    with pytest.raises(explorer.errors.LiveError, match=says("result", "process", "explorer.trace")):
+    with pytest.raises(explorer.errors.LiveError, match=says("result", "record", "explorer.trace")):
         _ = recorded.trace.live.result
 
 
