@@ -84,7 +84,7 @@ def metadata(emit: Emit) -> Iterator[None]:
         yield
 
     def exported(state: Any, *rest: Any, **named: Any) -> Iterator[None]:
-        if emit.here().frame:  # AOTInductor compiles; torch.export, which nothing is compiled for yet, has no frame
+        if emit.here().frame:  # else a program exports, and compiles nothing
             yield from begun(state, graph="inference")
         else:
             yield

@@ -39,9 +39,9 @@ def captured_ahead(emit: Emit) -> Iterator[None]:
         emit("compile_call", lambda: call_ahead(backend))
         emit_function(emit, frame.code)
         output = yield
-        emit_transformed(emit, output.graph_capture_output.bytecode, frame.code)
         if under_way.calls:
             under_way.calls[-1][1].enter_context(emit.within(current_compile_id()))
+        emit_transformed(emit, output.graph_capture_output.bytecode, frame.code)
 
     def ahead(model: Any, example_inputs: Any, hooks: Any, backend: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
         with ExitStack() as stack:

@@ -29,8 +29,8 @@ class Sum(nn.Module):
         super().__init__()
         self.up = nn.Linear(8, 8, bias=False)  # Inductor writes a small bias into the code
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.up(x).cumsum(0)
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        return (self.up(x).cumsum(0),)
 
 
 def running_sum(x: torch.Tensor) -> torch.Tensor:
@@ -86,7 +86,7 @@ def test_the_lines_that_make_fx_keeps_are_the_programs() -> None:
     """With record_stack_traces=True the library call leads to the program's line, past torch's own layer."""
     x, model = torch.randn(4, 8), Sum()
     with torch.no_grad(), explorer.record(fresh=True) as recorded:
-        torch._inductor.standalone_compile(make_fx(lambda x: (model(x),), record_stack_traces=True)(x), [x])
+        torch._inductor.standalone_compile(make_fx(model, record_stack_traces=True)(x), [x])
     trace = recorded.trace
     assert [Path(a.data["file"]).name for a in trace.find("source")] == [Path(__file__).name]
     assert {Path(str(row["line"]).rpartition(":")[0]).name for row in trace.profile.launches} == {Path(__file__).name}
@@ -95,6 +95,7 @@ def test_the_lines_that_make_fx_keeps_are_the_programs() -> None:
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch.export's own
 def test_what_aot_inductor_compiles_is_told_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's own aoti_compile_and_package: the line that compiled, inputs, the program's lines, and why no backward."""
+    from torch._functorch.aot_autograd import aot_export_module
     from torch._inductor import codecache
 
     def build(*anything: object, **more: object) -> None:
@@ -104,10 +105,11 @@ def test_what_aot_inductor_compiles_is_told_in_full(tmp_path: Path, monkeypatch:
     x, model = torch.randn(4, 8), Sum()
     kept = torch._inductor.config.patch({"aot_inductor.metadata": {}})
     with kept, torch.no_grad(), pytest.raises(Exception, match="half a minute"), explorer.record(fresh=True) as recorded:
-        exported = torch.export.export(model, (x,)).run_decompositions()
+        exported = torch.export.export(model, (x,))
+        aot_export_module(model, (x,), trace_joint=False)
         torch._inductor.aoti_compile_and_package(exported, package_path=f"{tmp_path}/m.pt2")
     trace = recorded.trace
-    assert [a.frame for a in trace.find("aot_metadata")] == ["0/0"], "torch.export alone compiles nothing"
+    assert [a.frame for a in trace.find("aot_metadata")] == ["0/0"], "an export alone compiles nothing"
     assert [Path(a.data["file"]).name for a in trace.find("source")] == [Path(__file__).name]
     assert {Path(str(row["line"]).rpartition(":")[0]).name for row in trace.profile.launches} == {Path(__file__).name}
     assert not untold(trace.text("compile_call"), f"{Path(__file__).name}:", "aoti_compile_and_package", "ahead of time")
