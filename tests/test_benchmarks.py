@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -164,3 +165,26 @@ def test_the_stated_peak_of_memory_is_the_allocators(cache: str) -> None:
         ["embedding bag, trained", "backward"],
     ]
     assert all(stated == allocated for _, _, stated, allocated, *_ in found)
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch.export's own
+def test_generators_has_a_row_for_each_path_to_inductor(module_at: Callable[[Path], ModuleType]) -> None:
+    """benchmarks/generators.py: a graph of make_fx has every line linked, and a reason for each stage that is Dynamo's."""
+    generators = module_at(SCRIPT.parent / "generators.py")
+    rows = list(generators.table_of_paths(["standalone_compile", "AOTInductor"], ["layer norm"]))
+    cells = {tuple(row[:2]): dict(zip(generators.PATH_COLUMNS, row, strict=True)) for row in map(cells_of, rows[2:6])}
+    norm = cells["standalone_compile", "layer norm"]
+    assert (norm["compiles here"], norm["check equal"], norm["below"]) == ("yes", "1 of 1", "1 of 1")
+    assert norm["links"].endswith("100.0%") and norm["user lines"] == "1 of 1"
+    assert norm["missing"] == "bytecode, dynamo, dynamo_bytecode, guards"
+    package = cells["AOTInductor", "layer norm"]
+    assert package["check equal"] == "1 of 1" and package["missing"] == norm["missing"]
+    assert cells["AOTInductor", "layer norm, training"]["compiles here"] == "no"
+    reasons = "\n".join(rows[7:])
+    assert "standalone_compile, guards: the program gave Inductor a finished graph" in reasons
+    assert "AOTInductor, layer norm, training: ValueError: AOTInductor compiles no backward" in reasons
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a line of a table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
