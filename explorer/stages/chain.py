@@ -18,6 +18,7 @@ from explorer.model.values import CALL_NODE, MADE_WITHIN, REWRITE, Artifact, Lin
 from explorer.stages.fx_graph import (
     FxGraph,
     all_fx_nodes,
+    captured_graphs,
     innermost,
     link_files,
     node_lines,
@@ -112,7 +113,7 @@ def _base(section: str, artifact: Artifact, trace: TraceData) -> Artifact | None
     """Return the graph with which a round of passes began."""
     inference = artifact.graph == "inference"
     if section == "pre_grad":
-        graphs = trace.find("dynamo", artifact.frame)
+        graphs = captured_graphs(trace, artifact.frame)
     elif section == "joint":
         graphs = trace.find("forward", artifact.frame, "inference") if inference else trace.find("joint", artifact.frame)
     elif section == "post_grad" and artifact.graph in ("inference", "forward", "backward"):
@@ -250,7 +251,7 @@ def _link_traced(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Link AOTAutograd's nodes to the Dynamo nodes they were traced for; backward nodes to the operator they differentiate."""
     if artifact.stage != "joint" and (artifact.stage, artifact.graph) != ("forward", "inference"):
         return
-    before = [a for a in trace.find("pre_grad", artifact.frame) if not _path(a)] or trace.find("dynamo", artifact.frame)
+    before = [a for a in trace.find("pre_grad", artifact.frame) if not _path(a)] or captured_graphs(trace, artifact.frame)
     lines = node_lines(artifact)
     origins = _Origins(artifact, before[-1]) if before else None
     forward: dict[tuple[int | None, int | None], list[int]] = {}

@@ -216,7 +216,7 @@ def runs_inside(artifact: Artifact, path: str) -> int:
 
 def _derivatives(trace: TraceData, frame: str) -> set[str]:
     """The nodes of Dynamo's graph that stand for a whole backward or forward derivative."""
-    return {node.name for graph in trace.find("dynamo", frame) for node in outer_nodes(graph) if _DERIVES.search(node.target)}
+    return {node.name for graph in captured_graphs(trace, frame) for node in outer_nodes(graph) if _DERIVES.search(node.target)}
 
 
 def _at(place: tuple[str, int]) -> tuple[str, tuple[int]]:
@@ -268,9 +268,14 @@ def input_names(trace: TraceData, frame: str, graph: str) -> dict[str, str]:
 @once
 def _input_names(trace: TraceData) -> dict[tuple[str, str], dict[str, str]]:
     """`input_names` of every graph of a trace: kernels ask for theirs one by one."""
-    captured = ((a.frame, outer_nodes(a)) for a in trace.find("dynamo"))
+    captured = ((a.frame, outer_nodes(a)) for a in (*trace.find("dynamo"), *trace.find("piece")))
     compiled = (((a.frame, a.graph), outer_nodes(a)) for stage in COMPILED for a in trace.find(stage))
     return names_of_inputs(captured, compiled)
+
+
+def captured_graphs(trace: TraceData, frame: str) -> tuple[Artifact, ...]:
+    """The graph of Dynamo's that a frame is compiled from: of a piece its own part."""
+    return trace.find("piece", frame) or trace.find("dynamo", frame)
 
 
 #: The stages that are graphs as a compiler is handed them, whose inputs have names in the program.

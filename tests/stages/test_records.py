@@ -42,6 +42,7 @@ ELSEWHERE = {
     "written_file": "tests/capture/observe/test_metrics.py",
     "process_groups": "tests/capture/absent/test_cluster.py, tests/ranks: where there are process groups",
     "compiled_fn": "tests/capture/compilers/test_own.py",
+    "piece": "tests/capture/observe/test_pieces.py",
     **dict.fromkeys(("profile", "run_times"), "tests/timing, made when a profile is read in"),
     "symbolic_steps": "tests/lab/stepping/test_symbolic.py, made when asked for",
     "library_memory": "tests/capture/observe/test_library_memory.py",

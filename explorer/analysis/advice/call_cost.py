@@ -9,6 +9,7 @@ in the page's head.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +31,7 @@ from explorer.model.values import Artifact, Plain
 from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.fx_graph import input_names, node_lines
+from explorer.stages.torch_compile.piece import Piece
 
 #: Assumed of every CPU, whose figures nothing tells: bytes, and multiplications and additions, a second.
 CPU_BANDWIDTH, CPU_OPERATIONS = 25e9, 500e9
@@ -85,16 +87,25 @@ class TracedCall:
 
     @cached_property
     def frames(self) -> frozenset[str]:
-        """The frames of one call: of each function its last compile."""
-        last: dict[str, str] = {}
+        """The frames of one call: of each function its last compile, of each piece of a graph its first, for any size."""
+        of_call: dict[str, str] = {}
         for graph in fusion_of(self.trace).graphs:
-            last[graph.artifact.frame.partition("/")[0]] = graph.artifact.frame
-        return frozenset(last.values())
+            frame = graph.artifact.frame
+            number = frame.partition("/")[0]
+            of_call[number] = of_call.get(number, frame) if self.trace.find("piece", frame) else frame
+        return frozenset(of_call.values())
+
+    @cached_property
+    def calls_of_frame(self) -> Counter[str]:
+        """How many more pieces run what was compiled for a piece: those alike that have no kernels themselves."""
+        pieces = ((a.frame, typed(Piece, a.data)) for a in self.trace.find("piece"))
+        return Counter(p.same_as for frame, p in pieces if p.same_as and not self.trace.find("ir_post_fusion", frame))
 
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
-        """The scheduler's graphs of a call."""
-        return tuple(graph for graph in fusion_of(self.trace).graphs if graph.artifact.frame in self.frames)
+        """The scheduler's graphs of a call, each as often as the call runs it."""
+        of_call = (graph for graph in fusion_of(self.trace).graphs if graph.artifact.frame in self.frames)
+        return tuple(graph for graph in of_call for _ in range(1 + self.calls_of_frame[graph.artifact.frame]))
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -240,10 +251,12 @@ class TracedCall:
             f"The launches take longer than the work: less work alone saves no time{graphs}. " if self.hides_work(beyond) else ""
         )
         added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
+        split = "Of each piece the first compile is counted. What the backend runs between the pieces is not included. "
+        pieces = split if self.trace.find("piece") else ""
         return (
             f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(self.launch_count, 'launch')}, "
             f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
-            f"{bound}The time of guards and of the Python around the graphs is not included. "
+            f"{bound}{pieces}The time of guards and of the Python around the graphs is not included. "
             f"What costs less than {MIN_SHARE:.0%} of it is not mentioned."
         )
 

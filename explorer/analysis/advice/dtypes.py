@@ -11,7 +11,7 @@ from explorer.analysis.questions.costs import loop_operations
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import typed
 from explorer.model.values import Plain
-from explorer.stages.fx_graph import FxGraph, input_names
+from explorer.stages.fx_graph import FxGraph, captured_graphs, input_names
 
 #: The methods of a tensor that change its dtype.
 METHODS = frozenset(
@@ -40,7 +40,7 @@ def casts_of(traced: TracedCall, frame: str, nodes: Iterable[Mapping[str, Plain]
     What autocast, a promotion of dtypes or a decomposition casts is not in Dynamo's graph.
     """
     places = {(n["file"], n["line"], n["dtype"]) for n in nodes if n["target"] in CASTS}
-    casts = (one for graph in traced.trace.find("dynamo", frame) for one in _casts(typed(FxGraph, graph.data)))
+    casts = (one for graph in captured_graphs(traced.trace, frame) for one in _casts(typed(FxGraph, graph.data)))
     return tuple(dict.fromkeys(one for one in casts if (one.line.file, one.line.number, one.after) in places))
 
 

@@ -63,7 +63,8 @@ class Overview:
         """The steps from Dynamo's graphs to the launches, without those that the trace has none of."""
         graphs = Step(len(self.trace.find("dynamo")), "graph")
         steps = (Step(int(str(self._figures.get(name) or 0)), noun, last) for name, noun, last in STEPS)
-        return tuple(step for step in (graphs, *steps) if step.count)
+        pieces = Step(len({a.frame.partition("/")[0] for a in self.trace.find("piece")}), "piece")
+        return tuple(step for step in (graphs, pieces, *steps) if step.count)
 
     @property
     def compile_seconds(self) -> float:

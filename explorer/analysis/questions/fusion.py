@@ -33,6 +33,7 @@ from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import EMPTY, Artifact, Event, Failure, Fuse, KeepApart, Plain, Table, once
 from explorer.model.wording import quantity
+from explorer.stages.fx_graph import captured_graphs
 from explorer.stages.inductor.scheduler_ir import SchedulerGraph
 from explorer.stages.inductor.verdicts import FinalNode, Verdict, Verdicts
 from explorer.stages.inductor.verdicts import Fusion as RecordedFusion
@@ -336,7 +337,7 @@ def _fx_nodes_of(trace: TraceData, artifact: Artifact) -> tuple[Mapping[str, Pla
 
 def _functions_of(trace: TraceData, artifact: Artifact) -> dict[str, str]:
     """Return the functions and methods that the nodes of Dynamo's graph call, by the nodes' names."""
-    graphs = trace.find("dynamo", artifact.frame)
+    graphs = captured_graphs(trace, artifact.frame)
     return {str(node["name"]): str(node.get("target", "")).rpartition(".")[2] for graph in graphs for node in graph.nodes}
 
 

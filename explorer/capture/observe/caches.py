@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.capture.observe.cache_keys import AutogradKeys, Compared, KeyLog
-from explorer.capture.observe.context import current_compile_id, graph_of
+from explorer.capture.observe.context import graph_of
 from explorer.capture.observe.fresh import FRESH, reads_nothing
 from explorer.capture.observe.library_memory import LibraryCalls
 from explorer.capture.observe.other_caches import artifacts_and_profiles, measured_choices, remote_caches, triton_compiles
@@ -120,7 +120,7 @@ class CacheWatch:
 
         def loaded(*args: Any, **kwargs: Any) -> Generator[None, Any, None]:
             module = yield
-            self._modules.append((current_compile_id(), self._graph, module))
+            self._modules.append((self._emit.here().frame, self._graph, module))
 
         with observed(PyCodeCache, "load_by_key_path", loaded):
             yield

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from explorer.capture.observe.context import PART_OF_REGION, REGION, ROUNDS
 from explorer.capture.observe.fx import line_of, stacks_of, target_name
-from explorer.capture.observe.patch import observed, replaced
+from explorer.capture.observe.patch import guard_here, guarding, observed, replaced
 from explorer.model.shared import Names
 from explorer.model.stage import Emit
 from explorer.stages.inductor.fx_pass import FxPassIdle, FxPassText
@@ -88,6 +90,17 @@ class PassWatch:
         seconds = time.perf_counter() - started
         if self._depth == 0 and self._section:
             self._emit.attempt("fx_pass", name, lambda: self._ended(gm.graph, name, seconds))
+
+    def inner(self, gm: Any, outer: str, name: str) -> Iterator[None]:
+        """Record a pass that another one runs, and first what that one did itself since the last."""
+        if self._depth != 1 or not self._section:
+            yield
+            return
+        self._emit.attempt("fx_pass", "begin", lambda: self._compare(gm.graph, outer, 0.0))
+        started = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - started
+        self._emit.attempt("fx_pass", name, lambda: self._ended(gm.graph, f"{outer}: {name}", seconds))
 
     def _ended(self, graph: Any, name: str, seconds: float) -> None:
         if not self._compare(graph, name, seconds):
@@ -186,7 +199,7 @@ def user_name(run: Any) -> str:
 @contextmanager
 def passes(emit: Emit) -> Iterator[None]:
     """Record every FX pass that changed a graph, in order."""
-    from torch._inductor import compile_fx
+    from torch._inductor import compile_fx, config
     from torch._inductor.fx_passes import reinplace
     from torch.fx import Node
     from torch.fx.passes.graph_transform_observer import GraphTransformObserver
@@ -194,22 +207,43 @@ def passes(emit: Emit) -> Iterator[None]:
     watch = PassWatch(emit)
     started: list[float] = []
     users: dict[Any, str] = {}  # the name of the user's own pass, by the object that runs it
+    observing: list[ExitStack] = []
+    guard = guard_here()
 
     def round_of(section: str, gm: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
         with watch.section(section, gm):
             yield
 
+    def label(observer: Any) -> str:
+        own = users.get(observer)
+        return f"{own} ({observer.passname})" if own else str(observer.passname)
+
+    def observe_inner(stack: ExitStack, observer: Any) -> None:
+        """Watch the passes of a pass manager, such as vLLM's or SGLang's: a custom pass with a list of `passes`."""
+        custom = getattr(config, observer.passname, None) if "custom" in observer.passname else None
+        kinds = dict.fromkeys(type(each) for each in getattr(custom, "passes", None) or ())
+        with guarding(guard):
+            for kind in kinds:
+                if isinstance(inspect.getattr_static(kind, "__call__", None), FunctionType):  # not a function in the list itself
+
+                    def inner(each: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+                        return watch.inner(observer.gm, label(observer), type(each).__name__)
+
+                    stack.enter_context(observed(kind, "__call__", inner))
+
     def make_enter(original: Any) -> Any:
         def __enter__(self: Any, *args: Any, **kwargs: Any) -> Any:
             started.append(watch.entered(self.gm))
+            observing.append(ExitStack())
+            emit.attempt("fx_pass", self.passname, partial(observe_inner, observing[-1], self))
             return original(self, *args, **kwargs)
 
         return __enter__
 
     def make_exit(original: Any) -> Any:
         def __exit__(self: Any, *details: Any) -> Any:
-            own = users.get(self)
-            watch.left(self.gm, f"{own} ({self.passname})" if own else self.passname, started.pop())
+            emit.attempt("fx_pass", self.passname, observing.pop().close)
+            watch.left(self.gm, label(self), started.pop())
             return original(self, *details)
 
         return __exit__

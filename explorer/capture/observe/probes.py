@@ -26,6 +26,7 @@ from explorer.capture.observe.dynamo_graph import graph
 from explorer.capture.observe.guards import guards
 from explorer.capture.observe.kernel_lines import kernel_lines
 from explorer.capture.observe.lowering import lowerings
+from explorer.capture.observe.pieces import pieces
 from explorer.capture.observe.process_groups import groups_at_compiles
 from explorer.capture.observe.retraced import retraced
 from explorer.capture.observe.scheduler import verdicts
@@ -53,6 +54,7 @@ class Probe:
 PROBES: tuple[Probe, ...] = (
     Probe("context", context, ()),
     Probe("structured log", only_heard, ()),
+    Probe("piece", pieces, ("piece",)),
     Probe("source", dynamo.frames, ("frame", "recompile", "compile_error", "compile_swallowed", "stance")),
     Probe("compile_call", compile_calls, ("compile_call",)),
     Probe("setting", settings, ("setting",)),

@@ -8,7 +8,7 @@ from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, Plain
-from explorer.stages.fx_graph import node_lines, outer_nodes
+from explorer.stages.fx_graph import captured_graphs, node_lines, outer_nodes
 
 
 @record
@@ -92,7 +92,7 @@ def rows(artifact: Artifact, trace: TraceData) -> Iterable[Mapping[str, Plain]]:
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link inputs and outputs to the nodes of Dynamo's graph by position; none where their numbers differ."""
     data = typed(AotMetadata, artifact.data)
-    for graph in trace.find("dynamo", artifact.frame)[:1]:
+    for graph in captured_graphs(trace, artifact.frame)[:1]:
         lines = node_lines(graph)
         inputs = [node.name for node in outer_nodes(graph) if node.op == "placeholder"]
         outputs = [name for node in outer_nodes(graph) if node.op == "output" for name in node.inputs]

@@ -98,6 +98,8 @@ const isWrapper = ({ data }) => WRAPPER.test(String(data.file));
 
 /** @param {string} frame @param {Indexed[]} artifacts */
 function frameLabel(frame, artifacts) {
+  const piece = artifacts.find((a) => a.stage === "piece" && a.frame === frame);
+  if (piece) return `${frame} ${piece.title}`;
   const name = compiledSource(artifacts, frame)?.data.qualname;
   return frame ? `${frame} ${typeof name === "string" ? name : ""}`.trim() : "no frame";
 }
