@@ -89,7 +89,7 @@ class PassManager(CustomGraphPass):
             each(graph)
 
     def uuid(self) -> str:
-        return " ".join(type(each).__name__ for each in self.passes)
+        return ", ".join(["passes", *(type(each).__name__ for each in self.passes)])
 
 
 class StopCompiling(BaseException):
@@ -113,7 +113,7 @@ class PiecewiseBackend:
         self.standalone = standalone
         self.options = {"config_patches": {"post_grad_custom_post_pass": PassManager(passes)}}
         self.compiled: dict[str, Callable[..., Any]] = {}
-        self.reused = 0
+        self.reused = self.calls = 0
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         numbers: dict[torch.fx.Node, int] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from explorer.capture.absent.standalone import (
     artifacts_loaded_here,
     copied_graph,
     fake_tensors_of_its_own,
+    has_fakes_of_dynamo,
     of_this_machine,
     standalone,
     standalone_calls_noted,
@@ -159,9 +160,11 @@ class _Compiler:
         """Compile a graph of Dynamo's for the GPU, and return what runs in its place."""
         # from here on the graph is changed in place: whatever fails, its copy runs
         own, outputs = on_fakes(unviewed(on_the_cpu(call.graph))), outputs_of(call.graph)
+        is_part = has_fakes_of_dynamo(call.inputs)
+        fakes = fake_tensors_of_its_own(ignore_shape_env=False) if is_part else nullcontext()
 
         def for_the_gpu(compile_fx: Callable[..., Any]) -> Any:
-            with self._compiling(call.graph):
+            with self._compiling(call.graph), fakes:
                 to_gpu(call.graph, self.target.device)
                 code = call.of(compile_fx, call.graph, call.inputs)
             self.compiled()

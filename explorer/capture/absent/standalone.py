@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import importlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -107,6 +107,15 @@ def copied_graph(graph: Any) -> Any:
     return copy_of_graph
 
 
+def has_fakes_of_dynamo(inputs: Sequence[Any]) -> bool:
+    """Whether inputs are fake tensors of the compile under way: a backend that splits Dynamo's graph runs it on these."""
+    from torch._guards import TracingContext
+    from torch._subclasses import FakeTensor
+
+    context = TracingContext.try_get()
+    return any(isinstance(value, FakeTensor) and value.fake_mode is getattr(context, "fake_mode", None) for value in inputs)
+
+
 @contextmanager
 def fake_tensors_of_its_own(*, ignore_shape_env: bool) -> Iterator[None]:
     """Make separate fake tensors of the inputs inside the block, not those of the program's own compile.
@@ -119,7 +128,7 @@ def fake_tensors_of_its_own(*, ignore_shape_env: bool) -> Iterator[None]:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    outer = _UNDER_WAY.outer
+    outer = _UNDER_WAY.outer if _UNDER_WAY.now else _guards.TracingContext.try_get()
     if ignore_shape_env or getattr(outer, "fake_mode", None) is None:
         context = _guards.TracingContext(FakeTensorMode(shape_env=ShapeEnv()))
     else:

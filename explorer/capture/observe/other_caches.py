@@ -54,15 +54,18 @@ def _standalone_artifacts(emit: Emit) -> Iterator[None]:
         def called(*args: Any, path: str = "", format: str = "binary", **kwargs: Any) -> Generator[None, Any, None]:
             under_way.append(state)
             why = f"{'loaded' if state == 'hit' else 'written'} in the format {format!r}"
-            came_to = "failed"
-            try:
-                yield
-                came_to = state
-            finally:
-                under_way.pop()
-                if not under_way:
-                    why = why if came_to == state else f"it could not be {why}"
-                    emit("cache", lambda: lookup("standalone artifact", came_to, str(path), why))
+            came_to, around = "failed", emit.here().frame
+            # a serving stack loads one for each piece of a graph, whose texts would mix in the frame of the whole graph
+            frame = f"{around} {path}/0" if around and state == "hit" and len(under_way) == 1 else around
+            with emit.within(frame):
+                try:
+                    yield
+                    came_to = state
+                finally:
+                    under_way.pop()
+                    if not under_way:
+                        why = why if came_to == state else f"it could not be {why}"
+                        emit("cache", lambda: lookup("standalone artifact", came_to, str(path), why))
 
         return called
 

@@ -74,9 +74,10 @@ class PieceWatch:
 
     def copied(self, copy: Any, module: Any, *args: Any, **kwargs: Any) -> None:
         """Note a copy as what it is a copy of: Inductor changes the graph that it is handed, so backends hand it a copy."""
-        for known in (self._parts, self._backwards):
-            if module in known:
-                known[copy] = known[module]
+        if module in self._parts:
+            self._parts[copy] = self._parts[module]
+        if module in self._backwards:
+            self._backwards[copy] = self._backwards[module]
 
     def keyed(self, key: Any, *args: Any, **kwargs: Any) -> None:
         """Note the first key of a compile; for a GPU you don't have a second compile follows, for this machine."""

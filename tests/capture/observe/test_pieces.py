@@ -145,3 +145,55 @@ def test_each_backward_is_counted_to_its_piece() -> None:
     for stage in ("joint", "backward"):
         assert sorted(a.frame for a in trace.find(stage)) == frames
     assert sorted(a.frame for a in trace.find("output_code") if a.graph == "backward") == frames
+
+
+def products(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Two pieces that are library calls, for which no C++ is compiled."""
+    return torch.ops.serving.attention(x @ w, x, x) @ w
+
+
+def test_each_loaded_artifact_is_a_frame(tmp_path: Path) -> None:
+    """A second start loads what the first one saved: the output code of each artifact is in a frame of its own."""
+
+    class Saving(PiecewiseBackend):
+        def compile(self, graph: torch.fx.GraphModule, inputs: Sequence[Any], dynamic_shapes: str) -> Any:
+            path = tmp_path / f"of_{len(graph.graph.nodes)}_nodes_{self.calls}"
+            self.calls += 1
+            if path.exists():
+                loaded = torch._inductor.CompiledArtifact.load(path=str(path), format="unpacked")
+                return lambda *args: loaded(*args)[0]  # an artifact gives a tuple, the piece a tensor
+            made = super().compile(graph, inputs, dynamic_shapes)
+            made.save(path=str(path), format="unpacked")
+            return made
+
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    traces = []
+    with caches_in(tmp_path / "cache"), torch.no_grad():
+        for _ in range(2):
+            torch._dynamo.reset()
+            backend = Saving()
+            with explorer.record() as recording:
+                torch.compile(products, backend=backend)(x, w)
+            traces.append(recording.trace)
+    loaded = traces[1]
+    assert [a.frame for a in loaded.find("output_code")] == ["1/0", "2/0"]
+    hits = [row for row in loaded.compiler.caches if (row["cache"], row["state"]) == ("standalone artifact", "hit")]
+    assert [row["frame"] for row in hits] == ["1/0", "2/0"]
+    assert loaded.failures == ()
+
+
+def test_pieces_are_compiled_for_a_gpu_that_is_not_here() -> None:
+    """The backend hands a piece to compile_fx with Dynamo's fake tensors, which are on the CPU: its kernels are Triton's."""
+    pytest.importorskip("triton", reason="without triton nothing is compiled for a GPU that is not here")
+    torch._dynamo.reset()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.serving.attention(x, x, x).sin()
+
+    backend, x = PiecewiseBackend(standalone=False), torch.randn(8, 8)
+    with torch.no_grad(), explorer.record(target="h100") as recording:
+        made = torch.compile(function, backend=backend)(x)
+    trace = recording.trace
+    assert [(a.frame, a.language) for a in trace.find("kernel")] == [("1/0", "triton")]
+    assert trace.failures == ()
+    torch.testing.assert_close(made, function(x))
