@@ -19,7 +19,6 @@ from explorer.capture.observe.aot import type_of
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.patch import followed, observed
-from explorer.capture.observe.versions import compiles_backward_apart
 from explorer.model.records import keys_of, typed
 from explorer.model.stage import Emit
 from explorer.stages.fx_graph import FxGraphText
@@ -44,13 +43,12 @@ class _UnderWay(threading.local):
 
 
 class PieceWatch:
-    """Knows the parts of split graphs, how often each was compiled, and which backward graphs are left for later."""
+    """Knows the parts of split graphs and how often each was compiled."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._here = _UnderWay()
         self._parts: WeakKeyDictionary[Any, _Part] = WeakKeyDictionary()
-        self._backwards: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._compiles: Counter[tuple[str, str]] = Counter()
 
     def handed(self, output: Any, graph: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -76,8 +74,6 @@ class PieceWatch:
         """Note a copy as what it is a copy of: Inductor changes the graph that it is handed, so backends hand it a copy."""
         if module in self._parts:
             self._parts[copy] = self._parts[module]
-        if module in self._backwards:
-            self._backwards[copy] = self._backwards[module]
 
     def keyed(self, key: Any, *args: Any, **kwargs: Any) -> None:
         """Note the first key of a compile; for a GPU you don't have a second compile follows, for this machine."""
@@ -125,22 +121,12 @@ class PieceWatch:
         key, stopped = self._here.key, error.__name__ if error is not None else ""
         self._emit("piece", lambda: lambda: piece(key, stopped))
 
-    def left(self, _: None, info: Any, *args: Any, **kwargs: Any) -> None:
-        """Note the frame of a backward graph that AOTAutograd leaves until the backward runs."""
-        if self._here.frame:
-            self._backwards[info.bw_module] = self._here.frame
-
-    def backward(self, graph: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Count the compile of a backward graph to the frame of its piece."""
-        with self._emit.within(self._backwards.get(graph) or self._emit.here().frame):
-            yield
-
 
 @contextmanager
 def pieces(emit: Emit) -> Iterator[None]:
     """Record each part of a split graph that Inductor is handed, and count what happens in its compile to a frame of its own."""
     from torch._dynamo.output_graph import OutputGraph
-    from torch._functorch._aot_autograd import autograd_cache, runtime_wrappers
+    from torch._functorch._aot_autograd import autograd_cache
     from torch._inductor import compile_fx
     from torch.fx import GraphModule
 
@@ -150,10 +136,7 @@ def pieces(emit: Emit) -> Iterator[None]:
         stack.enter_context(followed(GraphModule, "__init__", watch.made))
         stack.enter_context(followed(GraphModule, "__deepcopy__", watch.copied))
         stack.enter_context(followed(autograd_cache, "autograd_cache_key", watch.keyed))
-        stack.enter_context(followed(runtime_wrappers.AutogradLazyBackwardCompileInfo, "__init__", watch.left))
         stack.enter_context(observed(compile_fx, "compile_fx", watch.compiled))
-        if compiles_backward_apart():
-            stack.enter_context(observed(compile_fx, "compile_fx_backward", watch.backward))
         yield
 
 

@@ -116,7 +116,7 @@ def test_the_compiles_of_a_piece_are_compared(served: tuple[explorer.Trace, Piec
 
 
 def test_each_backward_is_counted_to_its_piece() -> None:
-    """A backend that compiles parts with compile_fx, whose backwards are compiled when they run."""
+    """A backend that compiles parts with compile_fx for training: each has its joint graph and its backward."""
     torch._dynamo.reset()
 
     class Compiled(torch.fx.Interpreter):
@@ -130,15 +130,16 @@ def test_each_backward_is_counted_to_its_piece() -> None:
         split = split_module(graph, None, lambda node: names.index(node.name), keep_original_order=True)
         fake = torch._guards.detect_fake_mode(inputs)
         with fake:
-            Compiled(split).run(*(fake.from_tensor(x) for x in inputs))
+            Compiled(split).run(*(fake.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in inputs))
         return split
 
-    def steps(x: torch.Tensor) -> torch.Tensor:
-        return (x @ x) @ x
+    def steps(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w) @ w
 
-    x = torch.randn(8, 8, requires_grad=True)
+    x, w = torch.randn(6, 8), torch.randn(8, 8, requires_grad=True)
+    torch._dynamo.mark_dynamic(x, 0)
     with explorer.record() as recording:
-        torch.compile(steps, backend=backend)(x).sum().backward()
+        torch.compile(steps, backend=backend)(x, w).sum().backward()
     trace = recording.trace
     frames = [row["frame"] for row in trace.table("piece")]
     assert len(frames) == 2
