@@ -1,4 +1,4 @@
-"""The forms of a kernel that this process makes of its text: assembly, SASS, forms of Pallas, Halide and CUDA C++ kernels, passes."""
+"""The forms of a kernel that this process makes of its text: assembly, SASS, those of Pallas, Halide and CUDA C++, and the passes."""
 
 from __future__ import annotations
 
