@@ -24,6 +24,7 @@ from explorer.sources.files.trace_file import dumps
 from explorer.stages.cpp.assembly import Assembly
 from explorer.tracing import traced
 from explorer.tracing.traced import Trace, loads
+from explorer.tracing.traced.attach import MACHINE_CODE
 from explorer.tracing.traced.choice import Choice
 from explorer.tracing.traced.guesses import ACCESSORS
 from tests.each import each
@@ -381,6 +382,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "the assembly": lambda t: t.kernels[0].text("assembly"),
     "a form of a Pallas kernel": lambda t: t.kernels[0].text("pallas_jaxpr"),
     "a form of a Halide kernel": lambda t: t.kernels[0].text("halide_stmt"),
+    "a form of a kernel in CUDA C++": lambda t: t.kernels[0].text("cuda_ptx"),
     "the binary": lambda t: t.kernels[0].binary(),
     "passes": lambda t: t.kernels[0].passes(),
     "compiling another candidate": lambda t: t.kernels[0].candidates[{"num_warps": 2}].resources,
@@ -422,6 +424,7 @@ def test_every_verb_that_needs_a_live_trace_is_asked_of_a_loaded_one() -> None:
     calls = re.compile(r'needs_(?:live|forms)\([\w.]+, "([^"]+)"\)')
     room = Path(traced.__file__).parent
     asked = {what for file in room.glob("*.py") for what in calls.findall(file.read_text(encoding="utf-8"))}
+    asked |= {*MACHINE_CODE.values()}
     assert asked - ASKED_LATER == set(NEEDS_LIVE)
 
 

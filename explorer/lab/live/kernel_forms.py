@@ -1,4 +1,4 @@
-"""The forms of a kernel that this process makes of its text: assembly, SASS, those of Pallas, Halide and CUDA C++, and the passes."""
+"""The forms of a kernel that this process makes of its text: assembly, SASS, those of Pallas, Halide and CUDA C++, passes."""
 
 from __future__ import annotations
 

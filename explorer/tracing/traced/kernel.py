@@ -24,6 +24,7 @@ from explorer.stages.cuda import CUDA_FORMS
 from explorer.stages.halide import HALIDE_FORMS
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.stages.triton.origins import FORMS as TRITON_FORMS
+from explorer.tracing.traced.attach import MACHINE_CODE
 from explorer.tracing.traced.candidates import Candidates
 from explorer.tracing.traced.edits import Edits, edits_of_kernel
 from explorer.tracing.traced.ladder_texts import mix_of
@@ -84,10 +85,8 @@ class Kernel(NamesGuessed, KernelData):
             live = needs_forms(self._trace, "the assembly")
             with live.watchers.verb(f"{self.name}.text('assembly')"):
                 return live.assembly(self.artifact).text
-        of = {**dict.fromkeys(PALLAS_FORMS, "a Pallas kernel"), **dict.fromkeys(HALIDE_FORMS, "a Halide kernel")}
-        of |= dict.fromkeys(CUDA_FORMS, "a kernel in CUDA C++")
-        if stage in of:
-            live = needs_forms(self._trace, f"a form of {of[stage]}")
+        if stage in (*PALLAS_FORMS, *HALIDE_FORMS, *CUDA_FORMS):
+            live = needs_forms(self._trace, MACHINE_CODE[stage])
             with live.watchers.verb(f"{self.name}.text({stage!r})"):
                 return live.form(self.artifact, stage).text
         explain_missing(self._trace, stage)
