@@ -43,10 +43,8 @@ def compiles_without_dynamo(emit: Emit) -> Iterator[None]:
         if inside or emit.here().frame:
             yield
             return
-        frame = emit.here().frame  # of a piece that is compiled when it is called, after Dynamo's compile
-        if not frame:
-            frame = f"without Dynamo {len(begun)}/0"
-            begun.append(frame)
+        frame = f"without Dynamo {len(begun)}/0"
+        begun.append(frame)
         inside.append(frame)
         try:
             with emit.within(frame), Noting(lambda error: emit.compile_failed(error, failed_graph(error, "graph"))):

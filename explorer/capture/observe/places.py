@@ -30,15 +30,16 @@ _PLACES = re.compile(r'\n(?= *File ")')
 
 @lru_cache(maxsize=4096)
 def without_modules(stack: str) -> str:
-    """Leave torch's own modules, such as nn.Linear, out of a node's stack, unless nothing else is on it.
+    """Leave torch's own modules, such as nn.Linear, out of a node's stack, unless nothing of the program is on it.
 
     Dynamo writes its stacks so, and the user's line is the innermost. torch.export and make_fx keep the modules.
     """
     if "torch/nn/modules/" not in stack:
         return stack
-    places = _PLACES.split(stack)
-    kept = [place for place in places if not in_package(place.partition('", line ')[0]).startswith("torch/nn/modules/")]
-    return "\n".join(kept if any(kept) else places)
+    places = [(place, in_package(place.partition('", line ')[0])) for place in _PLACES.split(stack) if place]
+    if all(package for _, package in places):
+        return stack
+    return "\n".join(place for place, package in places if not package.startswith("torch/nn/modules/"))
 
 
 #: Files of torch that pass on what another part of it made: its logs are not the makers of what they log.
