@@ -108,11 +108,16 @@ def copied_graph(graph: Any) -> Any:
 
 
 def has_fakes_of_dynamo(inputs: Sequence[Any]) -> bool:
-    """Whether inputs are fake tensors of the compile under way: a backend that splits Dynamo's graph runs it on these."""
+    """Whether inputs are fake tensors of the compile under way: a backend that splits Dynamo's graph runs it on these.
+
+    So does DDPOptimizer, which then reads what AOTAutograd left in the context of that compile: its buckets need this one.
+    """
     from torch._guards import TracingContext
     from torch._subclasses import FakeTensor
 
     context = TracingContext.try_get()
+    if getattr(context, "ddp_optimizer_ctx", None) is not None:
+        return False
     return any(isinstance(value, FakeTensor) and value.fake_mode is getattr(context, "fake_mode", None) for value in inputs)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from explorer.capture.compilers.torch_compile import registered_backends
 from explorer.capture.observe.aot import emit_aot_graph, is_inductors
+from explorer.capture.observe.compile_calls import innermost_backend
 from explorer.capture.observe.failed import Noting, failed_graph
 from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.patch import Guard, guard_here, guarded, guarding, replaced, shielded
@@ -80,8 +81,7 @@ def recorded(emit: Emit) -> Iterator[None]:
 
 def _is_programs_own(backend: Any) -> bool:
     """Whether a backend is the program's own: torch has none registered by its name."""
-    while hasattr(backend, "_torchdynamo_orig_backend"):
-        backend = backend._torchdynamo_orig_backend
+    backend = innermost_backend(backend)
     code = getattr(backend, "__code__", None)
     if code is not None and in_package(code.co_filename):
         return False  # what takes the graph for `aot_compile` and torch.export, and gives it back as it is

@@ -56,7 +56,7 @@ def compile_calls(emit: Emit) -> Iterator[None]:
         return __call__
 
     def started(metadata: Mapping[str, Any], payload: str) -> None:
-        backend = _innermost(under_way[-1]) if under_way else None
+        backend = innermost_backend(under_way[-1]) if under_way else None
         _, place = calls.get(id(backend), (None, NOWHERE))
         emit("compile_call", lambda: _call_of(backend, place, _called_from(metadata["dynamo_start"]["stack"])))
 
@@ -71,11 +71,11 @@ def compile_calls(emit: Emit) -> Iterator[None]:
 def call_ahead(backend: Any = None) -> CompileCall:
     """Describe the program's line that compiles now, before it calls what is compiled, by Inductor where no backend is given."""
     place = _user_place(sys._getframe(1))
-    call = replace(_call_of(_innermost(backend), place, NOWHERE), ahead=True)
+    call = replace(_call_of(innermost_backend(backend), place, NOWHERE), ahead=True)
     return call if backend is not None else replace(call, backend="inductor")
 
 
-def _innermost(converter: Any) -> Any:
+def innermost_backend(converter: Any) -> Any:
     """Unwrap the backend that torch.compile made from Dynamo's wrappers."""
     while hasattr(converter, "_torchdynamo_orig_backend"):
         converter = converter._torchdynamo_orig_backend

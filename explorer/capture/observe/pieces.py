@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from explorer.capture.observe.aot import type_of
+from explorer.capture.observe.compile_calls import innermost_backend
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.fx_copy import graph_facts
 from explorer.capture.observe.patch import followed, observed
@@ -23,6 +24,9 @@ from explorer.model.records import keys_of, typed
 from explorer.model.stage import Emit
 from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.torch_compile.piece import PieceText
+
+#: The module of the backend that splits a graph into the buckets of DistributedDataParallel.
+DDP_OPTIMIZER = "torch._dynamo.backends.distributed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,9 @@ class PieceWatch:
         self._compiles: Counter[tuple[str, str]] = Counter()
 
     def handed(self, output: Any, graph: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Note the graph that Dynamo hands to a backend."""
-        self._here.whole = graph
+        """Note the graph that Dynamo hands to a backend; not to DDPOptimizer, whose buckets are graphs of one frame."""
+        backend = innermost_backend(output.compiler_fn)
+        self._here.whole = None if getattr(backend, "__module__", "") == DDP_OPTIMIZER else graph
         try:
             yield
         finally:

@@ -16,7 +16,7 @@ from explorer.errors import ExplorerError, InputError, LiveError, NoVerbError
 from explorer.lab.live.editing import EditRequest
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.kernel import LiveKernel
-from explorer.lab.live.protocol import Live, needs_live
+from explorer.lab.live.protocol import Live, MakesForms, needs_live
 from explorer.model.records import blank
 from explorer.model.shared import Kernel as KernelData
 from explorer.model.values import Artifact
@@ -113,7 +113,12 @@ ASK: dict[str, Callable[[Case], object]] = {
     "choice_passes": lambda case: case.live.choice_passes("key"),
     "choice_source": lambda case: case.live.choice_source("key"),
 }
-MEMBERS = [name for name in (*Live.__annotations__, *vars(Live)) if not name.startswith("_")]
+MEMBERS = [
+    name
+    for protocol in (MakesForms, Live)
+    for name in (*protocol.__annotations__, *vars(protocol))
+    if not name.startswith("_") and name != "keeps_call"
+]
 
 CPP, CHOICES = ("text('assembly')",), ("t.kernels[0].candidates.table", "t.kernels[0].candidates[n]")
 OF_KERNEL: dict[str, tuple[str, ...]] = {
@@ -187,6 +192,7 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
     }
     own |= {
         "edits",
+        "compared_once",
         "originals",
         "call_compiled",
         "begun",
@@ -197,8 +203,9 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
     }
     own |= {"forms", "compile_with", "launching", "guard_events", "traced_numbers", "remembered", "reference"}
     for kind in (LiveFunction, LiveKernel):
-        names = {name for name in (*kind.__annotations__, *vars(kind)) if not name.startswith("_")}
-        assert names - own == set(MEMBERS)
+        bases = [base for base in kind.__mro__ if base.__module__.startswith("explorer.") and base not in (MakesForms, Live)]
+        members = (name for base in bases for name in (*base.__annotations__, *vars(base)))
+        assert {name for name in members if not name.startswith("_")} - own == set(MEMBERS)
 
 
 VERBS: dict[str, tuple[Callable[[explorer.Trace], object], type[ExplorerError], tuple[str, ...]]] = {
