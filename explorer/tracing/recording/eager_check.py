@@ -16,6 +16,8 @@ from explorer.tracing.recording.recorder import Recorder
 
 #: The most seconds that a call may take, and the most bytes of its tensors, for it to be repeated unasked.
 MAX_SECONDS, MAX_BYTES = 1.0, 2**30
+#: The most seconds where JAX compiles each kernel at its first launch, which is in the time of the call.
+MAX_SECONDS_WITH_JAX = 20.0
 #: Inductor's code generators whose results are wrong at times, by their name in its wrapper: those that it calls experimental.
 EXPERIMENTAL = {"pallas": "Pallas", "halide": "Halide"}
 
@@ -28,10 +30,11 @@ def note_difference(live: LiveFunction, recorder: Recorder, backend: object, sec
     """
     if live.compiled is None or live.uncompiled or live.empty or live.absent is not None:
         return
-    if seconds > MAX_SECONDS or any(event.kind == "graph_break" for event in recorder.events):
+    if any(event.kind == "graph_break" for event in recorder.events):
         return
     stage = "execution" if compiler_of(backend) else "output_code"
-    if title := _written_by(backend, recorder.events):
+    title = _written_by(backend, recorder.events)
+    if title and seconds <= (MAX_SECONDS_WITH_JAX if title == EXPERIMENTAL["pallas"] else MAX_SECONDS):
         recorder.attempt(stage, "check", partial(_compare, live, recorder, stage, title))
 
 
