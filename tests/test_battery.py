@@ -146,7 +146,7 @@ def test_engines_prints_what_is_not_equal_and_counts(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.splitlines() == ["inductor: 3 equal"], done.stdout + done.stderr
 
 
-@pytest.mark.filterwarnings("ignore:Fail to import hypothesis:ImportWarning")
+@pytest.mark.filterwarnings("ignore")  # of what the database imports
 def test_engines_takes_operators_of_pytorchs_database(module_at: Callable[[Path], ModuleType]) -> None:
     """A sample of an operator is judged forward, and in training where it has a derivative."""
     engines = module_at(ROOT / "benchmarks" / "engines.py")
