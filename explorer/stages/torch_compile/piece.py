@@ -166,7 +166,7 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 
 STAGE = Stage(
     name="piece",
-    title="Piece of the Dynamo graph",
+    title="Piece of a graph",
     language="fx",
     event=PieceText,
     artifact=Piece,

@@ -99,7 +99,9 @@ const isWrapper = ({ data }) => WRAPPER.test(String(data.file));
 /** @param {string} frame @param {Indexed[]} artifacts */
 function frameLabel(frame, artifacts) {
   const piece = artifacts.find((a) => a.stage === "piece" && a.frame === frame);
-  if (piece) return `${frame} ${piece.title}`;
+  const [, part, sizes] = piece?.title.match(/^(.*?) \(.*?\) for (.*?)(?:, same .*)?$/) ?? [];
+  // the sizes first: a narrow rail cuts the end
+  if (part) return `${frame} ${sizes.replaceAll(" ", "")} ${part}`;
   const name = compiledSource(artifacts, frame)?.data.qualname;
   return frame ? `${frame} ${typeof name === "string" ? name : ""}`.trim() : "no frame";
 }
