@@ -157,7 +157,8 @@ def by_aot_inductor(model: nn.Module, inputs: Sequence[torch.Tensor], train: boo
     if train:
         raise ValueError("AOTInductor compiles no backward")
     expected = results(copy.deepcopy(model), inputs, train)
-    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+    own_metadata = torch._inductor.config.patch({"aot_inductor.metadata": {}})  # torch adds to it, and would leave it so
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad(), own_metadata:
         with explorer.record(fresh=True) as recording:
             exported = torch.export.export(model, tuple(inputs))
             file = torch._inductor.aoti_compile_and_package(exported, package_path=f"{folder}/model.pt2")
