@@ -99,9 +99,8 @@ const isWrapper = ({ data }) => WRAPPER.test(String(data.file));
 /** @param {string} frame @param {Indexed[]} artifacts */
 function frameLabel(frame, artifacts) {
   const piece = artifacts.find((a) => a.stage === "piece" && a.frame === frame);
-  const [, part, sizes] = piece?.title.match(/^(.*?) \(.*?\) for (.*?)(?:, same .*)?$/) ?? [];
-  // the sizes first: a narrow rail cuts the end
-  if (part) return `${frame} ${sizes.replaceAll(" ", "")} ${part}`;
+  const [, part, size] = piece?.title.match(/^(\S+).* for ([^,]*)/) ?? [];
+  if (part) return `${frame} ${size} ${part}`; // the size first: a narrow rail cuts the end
   const name = compiledSource(artifacts, frame)?.data.qualname;
   return frame ? `${frame} ${typeof name === "string" ? name : ""}`.trim() : "no frame";
 }
