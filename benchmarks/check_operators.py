@@ -46,6 +46,11 @@ def name_of(op: object) -> str:
     return f"{op.name}.{op.variant_test_name}".rstrip(".")
 
 
+def operator_named(name: str) -> Any:
+    """The operator of the database with this name."""
+    return next(op for op in database() if name_of(op) == name)
+
+
 def samples(dtypes: Sequence[str]) -> list[tuple[str, str]]:
     """List (operator, dtype) of all that the database has for the CPU."""
     import torch
@@ -61,7 +66,7 @@ def checked(name: str, dtype: str, target: str, backend: str) -> dict[str, objec
     import explorer
 
     torch._dynamo.reset()
-    op = next(op for op in database() if name_of(op) == name)
+    op = operator_named(name)
     torch.manual_seed(0)
     sample = next(iter(op.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False)), None)
     if sample is None:

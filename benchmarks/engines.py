@@ -7,8 +7,8 @@
     python benchmarks/engines.py --operators --backends pallas halide    the same by these code generators of Inductor
 
 Where `battery.py` has fifteen programs and the links of their texts, this has an operator or two each, and asks only whether the
-result is right: by `Trace.check()` and by a comparison that shares no code with it, see `battery.judged`. A wrong result of which
-the trace itself says nothing is SILENT. Each engine has a process of its own; a program that ends it loses only its own row.
+result is right: by `Trace.check()` and by a comparison that shares no code with it, see `battery.judged`. A wrong result that
+the trace itself does not mention is SILENT. Each engine has a process of its own; a program that ends it loses only its own row.
 
 The operators are those of torch.testing._internal.common_methods_invocations.op_db: the first sample of each that has a tensor
 with elements, in float32 where the operator takes it, and also training where it can be differentiated.
@@ -178,7 +178,7 @@ def can_train(name: str) -> bool:
     """Whether an operator has a derivative in float32."""
     import torch
 
-    op = next(op for op in check_operators.database() if check_operators.name_of(op) == name)
+    op = check_operators.operator_named(name)
     return bool(op.supports_autograd and op.supports_dtype(torch.float32, "cpu"))
 
 
@@ -189,7 +189,7 @@ def operator(name: str, train: bool) -> Made:
         import torch
         from torch.utils import _pytree as pytree
 
-        op = next(op for op in check_operators.database() if check_operators.name_of(op) == name)
+        op = check_operators.operator_named(name)
         dtype = next(dtype for each in DTYPES if op.supports_dtype(dtype := getattr(torch, each), "cpu"))
         for sample in op.sample_inputs("cpu", dtype, requires_grad=train):
             flat, form = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))

@@ -212,6 +212,11 @@ class Stage:
         made = self.render(event, id)
         return made if self.artifact is None else replace(made, data=typed(self.artifact, made.data))
 
+    def artifact_of_kernel(self, kernel: Artifact, data: Mapping[str, Plain]) -> Artifact:
+        """Render a text of a kernel that is made after the compile, with the kernel's time and place."""
+        event = Event(self.name, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
+        return self.artifact_of(event, kernel.id.replace(":kernel:", f":{self.name}:"))
+
 
 def text_artifact(event: Event, id: str, title: str, language: str, **changes: Plain) -> Artifact:
     """Return the Artifact of an event whose data has a "text"; the rest of the data is kept as `data`."""

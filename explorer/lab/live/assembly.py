@@ -9,7 +9,7 @@ from pathlib import Path
 from explorer.capture.observe.cpp_command import assembly_command
 from explorer.errors import LiveError
 from explorer.lab.live.inlining import calls_of
-from explorer.model.values import Artifact, Event
+from explorer.model.values import Artifact
 from explorer.process import scratch
 from explorer.stages.cpp import assembly
 from explorer.stages.records import event_data
@@ -32,8 +32,7 @@ def assemble(kernel: Artifact) -> Artifact:
     facts = {"name": kernel.kernel, "file": "kernel.cpp", "nested": assembly.nested_lines(kernel.text), "unlinked": unlinked}
     # the folder is gone by the time the text is read
     data = event_data("assembly", {**facts, "inlined": inlined, "text": text.replace(folder, ".")})
-    event = Event("assembly", kernel.time, kernel.frame, kernel.graph, data, kernel.path)
-    return assembly.STAGE.artifact_of(event, kernel.id.replace(":kernel:", ":assembly:"))
+    return assembly.STAGE.artifact_of_kernel(kernel, data)
 
 
 def _inlined_calls(text: str, folder: Path, command: Sequence[str]) -> tuple[list[tuple[int, assembly.Calls]], str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.capture.ladder.nvcc import ptx_and_cubin
 from explorer.capture.ladder.triton_tools import disassemble, no_sass
 from explorer.errors import LiveError
-from explorer.model.values import Artifact, Event
+from explorer.model.values import Artifact
 from explorer.reference.gpus.figures import Target
 from explorer.stages.cuda import PTX, SASS
 from explorer.stages.cuda.forms import CudaFormText
@@ -19,9 +19,7 @@ def forms(kernel: Artifact, stage: str, target: Target | None) -> dict[str, Arti
         raise LiveError(f"there is no {stage} of {kernel.kernel}: {why}")
     ptx, cubin = ptx_and_cubin(kernel.kernel, kernel.text, target)
     texts = {PTX: ptx, **({} if no_sass(target) else {SASS: disassemble(cubin)})}
-    artifacts = {}
-    for of, text in texts.items():
-        data = CudaFormText(name=kernel.kernel, target=target.name, text=text)
-        event = Event(of.name, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
-        artifacts[of.name] = of.artifact_of(event, kernel.id.replace(":kernel:", f":{of.name}:"))
-    return artifacts
+    return {
+        of.name: of.artifact_of_kernel(kernel, CudaFormText(name=kernel.kernel, target=target.name, text=text))
+        for of, text in texts.items()
+    }

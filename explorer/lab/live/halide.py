@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.capture.ladder.halide import written_forms
-from explorer.model.values import Artifact, Event
+from explorer.model.values import Artifact
 from explorer.stages.halide import ASSEMBLY, LLVM, SCHEDULE, STMT
 from explorer.stages.halide.forms import HalideFormText, produced
 
@@ -15,9 +15,7 @@ def forms(kernel: Artifact) -> dict[str, Artifact]:
     """The forms of a Halide kernel by their stages; LiveError with Halide's words where it fails."""
     texts = written_forms(kernel.kernel, kernel.text)
     in_memory = tuple(produced(texts["stmt"]))
-    artifacts = {}
-    for output, stage in BY_OUTPUT.items():
-        data = HalideFormText(name=kernel.kernel, produced=in_memory, text=texts[output])
-        event = Event(stage.name, kernel.time, kernel.frame, kernel.graph, data, kernel.path)
-        artifacts[stage.name] = stage.artifact_of(event, kernel.id.replace(":kernel:", f":{stage.name}:"))
-    return artifacts
+    return {
+        stage.name: stage.artifact_of_kernel(kernel, HalideFormText(name=kernel.kernel, produced=in_memory, text=texts[output]))
+        for output, stage in BY_OUTPUT.items()
+    }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer.capture.ladder import pallas
-from explorer.model.values import Artifact, Event
+from explorer.model.values import Artifact
 from explorer.stages.pallas import JAXPR, MOSAIC, STABLEHLO
 from explorer.stages.pallas.forms import NOT_MADE, event_data
 
@@ -22,5 +22,4 @@ def form(kernel: Artifact, stage: str, arguments: Sequence[Any]) -> Artifact:
         text = maker(kernel.kernel, kernel.text, file, arguments)
     except Exception as error:  # noqa: BLE001 whatever JAX raises is the reason
         text = "\n// ".join([f"{NOT_MADE}{type(error).__name__}", *str(error).strip().split("\n")])
-    event = Event(stage, kernel.time, kernel.frame, kernel.graph, event_data(kernel, file, text), kernel.path)
-    return made.artifact_of(event, kernel.id.replace(":kernel:", f":{stage}:"))
+    return made.artifact_of_kernel(kernel, event_data(kernel, file, text))

@@ -9,6 +9,7 @@ from explorer.model.records import Record, record, typed
 from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Link, text_lines
+from explorer.stages.triton.origins import kernel_of
 
 
 @record
@@ -165,7 +166,7 @@ def _locs(lines: Sequence[str]) -> dict[int, tuple[str, int]]:
 
 def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
     """Link each instruction to its line of the C++ kernel, also from functions inlined into that line."""
-    kernel = next((a for a in trace.find("kernel", artifact.frame, artifact.graph) if a.kernel == artifact.kernel), None)
+    kernel = kernel_of(artifact, trace)
     if kernel is None:
         return
     last = len(kernel.lines)

@@ -19,6 +19,7 @@ from explorer.model.values import Artifact, Event, Link
 from explorer.stages.cpp.assembly import is_instruction
 from explorer.stages.halide.funcs import funcs
 from explorer.stages.kinds import INDEX, NOT_STATED, SETUP, Kinds, by_rules, rules
+from explorer.stages.triton.origins import kernel_of
 
 
 @record
@@ -55,8 +56,7 @@ def produced(statement: str) -> list[str]:
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Link each line to the lines of the kernel that compute the Func it is for."""
-    kernels = trace.find("kernel", artifact.frame, artifact.graph)
-    kernel = next((each for each in kernels if each.kernel == artifact.kernel), None)
+    kernel = kernel_of(artifact, trace)
     if kernel is None:
         return
     known, in_memory = funcs(kernel), typed(HalideForm, artifact.data).produced
@@ -143,17 +143,17 @@ def _stmt_places(lines: Sequence[str]) -> Places:
                 lets[let[1]] = number, let[2]
         elif store := _STORE.match(line):
             stage = next((loop[1] for loop in reversed(around) if loop and loop[0] == store[1]), None)
-            computing = [number, *_slice(f"{store[2]} {store[3]}", lets)]
+            computing = [number, *_made_of(f"{store[2]} {store[3]}", lets, _VALUE)]
             places += ((each, store[1], stage, STORED) for each in computing)
     return places
 
 
-def _slice(expression: str, values: Mapping[str, tuple[int, str]]) -> list[int]:
-    """The lines of the values that an expression is made of, and of those that they are made of."""
+def _made_of(expression: str, values: Mapping[str, tuple[int, str]], names: re.Pattern[str]) -> list[int]:
+    """The lines of the values that an expression is made of, and of those that they are made of; `names` finds their names."""
     found: dict[int, None] = {}
     todo = [expression]
     while todo:
-        for name in _VALUE.findall(todo.pop()):
+        for name in names.findall(todo.pop()):
             number, made_of = values.get(name, (0, ""))
             if number and number not in found:
                 found[number] = None
@@ -212,21 +212,10 @@ def _llvm_places(lines: Sequence[str]) -> Places:
             value = _OPERAND.search((store["value"] or "").partition(", ptr ")[0])
             stores.append((number, name, value[0] if value else ""))
         if line == "}":  # a value of a loop may be made below its use
-            places += ((each, name, None, STORED) for at, name, value in stores for each in (at, *_made_of(value, values)))
+            for at, name, stored in stores:
+                places += ((each, name, None, STORED) for each in (at, *_made_of(stored, values, _OPERAND)))
             stores = []
     return places
-
-
-def _made_of(value: str, values: Mapping[str, tuple[int, str]]) -> list[int]:
-    """The lines that a value of LLVM IR is made of, up to its loads."""
-    found: dict[int, None] = {}
-    todo = [value]
-    while todo:
-        number, made_of = values.get(todo.pop(), (0, ""))
-        if number and number not in found:
-            found[number] = None
-            todo += _OPERAND.findall(made_of)
-    return list(found)
 
 
 def _buffers(lines: Sequence[str]) -> dict[str, str]:

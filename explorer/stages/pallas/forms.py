@@ -15,7 +15,7 @@ from explorer.model.stage import Stage, text_artifact
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Link, once
 from explorer.stages.kinds import BLANK, COMMENT, HOST, SIGNATURE, Kinds, by_rules, rules
-from explorer.stages.triton.origins import mlir_chains
+from explorer.stages.triton.origins import kernel_of, mlir_chains
 
 
 @record
@@ -98,8 +98,7 @@ def _stated(artifact: Artifact, file: str) -> Iterator[tuple[int, list[int]]]:
 
 def link(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
     """Link each line to the line of the kernel that its location states."""
-    kernels = trace.find("kernel", artifact.frame, artifact.graph)
-    kernel = next((each for each in kernels if each.kernel == artifact.kernel), None)
+    kernel = kernel_of(artifact, trace)
     if kernel is not None:
         for number, line in places(artifact).items():
             if line <= len(kernel.lines):
