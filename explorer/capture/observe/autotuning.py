@@ -52,7 +52,7 @@ def algorithm_choices(emit: Emit) -> Iterator[None]:
 
 
 #: Inductor's classes of requests to time a template in another language than Triton and C++, and the language.
-LANGUAGES = {
+LANGUAGE_OF_REQUEST = {
     "CUDABenchmarkRequest": "cuda",
     "CUTLASSBenchmarkRequest": "cuda",
     "CuteDSLBenchmarkRequest": "cutedsl",
@@ -151,7 +151,7 @@ def choice_source(choice: Any) -> ChoiceSource:
         module = Path(request.module_path).read_text(encoding="utf-8").strip("\n")
         return ChoiceSource(source=key, name=str(request.kernel_name), language="triton", text=module)
     if isinstance(getattr(request, "source_code", None), str):
-        language = LANGUAGES.get(type(request).__name__, "cpp")
+        language = LANGUAGE_OF_REQUEST.get(type(request).__name__, "cpp")
         return ChoiceSource(source=key, name=str(request.kernel_name), language=language, text=request.source_code)
     text = choice.gm.print_readable(print_output=False).strip()
     return ChoiceSource(source=key, name=choice.name, language="fx", text=text)

@@ -51,7 +51,7 @@ VIEWS = "explorer_views"
 Block = tuple[tuple[int, str, str], ...]
 #: What stands around a Metal kernel's source when the backend defines it.
 METAL_BEGIN, METAL_END, METAL_IN_CPP = "compile_mps_shader('''", "''')", 'R"MTL('
-#: A line of the Python of which CUTLASS makes an epilogue that only names the accumulator again.
+#: CUTLASS makes an epilogue from Python; this line of it only names the accumulator again.
 _ALIAS = re.compile(r"= accum$")
 #: The types that CUTLASS makes of an operation of an epilogue: it is declared as ComputeN, and applied as EVTComputeN.
 _COMPUTE, _COMPUTE_TYPE = re.compile(r"using Compute(\d+) ="), re.compile(r"using (?:EVT)?Compute(\d+) =")
@@ -497,7 +497,7 @@ def _halide_indices() -> AbstractContextManager[None]:
 
 
 def _cutlass_epilogues(state: _State) -> AbstractContextManager[None]:
-    """Keep the nodes of the Python of which CUTLASS makes an epilogue; the C++ has other names for its lines."""
+    """Keep the nodes of the Python from which CUTLASS makes an epilogue; the C++ has other names for its lines."""
     codegen = cutlass_epilogues()
     if codegen is None:
         return nullcontext()

@@ -102,7 +102,7 @@ class Kernel(NamesGuessed, KernelData):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that `text` takes, from the source down; SASS, assembly, forms of Pallas and Halide are made on demand."""
+        """The stages that `text` takes, from the source down; SASS, assembly and forms of other languages are made on demand."""
         in_trace = [a.stage for a in texts_of_kernel(self._trace, self.artifact)]
         there = (*in_trace, self.language) if forms_of_kernels(self._trace) is not None else ()
         on_demand = [stage.name for stage in STAGES if stage.on_demand_of in there]
