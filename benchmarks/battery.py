@@ -45,7 +45,12 @@ KINDS = {
 }
 GOOD = ("equal", "fell back", "raises", "imprecise")
 #: How near a value must be to eager's for this script's own judgement: relative, absolute.
-NEAR = {"torch.float32": (1e-3, 1e-4), "torch.bfloat16": (5e-2, 5e-2)}
+NEAR = {
+    "torch.float32": (1e-3, 1e-4),
+    "torch.complex64": (1e-3, 1e-4),
+    "torch.float64": (1e-6, 1e-6),
+    "torch.bfloat16": (5e-2, 5e-2),
+}
 
 
 # The programs ------------------------------------------------------------------------------------------------------------

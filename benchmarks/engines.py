@@ -158,6 +158,10 @@ WAYS: Mapping[str, Mapping[str, Any]] = {"forward": {}, "training": {"train": Tr
 OF_INDUCTOR = ("pallas", "halide")
 #: The kinds of rows beside those of `battery.KINDS`: of operators that say nothing of an engine.
 ASIDE = ("no sample", "eager fails", "random", "python")
+#: Operators whose result is memory that nobody wrote.
+UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+#: Options that let an engine take a graph of one operator, which OpenVINO's backend otherwise leaves to PyTorch.
+FOR_OPERATORS: Mapping[str, Mapping[str, Any]] = {"openvino": {"testing": True}}
 
 
 def steps(item: tuple[str, str, bool]) -> Iterator[children.Step]:
@@ -166,9 +170,11 @@ def steps(item: tuple[str, str, bool]) -> Iterator[children.Step]:
     for way, options in WAYS.items():
         if way == "forward" or (can_train(name) if is_operator else name not in NOT_TRAINED):
             judged = functools.partial(judged_operator, train=way == "training") if is_operator else battery.judged
-            chosen = {"options": GENERATORS[backend].options} if backend in OF_INDUCTOR else {}
-            case = Case(name, operator(name, way == "training") if is_operator else PROGRAMS[name], {**options, **chosen})
-            yield way, functools.partial(judged, "inductor" if chosen else backend, case)
+            asked = FOR_OPERATORS.get(backend) if is_operator else None
+            chosen = GENERATORS[backend].options if backend in OF_INDUCTOR else asked
+            made = operator(name, way == "training") if is_operator else PROGRAMS[name]
+            case = Case(name, made, {**options, **({"options": chosen} if chosen else {})})
+            yield way, functools.partial(judged, "inductor" if backend in OF_INDUCTOR else backend, case)
 
 
 # PyTorch's operators -----------------------------------------------------------------------------------------------------
@@ -189,6 +195,8 @@ def operator(name: str, train: bool) -> Made:
         import torch
         from torch.utils import _pytree as pytree
 
+        if name in UNWRITTEN:
+            raise LookupError("its result is memory that nobody wrote")
         op = check_operators.operator_named(name)
         dtype = next(dtype for each in DTYPES if op.supports_dtype(dtype := getattr(torch, each), "cpu"))
         for sample in op.sample_inputs("cpu", dtype, requires_grad=train):

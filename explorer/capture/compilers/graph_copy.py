@@ -41,11 +41,31 @@ class Results:
 
     def put_together(self, returned: Sequence[Any], given: Sequence[Any] = ()) -> tuple[Any, ...]:
         """All results of the graph, of those that the module returned and of the inputs that it was given."""
-        found = iter(returned)
+        found = iter(self._in_own_memory(returned, given))
         return tuple(
             next(found) if own else constant if number is None else given[number]
             for own, constant, number in zip(self.computed, self.constants, self.inputs, strict=True)
         )
+
+    def _in_own_memory(self, returned: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """Copy each result that the engine left in the memory of an input, or of another node's result.
+
+        For `x + 0` TVM returns x itself: without the copy, whoever writes to the result changes the argument.
+        """
+        owners: dict[int, Any] = {_address(value): None for value in given}
+        results = []
+        for result, value in zip(returned, self.values, strict=True):
+            if (address := _address(result)) and owners.setdefault(address, value) is not value:
+                result = result.clone()
+            results.append(result)
+        return results
+
+
+def _address(value: Any) -> int:
+    """Return the address of a tensor's first element; 0 for what has no element."""
+    import torch
+
+    return value.data_ptr() if isinstance(value, torch.Tensor) else 0
 
 
 def outputs_of(gm: Any) -> Sequence[Any]:

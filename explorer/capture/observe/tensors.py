@@ -124,6 +124,19 @@ def storage_of(tensor: Any) -> int | None:
     return None if type(tensor).__name__ == "NestedTensor" else _storage(tensor)
 
 
+def memory_of(tensor: Any) -> tuple[int, int] | None:
+    """Return the addresses where a tensor's storage starts and ends; None where there is no memory.
+
+    Another library that is handed a tensor by DLPack can return its memory in a storage of its own, which `storage_of` does
+    not see.
+    """
+    if storage_of(tensor) is None:
+        return None
+    storage = tensor.untyped_storage()
+    start = storage.data_ptr()
+    return (start, start + storage.nbytes()) if start else None
+
+
 def copied(tensor: Any) -> Any:
     """Copy a tensor so that Dynamo's guards accept the copy. The copy requires a gradient if the original does.
 

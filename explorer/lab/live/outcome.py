@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.capture.observe.tensors import dense_parts, map_tensors, opened_leaves, same_bits, storage_of
+from explorer.capture.observe.tensors import dense_parts, map_tensors, memory_of, opened_leaves, same_bits, storage_of
 from explorer.lab.live.call import Call, run_call, weighted
 from explorer.lab.live.state import State
 
@@ -151,18 +151,16 @@ def _returned(returned: Any, gradients: Mapping[str, Any] | None, inputs: Mappin
     """Yield each leaf of the returned value, with objects opened where possible, then the gradients."""
     import torch
 
-    places: dict[int, list[str]] = {}
-    for path, tensor in inputs.items():
-        if (key := storage_of(tensor)) is not None:
-            places.setdefault(key, []).append(path)
+    places = [(path, memory) for path, tensor in inputs.items() if (memory := memory_of(tensor)) is not None]
     for path, leaf in opened_leaves(returned, "output"):
         if not isinstance(leaf, torch.Tensor):
             yield path, Part(leaf)
             continue
-        key = storage_of(leaf)
-        shares = tuple(places.get(key, ())) if key is not None else ()
-        if key is not None:
-            places.setdefault(key, []).append(path)
+        shares: tuple[str, ...] = ()
+        if (memory := memory_of(leaf)) is not None:
+            start, end = memory
+            shares = tuple(place for place, (first, last) in places if first < end and start < last)
+            places.append((path, memory))
         for name, part in dense_parts(path, leaf):
             yield name, _copied(part, shares)
     for name, gradient in (gradients or {}).items():

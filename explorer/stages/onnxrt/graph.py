@@ -59,7 +59,11 @@ def lines_of(artifact: Artifact) -> dict[str, tuple[int, ...]]:
     opened = next((n for n, line in enumerate(artifact.lines, 1) if _OPENING.search(line)), 0)
     first = [n for n, line in enumerate(artifact.lines, 1) if opened and n > opened and re.match(r" {3}[^\s}]", line)]
     nodes = nodes_of(artifact)
-    if len(first) != len(nodes) or not all(_is_of(artifact.lines[n - 1], node) for n, node in zip(first, nodes, strict=True)):
+    if (
+        not nodes
+        or len(first) != len(nodes)
+        or not all(_is_of(artifact.lines[n - 1], node) for n, node in zip(first, nodes, strict=True))
+    ):
         return {}
     ends = [*first[1:], len(artifact.lines)]
     return {node.name: tuple(range(n, end)) for node, n, end in zip(nodes, first, ends, strict=True)}

@@ -250,3 +250,13 @@ def test_an_error_of_explorers_leaves_the_backend_as_it_is(function: str, monkey
     trace = explorer.trace(waves, x, backend=its_forward)
     assert torch.equal(trace.live.result, waves(x))
     assert any("planted" in failure.message for failure in trace.failures)
+
+
+def test_a_result_in_the_memory_of_an_argument_is_not_equal() -> None:
+    """Also where the backend hands the memory back in a storage of its own, as another library does by DLPack."""
+
+    def same_memory(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        return lambda x: (torch.from_dlpack(x.detach()),)
+
+    (row,) = explorer.trace(lambda x: x * 1, R(3), backend=same_memory).check()
+    assert row["equal"] is False and row["note"] == "it is a view of args[0], of eager of nothing"

@@ -132,3 +132,8 @@ def test_the_lines_of_a_node_are_those_of_the_graphs_inside_it_too() -> None:
     assert graph.lines_of(made(INNER, branches, relu)) == {"first": (6, 7, 8, 9, 10), "z": (11,)}
     assert graph.lines_of(made(INNER, relu, branches)) == {}
     assert graph.lines_of(made(INNER, branches)) == {}
+
+
+def test_a_graph_that_computes_nothing_has_no_lines_of_nodes() -> None:
+    """ONNX Runtime optimises `torch.logsumexp` of a number to a graph that returns its input."""
+    assert graph.lines_of(made("ir_version: 8\ngraph {\n}")) == {}
