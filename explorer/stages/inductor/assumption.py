@@ -1,4 +1,4 @@
-"""Assumptions: what Inductor would have timed on a GPU you don't have, or had there, and what was taken in its place."""
+"""Assumptions: what was taken in place of what a GPU would have told, and results that were not compared with eager."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.stages.gathering import number_of_rows, one_table
 
 @record
 class Assumption(Record):
-    """What Inductor would have timed on a GPU that is not attached, what was taken for the outcome, and why."""
+    """What was not timed on a GPU that is not attached, or not compared with eager, what was taken for it, and why."""
 
     where: str
     assumed: str
@@ -31,7 +31,7 @@ class GraphAssumption(Record):
 
 @record
 class Assumptions(Record):
-    """The assumptions of a compile for a GPU that is not attached."""
+    """The assumptions of a compile."""
 
     rows: tuple[GraphAssumption, ...]
 
@@ -55,7 +55,7 @@ def row_of(event: Event) -> GraphAssumption:
 
 def summary(artifacts: Sequence[Artifact]) -> str:
     """How much was assumed."""
-    return f"{number_of_rows(artifacts)} assumed, not timed"
+    return f"{number_of_rows(artifacts)} assumed"
 
 
 STAGE = Stage(
@@ -69,5 +69,6 @@ STAGE = Stage(
     gather=one_table(row_of, Assumptions, distinct=True),
     backend="inductor",
     why_absent="Inductor had nothing to time",
-    about="What depends on the device being there, such as what Inductor decides by timing, and what was assumed instead.",
+    about="What depends on the device being there, such as what Inductor decides by timing, and what was assumed instead; and "
+    "results that were not compared with eager.",
 )

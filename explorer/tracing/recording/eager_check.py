@@ -12,6 +12,8 @@ from explorer.lab.live.call import Call
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.state import State
 from explorer.model.values import Event, Failure
+from explorer.model.wording import readable_bytes
+from explorer.stages.inductor.assumption import Assumption
 from explorer.tracing.recording.recorder import Recorder
 
 #: The most seconds that a call may take, and the most bytes of its tensors, for it to be repeated unasked.
@@ -26,16 +28,36 @@ def note_difference(live: LiveFunction, recorder: Recorder, backend: object, sec
     """Add a Failure where the result of another compiler, or of Pallas or Halide, differs from eager's; a call took `seconds`.
 
     The function is called twice more, eagerly and compiled, with everything put back. That is not done for an expensive call,
-    for tensors without data, or where Python code of the program runs between the graphs, such as a print.
+    for tensors without data, or where Python code of the program runs between the graphs, such as a print. For an expensive call
+    and for such Python code an assumption says so: a result that nobody compared may be wrong.
     """
     if live.compiled is None or live.uncompiled or live.empty or live.absent is not None:
         return
-    if any(event.kind == "graph_break" for event in recorder.events):
-        return
     stage = "execution" if compiler_of(backend) else "output_code"
-    title = _written_by(backend, recorder.events)
-    if title and seconds <= (MAX_SECONDS_WITH_JAX if title == EXPERIMENTAL["pallas"] else MAX_SECONDS):
-        recorder.attempt(stage, "check", partial(_compare, live, recorder, stage, title))
+    if title := _written_by(backend, recorder.events):
+        recorder.attempt(stage, "check", partial(_compare_or_say_why_not, live, recorder, stage, title, seconds))
+
+
+def _compare_or_say_why_not(live: LiveFunction, recorder: Recorder, stage: str, title: str, seconds: float) -> None:
+    if why := _too_much(live, recorder.events, title, seconds):
+        last = next((event for event in reversed(recorder.events) if event.kind == "dynamo"), None)
+        time, frame = (last.time, last.frame) if last else (0.0, "")
+        assumed = Assumption(where=f"{title}'s results", assumed="not compared with eager; t.check() compares them", why=why)
+        recorder.events.append(Event("assumption", time, frame, data=assumed))
+    else:
+        _compare(live, recorder, stage, title)
+
+
+def _too_much(live: LiveFunction, events: Sequence[Event], title: str, seconds: float) -> str:
+    """Why a call is not repeated unasked; "" if it is."""
+    if any(event.kind == "graph_break" for event in events):
+        return "Python of the program runs between its graphs, and a comparison would run it twice more"
+    allowed = MAX_SECONDS_WITH_JAX if title == EXPERIMENTAL["pallas"] else MAX_SECONDS
+    if seconds > allowed:
+        return f"the call took {seconds:.1f} s, and is repeated unasked only below {allowed:g} s"
+    if (size := bytes_of_tensors(live.call)) > MAX_BYTES:
+        return f"its tensors have {readable_bytes(size)}, and it is repeated unasked only below {readable_bytes(MAX_BYTES)}"
+    return ""
 
 
 def _written_by(backend: object, events: Sequence[Event]) -> str:
@@ -47,8 +69,6 @@ def _written_by(backend: object, events: Sequence[Event]) -> str:
 
 
 def _compare(live: LiveFunction, recorder: Recorder, stage: str, title: str) -> None:
-    if bytes_of_tensors(live.call) > MAX_BYTES:
-        return
     with recorder.muted(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's own, which the traced call gave already
         rows = live.compared_once()

@@ -81,7 +81,7 @@ def trace(
 
     What IREE, ONNX Runtime, OpenVINO, TVM, XLA, or a Pallas or Halide kernel computes is compared with eager once, as `t.check()`
     does, and a Failure says where it differs. That is left out with `check=False`, for a call that takes more than a second
-    or has more than 1 GiB of tensors, and where Python runs between the graphs.
+    or has more than 1 GiB of tensors, and where Python runs between the graphs; `t.inductor.assumptions` says why.
 
     `keep_apart=("op3", "op7")` keeps two nodes of Inductor's scheduler from becoming one kernel, `fuse=("sin", "mul")` makes them
     one where Inductor's rules allow it; a Failure says why if that was not possible. Each takes a list of pairs too. A node is
