@@ -25,7 +25,10 @@ REASONS: Mapping[str, str] = {
     COMMENT: "a comment",
     "imports": "an import, an include or a using",
     "heuristics": "what stands around a Triton kernel: decorators, size hints, settings",
-    HOST: "what runs on the host: it launches a Pallas, CuTe DSL or CUTLASS kernel, or builds a Halide one and gives it sizes",
+    HOST: (
+        "what runs on the host: it launches a Pallas, CuTe DSL, CUTLASS or Helion kernel, "
+        "or builds a Halide one and gives it sizes"
+    ),
     "headings": "a heading of the text",
     "description": "what describes a scheduler node, besides its operations",
     SIGNATURE: "the head of a class, function or module",
@@ -193,9 +196,14 @@ def kernel_kinds(artifact: Artifact) -> Kinds:
 def _triton(lines: Sequence[str]) -> Kinds:
     """In a Triton kernel the bodies of functions compute; the lines before them are set-up."""
     kinds = by_rules(lines, TRITON)
-    inside = signature = False
+    inside = signature = on_host = False
     for number, line in enumerate(lines):
-        signature = signature or line.startswith("def ")
+        is_definition = line.startswith("def ")
+        on_host = "_launcher=" in line if is_definition else on_host and line[:1] in ("", " ", "#")  # Helion's function
+        if on_host:
+            kinds[number] = kinds[number] if kinds[number] in (BLANK, COMMENT) else HOST
+            continue
+        signature = signature or is_definition
         if signature:
             inside, kinds[number] = True, SIGNATURE
             signature = not line.rstrip().endswith(":")

@@ -12,6 +12,7 @@ from explorer.model.shared import KernelText, OutputCodeText
 from explorer.model.syntax import parsed
 from explorer.model.values import Event, text_lines
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
+from explorer.stages.inductor import helion
 
 #: async_compile's methods that are named otherwise than the language of the source they are given, and the template's below.
 LANGUAGES = {"cpp_pybinding": "cpp", "rocm": "hip", "compile_mps_shader": "metal"}
@@ -39,6 +40,8 @@ def _in_python(wrapper: str) -> Iterator[KernelText]:
     for statement in _head(wrapper).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
             yield from _defined_by(statement, statement.value, lines)
+        elif isinstance(statement, ast.FunctionDef) and helion.is_of_host(statement):
+            yield _of_helion(statement, lines)
 
 
 def _head(wrapper: str) -> ast.Module:
@@ -70,6 +73,14 @@ def _defined_by(statement: ast.Assign, call: ast.Call, lines: Sequence[str]) -> 
         wrapper_line=source.lineno + len(text) - len(text.lstrip("\n")),
         comment=_comment_above(lines, statement.lineno),
     )
+
+
+def _of_helion(host: ast.FunctionDef, lines: Sequence[str]) -> KernelText:
+    """The kernel that Helion wrote, with its function of the host, whose name Inductor calls."""
+    first, end = helion.first_line(lines, host.lineno), host.end_lineno or host.lineno
+    text = "\n".join(lines[first - 1 : end])
+    comment = _comment_above(lines, first)
+    return KernelText(name=host.name, language="triton", text=text, wrapper_line=first, comment=comment)
 
 
 def _in_cpp(wrapper: str) -> Iterator[KernelText]:

@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
+from pathlib import PurePath
 
 from explorer.model.records import typed
-from explorer.model.shared import Kernel, KernelLines, KernelText, OutputCodeText
+from explorer.model.shared import Kernel, KernelLines, KernelText, OutputCodeText, Source
 from explorer.model.stage import Frames, KernelPlace, Stage, text_artifact
 from explorer.model.syntax import UNREADABLE
-from explorer.model.trace_data import TraceData, source_line
+from explorer.model.trace_data import TraceData, artifact_of, source_line
 from explorer.model.values import CALLED_FROM, DEFINED, ORIGINS, Artifact, Event, Link
 from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.inductor.cpp_values import read
 from explorer.stages.inductor.cpp_wrapper import is_cpp
 from explorer.stages.inductor.definitions import kernel_events, nodes_in_comment
+from explorer.stages.inductor.helion import COMMENT, named_lines
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
@@ -85,10 +87,21 @@ def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
                 yield Link(artifact.id, (number,), place[0], (place[1],), OWN)
     elif CUSTOM in artifact.text:
         yield from _link_copies(artifact, trace)
+    yield from _link_comments(artifact, trace)
     places = {(call.file, call.line) for call in data.launched_from or () if call}
     for file, line in sorted(places):
         if launching := source_line(trace, file, line):
             yield Link(artifact.id, whole, launching[0], (launching[1],), CALLED_FROM)
+
+
+def _link_comments(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
+    """Link the lines of a Helion kernel to the program's line that the comment above them quotes, if one file has that line."""
+    files = dict.fromkeys(typed(Source, source.data).file for source in trace.find("source"))
+    for named in named_lines(artifact.lines):
+        places = [source_line(trace, file, named.line) for file in files if PurePath(file).name == named.file]
+        quoted = [place for place in places if place and artifact_of(trace, place[0]).lines[place[1] - 1].strip() == named.text]
+        if len(quoted) == 1:
+            yield Link(artifact.id, named.numbers, quoted[0][0], (quoted[0][1],), COMMENT)
 
 
 def _link_copies(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
