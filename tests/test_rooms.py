@@ -89,6 +89,7 @@ CATCHES_EVERYTHING = {
     "tracing/traced/trace.py": "a trace that cannot be replayed when it is read says so",
     "tracing/recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",
     "capture/ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
+    "capture/ladder/helion.py": "what fails in the program's code, as Helion copies it, is raised as explorer's own error",
     "view/widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "lab/live/pallas.py": "what JAX raises for a kernel is what the form's text says",
     "capture/ladder/triton_worker.py": "a process of its own: what fails is its answer",

@@ -221,7 +221,8 @@ class KernelLines(Record):
     """What a kernel computes line by line: (line counted from 1, FX node), its scheduler nodes, its template's FX nodes.
 
     `nodes` are all FX nodes that it computes, where no probe saw which of its lines do: in a log, or in what a cache had. The
-    `lines` are then read from the texts, with `by_text`, and a line with several nodes computes one of them.
+    `lines` are then read from the texts, with `by_text`, and a line with several nodes computes one of them. For a kernel of
+    Helion's `call` has the arguments of its call in Python, tensors without data.
     """
 
     name: str
@@ -230,6 +231,7 @@ class KernelLines(Record):
     template: Names
     nodes: Names | None = None
     by_text: bool | None = None
+    call: str | None = None
 
 
 @record

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.capture.absent.absent_gpu import guarded_property, pretending
 from explorer.capture.absent.aot_inductor import not_tuned, packaging
 from explorer.capture.absent.generated import Code
+from explorer.capture.absent.helion_kernels import examples_without_data
 from explorer.capture.absent.in_place_of_gpu import autocast_on_the_gpu
 from explorer.capture.absent.moved_constants import moved_constants
 from explorer.capture.absent.seen_by_dynamo import seen_as_they_are
@@ -44,6 +45,7 @@ def compiling_for(target: Target, emit: Emit, graph: Any, keep: Callable[[Code],
         stack.enter_context(_inputs_on_gpu(graph, target.device))
         stack.enter_context(_mesh_on_gpu(target.device))
         stack.enter_context(not_tuned(target, folder))
+        stack.enter_context(examples_without_data())
         yield
 
 

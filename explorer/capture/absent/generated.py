@@ -31,6 +31,7 @@ from explorer.model.integers import value_of
 from explorer.model.syntax import parsed
 from explorer.model.values import Plain
 from explorer.stages.fx_graph import innermost, short
+from explorer.stages.inductor.helion import LAUNCHER
 
 if TYPE_CHECKING:
     from explorer.reference.gpus.figures import Target
@@ -243,6 +244,8 @@ class Wrappers:
         import torch
         from torch._inductor.async_compile import AsyncCompile
 
+        from explorer.capture.ladder.ladder import lines_of
+
         if "AtenTensorHandle" in code.text:
             raise InputError(
                 "the wrapper is in C++, which is compiled for its GPU and runs only there: check a trace without cpp_wrapper, "
@@ -260,12 +263,30 @@ class Wrappers:
         with ExitStack() as stack:
             stack.enter_context(replaced(AsyncCompile, "triton", lambda _: triton))
             stack.enter_context(added(torch._C, f"_{code.target.device}_getCurrentRawStream", lambda index: 0))
+            stack.enter_context(lines_of(code.file, code.text))  # triton reads the source of a kernel that Helion wrote
             exec(compile(code.text, code.file, "exec"), space)
         space.update({**code.constants, **_allocators(space)})
+        self._launched_by_helion(space, code.target)
         for name, replacements in code.replacements.items():
             for replacement in replacements:
                 space[name] = replacement(space[name])
         return space
+
+    def _launched_by_helion(self, space: dict[str, Any], target: Target) -> None:
+        """Let Helion's functions of the host launch their kernels in the interpreter."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        from explorer.capture.ladder.helion import asking_of, stated_options
+
+        def launcher(kernel: Any, grid: Any, *args: Any, **options: Any) -> None:
+            self.launches += 1
+            with _disable_current_modes():
+                self.interpreter.run(kernel, args, stated_options(options), grid)
+
+        for value in space.values():
+            if LAUNCHER in (getattr(value, "__kwdefaults__", None) or {}):
+                value.__kwdefaults__ = {**value.__kwdefaults__, LAUNCHER: launcher}
+        asking_of(space, target)
 
 
 def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from explorer.capture.absent.helion_kernels import moved_results
 from explorer.capture.observe.patch import guarded_always
 
 
@@ -120,4 +121,5 @@ def to_gpu(graph: Any, device: str) -> None:
             node.args, node.kwargs = map_aggregate(node.args, moved), map_aggregate(node.kwargs, moved)
             if node.target is torch.amp.autocast_mode._enter_autocast and node.args[0] == "cpu":
                 node.args = (device, *node.args[1:])
+            moved_results(node, str(gpu))
         module.recompile()

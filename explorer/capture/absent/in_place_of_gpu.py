@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.absent.autocast import lists_of_the_gpu
+from explorer.capture.absent.helion_kernels import with_a_config
+from explorer.capture.absent.measured import Assume, ignore_assumption
 from explorer.capture.absent.user_kernels import launched_on_the_cpu
 from explorer.capture.observe.patch import replaced, replaced_in_plain_sight
 
@@ -27,18 +29,18 @@ _AS_NAMED: ContextVar[bool] = ContextVar("explorer autocast as named", default=F
 
 
 @contextmanager
-def in_place_of_gpu(launches: Launches | None = None, device: str = "cuda") -> Iterator[None]:
-    """Interpret Triton kernels, apply the GPU's autocast on the CPU, and let flex_attention train there.
+def in_place_of_gpu(launches: Launches | None = None, device: str = "cuda", assume: Assume = ignore_assumption) -> Iterator[None]:
+    """Interpret Triton kernels, apply the GPU's autocast on the CPU, and let flex_attention and Helion's kernels run there.
 
-    `launches` notes what the program launches outside of torch.compile, `device` is torch's type of the GPU. A block inside
-    such a block changes nothing.
+    `launches` notes what the program launches outside of torch.compile, `device` is torch's type of the GPU, `assume` records
+    the config of a Helion kernel that has none. A block inside such a block changes nothing.
     """
     if _IN_PLACE.get():
         yield
         return
     before = _IN_PLACE.set(True)
     try:
-        with launched_on_the_cpu(launches), _autocast_on_the_cpu(device), _flex_attention_trains():
+        with launched_on_the_cpu(launches), _autocast_on_the_cpu(device), _flex_attention_trains(), with_a_config(assume):
             yield
     finally:
         _IN_PLACE.reset(before)

@@ -84,7 +84,7 @@ def retargeted(
             artifacts_loaded_here(),
             _hashed_ahead(),
             captured_by_dynamo(target),
-            in_place_of_gpu(launches, target.device),
+            in_place_of_gpu(launches, target.device, assuming(emit)),
         ):
             with answered(target, launches.note if launches is not None else lambda *what: False), seen_by_dynamo(target, drawn):
                 yield True

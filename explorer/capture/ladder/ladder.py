@@ -35,6 +35,7 @@ from explorer.model.values import EMPTY, Plain, plain, text_lines
 from explorer.reference.gpus.figures import Target
 from explorer.reference.gpus.occupancy import occupancy
 from explorer.reference.gpus.properties import torch_properties
+from explorer.stages.inductor.helion import is_helion
 
 #: Triton's stages that produce text, in order, by backend.
 TEXTS = {"cuda": ("ttir", "ttgir", "llir", "ptx"), "hip": ("ttir", "ttgir", "llir", "amdgcn"), "xpu": ("ttir", "ttgir", "llir")}
@@ -180,11 +181,13 @@ class LadderWorkers:
 
     A kernel is submitted as soon as its source exists, and waited for when its ladder is needed. The first worker process
     starts with the object, and imports triton while Dynamo and Inductor still work; unless `at_once`, it starts with the first
-    kernel that was not launched.
+    kernel that was not launched. `lower_one` lowers a source as `lower` does.
     """
 
-    def __init__(self, target: Target, workers: int = 0, *, at_once: bool = True) -> None:
-        self._target, self._workers = target, workers
+    def __init__(
+        self, target: Target, workers: int = 0, *, at_once: bool = True, lower_one: Callable[..., Lowered] | None = None
+    ) -> None:
+        self._target, self._workers, self._lower = target, workers, lower_one or lower
         self._pending: dict[str, tuple[str, PendingLadder]] = {}
         self._launched: dict[tuple[str, str], Launched] = {}
         self._pool = Pool((workers or 1) if at_once else 0, assembler(target))
@@ -207,7 +210,7 @@ class LadderWorkers:
         try:
             if launch is not None:
                 return of_launch(lower_later(source, name, self._target, launch.config), launch)
-            lowered = lower(source, name, self._target, None, self._dialects)
+            lowered = self._lower(source, name, self._target, None, self._dialects)
         except ExplorerError as error:
             return error
         return lowered, self._pool.submit(lowered.job)
@@ -384,6 +387,11 @@ def lower(
     dialects: Dialects | None = None,
 ) -> Lowered:
     """Execute a kernel's source, as Inductor writes it, and take its function through triton's front end."""
+    if is_helion(source):
+        raise InputError(
+            f"{name} is a kernel of Helion's, and its source does not say what it is called with: "
+            "change the Helion function, or its config=, and trace again"
+        )
     return _lowered(source, name, target, config, lambda src, options: front_end(src, options, target, name, dialects))
 
 

@@ -27,7 +27,7 @@ from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.functions import emit_inlined
 from explorer.capture.observe.nested import inner_graphs, lowered_path
 from explorer.capture.observe.patch import added, beside, followed, observed, preceded, replaced
-from explorer.capture.observe.scheduler_nodes import called_node
+from explorer.capture.observe.scheduler_nodes import called_node, hint
 from explorer.capture.observe.subclasses import defining_kernels, metal_templates, subclasses
 from explorer.capture.observe.versions import (
     cpp_rewriters,
@@ -49,6 +49,8 @@ KEY = "explorer_fx_node"
 VIEWS = "explorer_views"
 #: A text taken of a buffer: for each line that has a node, its place in the text, itself without indentation, the node.
 Block = tuple[tuple[int, str, str], ...]
+#: A view that a wrapper makes of a buffer: the buffer, its size, its stride.
+_VIEW = re.compile(r"reinterpret_tensor\((\w+), (\([^()]*\)), (\([^()]*\)), [^()]*\)")
 #: What stands around a Metal kernel's source when the backend defines it.
 METAL_BEGIN, METAL_END, METAL_IN_CPP = "compile_mps_shader('''", "''')", 'R"MTL('
 #: CUTLASS makes an epilogue from Python; this line of it only names the accumulator again.
@@ -602,6 +604,7 @@ def _defining(emit: Emit, state: _State) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(followed(PythonWrapperCodegen, "define_user_defined_triton_kernel", copied))
         stack.enter_context(observed(ir.UserDefinedTritonKernel, "codegen", called))
+        stack.enter_context(helion_kernels(emit))
         for template in metal_templates():
             stack.enter_context(followed(template, "codegen", made))
         for kind in defining_kernels():
@@ -665,6 +668,41 @@ def launched(name: str, call: Any) -> KernelLines:
         template=(),
         nodes=None if node is None else (str(node.name),),
     )
+
+
+def helion_kernels(emit: Emit) -> AbstractContextManager[None]:
+    """Record the call of each kernel that Helion writes, and the source of the function that Helion compiled."""
+    from torch._inductor import select_algorithm
+
+    external = getattr(select_algorithm, "ExternalTritonTemplateKernel", None)
+    if external is None:  # before the torch that takes Helion's kernels
+        return nullcontext()
+
+    def written(_: Any, kernel: Any, wrapper: Any, source: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        function = getattr(getattr(kernel._template_buffer, "_helion_kernel", None), "fn", None)
+        if function is not None:
+            emit_inlined(emit, function.__code__)
+            made = f"({''.join(f'{argument}, ' for argument in call_without_data(kernel._call_preamble, kernel._call_args))})"
+            emit("kernel_lines", lambda: KernelLines(name=name, lines=(), operations=(), template=(), call=made))
+
+    return followed(external, "emit_kernel_override", written)
+
+
+def call_without_data(preamble: Sequence[str], arguments: Sequence[str]) -> Iterator[str]:
+    """Write the arguments of a call in Python: a meta tensor for each buffer or view of one, else the argument as it is."""
+    from torch._inductor.virtualized import V
+
+    views = dict(line.split(" = ", 1) for line in preamble)
+    for argument in arguments:
+        view = _VIEW.fullmatch(views.get(argument, ""))
+        buffer = V.graph.try_get_buffer(view[1] if view else argument)
+        if buffer is None:
+            yield argument
+            continue
+        size, stride = (
+            (view[2], view[3]) if view else (tuple(map(hint, part)) for part in (buffer.get_size(), buffer.get_stride()))
+        )
+        yield f"torch.empty_strided({size}, {stride}, dtype={buffer.get_dtype()}, device='meta')"
 
 
 def template_nodes(buffer: Any) -> Names:

@@ -289,7 +289,9 @@ def plain_objects(value: Any) -> dict[str, Any] | None:
         attributes: dict[str, Any] = vars(value)
         return attributes
     home = type(value).__module__.partition(".")[0]
-    if home in ("builtins", "torch", "triton", "numpy", "threading", "_thread", "weakref", "logging", "functools", "re", "ast"):
+    if home in ("builtins", "threading", "_thread", "weakref", "logging", "functools", "re", "ast"):
+        return None
+    if home in ("torch", "triton", "helion", "numpy"):
         return None
     own = getattr(value, "__dict__", None)
     return own if isinstance(own, dict) else None

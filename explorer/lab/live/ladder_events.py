@@ -9,17 +9,20 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from explorer.capture.absent.launches import Launches, Specialized
+from explorer.capture.ladder.helion import lower_with_call
 from explorer.capture.ladder.ladder import BINARIES, TEXTS, Ladder, LadderWorkers
 from explorer.capture.ladder.sass_lines import ptx_lines
 from explorer.capture.ladder.triton_tools import disassemble, makers, missing_backend, no_sass
 from explorer.capture.observe.launched import Find
 from explorer.errors import ExplorerError
 from explorer.lab.live.ladders import Ladders
-from explorer.model.shared import KernelText
+from explorer.model.records import typed
+from explorer.model.shared import KernelLines, KernelText
 from explorer.model.values import Event, Failure, Plain
 from explorer.reference.gpus.figures import Target
 from explorer.stages.dynamo.source import SourceText
 from explorer.stages.inductor.definitions import kernel_events
+from explorer.stages.inductor.helion import with_call
 from explorer.stages.inductor.launch import launches
 from explorer.stages.records import event_data
 from explorer.stages.triton.origins import Launch
@@ -59,9 +62,10 @@ class LadderCompiles:
     def __init__(self, target: Target, workers: int = 0, find: Find | None = None) -> None:
         self._find = find
         self._target, self._missing = target, missing_backend(target)
-        self._workers = None if self._missing else LadderWorkers(target, workers, at_once=find is None)
+        self._workers = None if self._missing else LadderWorkers(target, workers, at_once=find is None, lower_one=lower_with_call)
         self._wrappers: list[Event] = []
         self._kernels: list[tuple[Event, Event]] = []
+        self._sources: list[tuple[str, str]] = []
 
     def begin(self, events: Sequence[Event]) -> None:
         """Start the kernels of the output code that is new since the last call; `events` are all events so far."""
@@ -71,14 +75,16 @@ class LadderCompiles:
         self._kernels += kernels
         if self._workers is not None:
             launched = [self._find(str(w.data.get("file", "")), str(k.data["name"])) if self._find else None for w, k in kernels]
-            self._workers.submit([_name_and_source(kernel) for _, kernel in kernels], launched)
+            calls = _calls(events)
+            self._sources += [_name_and_source(kernel, calls) for _, kernel in kernels]
+            self._workers.submit(self._sources[len(self._sources) - len(kernels) :], launched)
 
     def finish(self, events: Sequence[Event], *, sass: bool = False) -> Compiled:
         """Wait for all kernels of `events`, and return their events, failures and ladders."""
         self.begin(events)
         if self._workers is None:
             return self._without_backend()
-        results = self._workers.results([_name_and_source(kernel) for _, kernel in self._kernels])
+        results = self._workers.results(self._sources)
         sass = sass and not no_sass(self._target)
         codes = _disassembled(results) if sass else {}
         lines = _ptx_lines(results) if sass else {}
@@ -195,9 +201,17 @@ def without_sass(target: Target, events: Sequence[Event]) -> list[Failure]:
     return [Failure("sass", "triton", f"there is no sass: {why}")] if why else []
 
 
-def _name_and_source(kernel: Event) -> tuple[str, str]:
-    """A kernel's name and source."""
-    return str(kernel.data["name"]), str(kernel.data["text"])
+def _calls(events: Sequence[Event]) -> dict[tuple[str, str, str], str]:
+    """The arguments of the call of each kernel that Helion wrote, by its frame, graph and name."""
+    lines = [(event, typed(KernelLines, event.data)) for event in events if event.kind == "kernel_lines"]
+    return {(event.frame, event.graph, data.name): data.call for event, data in lines if data.call is not None}
+
+
+def _name_and_source(kernel: Event, calls: Mapping[tuple[str, str, str], str]) -> tuple[str, str]:
+    """A kernel's name and source, which for one of Helion's has its call too."""
+    name, source = str(kernel.data["name"]), str(kernel.data["text"])
+    call = calls.get((kernel.frame, kernel.graph, name))
+    return name, source if call is None else with_call(source, call)
 
 
 def _disassembled(results: Sequence[Ladder | ExplorerError]) -> dict[bytes, str]:

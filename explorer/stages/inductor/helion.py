@@ -18,6 +18,8 @@ from typing import NamedTuple
 COMMENT = "Helion's comment above it"
 #: The argument of Helion's function of the host that launches its kernels.
 LAUNCHER = "_launcher"
+#: The name that the arguments of the kernel's call are given below its source.
+CALL = "explorer_call"
 _SRC = re.compile(r"^\s*# src\[([^\]\n]+):(\d+)\]: (.*)$")
 #: One that names no line too: of code without a source, or the end of a statement of more than three lines.
 _ANY = re.compile(r"^\s*# src\[")
@@ -35,6 +37,16 @@ class Named(NamedTuple):
 def is_of_host(function: ast.FunctionDef) -> bool:
     """Tell whether a function of a wrapper is Helion's for the host."""
     return any(argument.arg == LAUNCHER for argument in function.args.kwonlyargs)
+
+
+def with_call(source: str, call: str) -> str:
+    """Add the arguments of its call to a kernel's source, which states no types of them."""
+    return f"{source}\n\nimport torch\n{CALL} = {call}\n"
+
+
+def is_helion(source: str) -> bool:
+    """Tell whether a kernel's source is Helion's."""
+    return f"*, {LAUNCHER}=" in source
 
 
 def first_line(lines: Sequence[str], line: int) -> int:

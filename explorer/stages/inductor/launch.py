@@ -10,6 +10,7 @@ from functools import lru_cache
 from explorer.model.integers import evaluated
 from explorer.model.syntax import parsed
 from explorer.stages.inductor import cpp_wrapper as _cpp_wrapper
+from explorer.stages.inductor.helion import is_of_host
 from explorer.stages.triton.origins import Launch
 
 #: How a wrapper gives a kernel in CUDA C++ or HIP a tensor, or the stream.
@@ -34,10 +35,17 @@ def launches(
 
 @lru_cache(maxsize=2)
 def _runs(wrapper: str) -> Mapping[str, Sequence[tuple[int, Sequence[str]]]]:
-    """Each kernel's name → the line and arguments of its launches; a wrapper is parsed once for all of its kernels."""
+    """Each kernel's name → the line and arguments of its launches; a wrapper is parsed once for all of its kernels.
+
+    A kernel is launched by its method `run`, one of Helion's by a call of its function of the host.
+    """
     runs_by_name: dict[str, list[tuple[int, list[str]]]] = {}
-    for node in ast.walk(parsed(wrapper)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
+    tree = parsed(wrapper)
+    of_helion = {statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef) and is_of_host(statement)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in of_helion:
+            runs_by_name.setdefault(node.func.id, []).append((node.lineno, [ast.unparse(a) for a in node.args]))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
             arguments = [ast.unparse(a) for a in node.args if not isinstance(a, ast.Starred)]
             runs_by_name.setdefault(ast.unparse(node.func.value), []).append((node.lineno, arguments))
     return runs_by_name

@@ -6,6 +6,7 @@ import pytest
 
 from explorer.model.values import Event
 from explorer.stages.inductor.helion import COMMENT, Named, named_lines
+from explorer.stages.inductor.launch import launches
 from explorer.stages.kinds import COMMENT as IS_COMMENT
 from explorer.stages.kinds import HOST, kernel_kinds
 from explorer.stages.replay import replay
@@ -122,6 +123,14 @@ def test_lines_are_linked_to_the_line_that_the_comment_above_them_quotes() -> No
 def test_a_comment_that_may_mean_several_files_or_none_has_no_link(files: tuple[str, ...]) -> None:
     """Helion writes a file's name without its folder: where two files have the line, nothing says which one is meant."""
     assert not program_lines(traced(*((file, FUNCTION) for file in files)))
+
+
+def test_a_launch_is_the_call_of_the_function_of_the_host() -> None:
+    """It has its line in the wrapper and its arguments; the other kernel has no launch."""
+    (launch,) = launches(WRAPPER, "triton_unk_fused_sin_1", ("x", "y"), ("4", "1", "1"))
+    assert (dict(launch.arguments), launch.grid) == ({"x": "buf0", "y": "arg1_1"}, (4, 1, 1))
+    assert WRAPPER.split("\n")[launch.line - 1].strip() == "buf1 = triton_unk_fused_sin_1(buf0, arg1_1)"
+    assert not launches(WRAPPER, "sine", (), ())
 
 
 def test_a_long_statement_and_one_of_unknown_source_name_what_their_comments_name() -> None:
