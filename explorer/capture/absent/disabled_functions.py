@@ -109,10 +109,11 @@ def _is_plainly_torchs(function: Any) -> bool:
 
 
 def is_of_program(function: Any) -> bool:
-    """Whether a disabled function is the program's own: torch disables its own, and the graphs that it calls."""
+    """Whether a disabled function is the program's own: torch disables its own, Helion's modes, and the graphs that it calls."""
     owner = getattr(function, "__self__", None)
     called = getattr(type(owner), "forward", function) if hasattr(owner, "named_parameters") else function
     code = getattr(inspect.unwrap(called), "__code__", None)
     if not isinstance(code, CodeType) or code.co_filename.startswith((OWN_FOLDER, "<eval_with_key>")):
         return False
-    return not in_package(code.co_filename)
+    of_helion = str(getattr(called, "__module__", "")).startswith("helion.")
+    return not of_helion and not in_package(code.co_filename)

@@ -59,9 +59,10 @@ def examples_without_data() -> Iterator[None]:
 
 
 @contextmanager
-def with_a_config(assume: Assume) -> Iterator[None]:
+def without_measuring(assume: Assume) -> Iterator[None]:
     """Inside the block Helion measures nothing: without a config it takes the first of those given, or its default.
 
+    A persistent kernel, which is launched once for each multiprocessor, is launched once on the CPU.
     Afterwards the program's kernels have no config that they had not before.
     """
     runtime = sys.modules.get("helion.runtime.kernel")
@@ -83,8 +84,15 @@ def with_a_config(assume: Assume) -> Iterator[None]:
 
         return user_provided_config
 
+    def make_count(original: Callable[..., Any]) -> Callable[..., Any]:
+        def get_num_sm(device: Any, *, reserved_sms: int = 0) -> int:
+            return 1 if device.type == "cpu" else int(original(device, reserved_sms=reserved_sms))
+
+        return get_num_sm
+
     with ExitStack() as stack:
         stack.callback(lambda: _forget_configs(bound_here))
+        stack.enter_context(replaced(sys.modules["helion.runtime"], "get_num_sm", make_count))
         stack.enter_context(replaced(runtime.BoundKernel, "_user_provided_config", make))
         yield
 

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.absent.autocast import lists_of_the_gpu
-from explorer.capture.absent.helion_kernels import with_a_config
+from explorer.capture.absent.helion_kernels import without_measuring
 from explorer.capture.absent.measured import Assume, ignore_assumption
 from explorer.capture.absent.user_kernels import launched_on_the_cpu
 from explorer.capture.observe.patch import replaced, replaced_in_plain_sight
@@ -40,7 +40,7 @@ def in_place_of_gpu(launches: Launches | None = None, device: str = "cuda", assu
         return
     before = _IN_PLACE.set(True)
     try:
-        with launched_on_the_cpu(launches), _autocast_on_the_cpu(device), _flex_attention_trains(), with_a_config(assume):
+        with launched_on_the_cpu(launches), _autocast_on_the_cpu(device), _flex_attention_trains(), without_measuring(assume):
             yield
     finally:
         _IN_PLACE.reset(before)

@@ -18,7 +18,7 @@ hl: Any = pytest.importorskip("helion.language")
 pytestmark = pytest.mark.compile
 
 
-@helion.kernel(config=helion.Config(block_sizes=[32, 32], num_warps=8), ignore_warnings=[helion.exc.WrongDevice])
+@helion.kernel(config=helion.Config(block_sizes=[32, 32], num_warps=8))
 def add_relu(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(x.size()):
@@ -27,11 +27,23 @@ def add_relu(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@helion.kernel(ignore_warnings=[helion.exc.WrongDevice])
+@helion.kernel()
 def row_sum(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty([x.size(0)], dtype=x.dtype, device=x.device)
     for tile in hl.tile(x.size(0)):
         out[tile] = x[tile, :].sum(-1)
+    return out
+
+
+@helion.kernel(config=helion.Config(block_sizes=[16, 16, 16], pid_type="persistent_blocked"))
+def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    m, k, n = x.size(0), x.size(1), y.size(1)
+    out = torch.empty([m, n], dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in hl.tile([m, n]):
+        total = hl.zeros([tile_m, tile_n], dtype=torch.float32)
+        for tile_k in hl.tile(k):
+            total = torch.addmm(total, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = total
     return out
 
 
@@ -79,3 +91,12 @@ def test_without_a_config_the_default_is_taken_and_said_and_nothing_stays() -> N
     assert (row["where"], row["assumed"]) == ("row_sum, a Helion kernel", "Helion's default config")
     torch.testing.assert_close(trace.live.result, x.sum(-1) + 1)
     assert all(bound._config is None for bound in row_sum._bound_kernels.values())
+
+
+def test_a_kernel_alone_whose_launch_depends_on_the_gpu_is_compiled_too(capfd: pytest.CaptureFixture[str]) -> None:
+    """A persistent kernel is launched for as many multiprocessors as the target has; Helion warns of no wrong device."""
+    trace = explorer.trace(matmul, torch.randn(64, 32), torch.randn(32, 64), target="h100")
+    assert not trace.failures and "WrongDevice" not in capfd.readouterr().err
+    (kernel,) = [k for k in trace.kernels if "_helion_matmul" in k.source]
+    assert [launch["grid"] for launch in kernel.launches] == [(132, 1, 1)] and "tt.dot" in kernel.text("ttir")
+    assert [row["equal"] for row in trace.check()] == [True]
