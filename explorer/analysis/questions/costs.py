@@ -134,6 +134,14 @@ def runs_of(trace: TraceData, graph: Graph) -> int:
     return runs_inside(lowered[-1], graph.of) if lowered else 1
 
 
+def uses_of(trace: TraceData, kernel: Artifact) -> int:
+    """How often a call runs the region that a kernel was compiled for; 1 for a kernel of no region, or of several graphs."""
+    place = (kernel.frame, kernel.graph)
+    graphs = [graph for graph in fusion_of(trace).graphs if (graph.artifact.frame, graph.artifact.graph) == place]
+    holding = [graph for graph in graphs if any(name == kernel.kernel for name, _ in graph.verdicts.data.kernels)]
+    return runs_of(trace, holding[0]) if len(holding) == 1 else 1
+
+
 def exchanges(group: GroupRow) -> bool:
     """Tell whether a group is a collective, or the wait for one."""
     called = group.get("call", "")

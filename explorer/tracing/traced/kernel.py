@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from explorer.analysis.questions.cells import cells_of, place
-from explorer.analysis.questions.costs import kernel_table
+from explorer.analysis.questions.costs import kernel_table, uses_of
 from explorer.analysis.questions.kernels import KernelData, candidate_rows, texts_of_kernel, wrapper_file
 from explorer.analysis.questions.missing import explain_missing, no_form, no_kernel
 from explorer.analysis.questions.user_lines import compiled_kernels
@@ -229,7 +229,9 @@ class Kernel(NamesGuessed, KernelData):
     @property
     def _described(self) -> str:
         registers = self.resources.get("registers")
-        return f"{len(self.artifact.lines)} lines of {self.language}{f', {registers} registers' if registers else ''}"
+        uses = uses_of(self._trace, self.artifact)
+        of_region = f", compiled once, used {uses} times" if uses > 1 else ""
+        return f"{len(self.artifact.lines)} lines of {self.language}{f', {registers} registers' if registers else ''}{of_region}"
 
     @property
     def user_lines(self) -> Table:

@@ -57,6 +57,9 @@ def test_what_a_region_launches_counts_for_each_run(trace: Trace) -> None:
     assert "7 kernel launches and 3 library calls" in " ".join(repr(trace).split())  # it is wrapped
     launches = {row["kernel"]: row["launches"] for row in kernel_rows(trace)}
     assert sorted(launches.values()) == [1, 3, 3]
+    said = {kernel.name for kernel in trace.kernels if ", compiled once, used 3 times;" in repr(kernel)}
+    assert said == {name for name, number in launches.items() if number == 3}
+    assert repr(trace.kernels).count("compiled once, used 3 times") == 2
     (product,) = trace.inductor.extern_calls
     assert (product["call"], product["launches"]) == ("extern_kernels.mm", 3)
     assert product["operations"] == 3 * 2 * 32 * 64 * 64
