@@ -213,6 +213,8 @@ NO_GPU_OPERATOR = re.compile(
 ASKED_DRIVER = ("no CUDA-capable device is detected", "CUDA driver version is insufficient")
 #: torch 2.11's message for two tensors on different devices; later versions have a class for it.
 TWO_DEVICES = "Unhandled FakeTensor Device Propagation"
+#: What Inductor says of a Helion kernel, a template that is not its own, on the CPU.
+HELION_ON_THE_CPU = "Template node passed to CppScheduler.codegen_template must be"
 SKIPPED = (
     "Dynamo skipped the function that does this, such as for a graph break inside `try`, and a skipped function that compiled "
     "code calls cannot use a GPU that is not attached: put torch.compiler.disable on it, or mend what Dynamo skips it for"
@@ -268,6 +270,10 @@ def advice(error: BaseException) -> str:
             "torch.compile fails so on every device: Inductor's pattern for torch.randperm as an index cannot replace one that "
             "takes all rows; leave it out by "
             f"without_pattern={RANDPERM!r}"
+        )
+    if any(HELION_ON_THE_CPU in str(e) for e in chain(error)):
+        return (
+            "Inductor compiles no Helion kernel for the CPU: trace the function for a GPU, which need not be here: target='h100'"
         )
     return needs_its_gpu(error) or refused_operator(error)
 

@@ -100,3 +100,10 @@ def test_a_kernel_alone_whose_launch_depends_on_the_gpu_is_compiled_too(capfd: p
     (kernel,) = [k for k in trace.kernels if "_helion_matmul" in k.source]
     assert [launch["grid"] for launch in kernel.launches] == [(132, 1, 1)] and "tt.dot" in kernel.text("ttir")
     assert [row["equal"] for row in trace.check()] == [True]
+
+
+def test_on_the_cpu_the_failure_says_what_to_do() -> None:
+    """Inductor's generator for the CPU takes no Helion kernel."""
+    x = torch.randn(64, 64)
+    trace = explorer.trace(lambda x: add_relu(x, x) + 1, x, target="cpu")
+    assert ["Inductor compiles no Helion kernel for the CPU" in failure.message for failure in trace.failures] == [True]
