@@ -204,6 +204,7 @@ OF_EXPLORER: dict[str, Callable[[dict[str, explorer.Trace], Path], object]] = {
 ELSEWHERE = {
     "backends": "capture/compilers/test_backend.py",
     "sweep": "studies/sweeping/test_sweep.py",
+    "live.cost": lambda t, folder: t.attach(t.live.cost(1)).text("run_times"),
     "live.debug": "lab/stepping/test_debuggers.py",
 }
 #: Verbs for which Inductor must have had a choice.
@@ -218,7 +219,13 @@ INSTEAD = {
         "k.layout": "target='h100'",
         "k.tune": r"k\.edit",
     },
-    "h100": {**NO_CHOICES, "benchmark": "kernels.table", "live.profile": "kernels.table", "attach assembly": "assembly"},
+    "h100": {
+        **NO_CHOICES,
+        "benchmark": "kernels.table",
+        "live.profile": "kernels.table",
+        "live.cost": "kernels.table",
+        "attach assembly": "assembly",
+    },
 }
 
 

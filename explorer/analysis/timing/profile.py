@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,11 +12,12 @@ from explorer.analysis.timing.run_times import run_times
 from explorer.analysis.timing.sources import timeline_of
 from explorer.analysis.timing.timeline import Timeline, own_by_name
 from explorer.errors import InputError
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Table
 from explorer.stages.replay import extended, rendered
 from explorer.stages.torch_compile.profile import UNJOINED, Profile
-from explorer.stages.torch_compile.run_times import RunTimes
+from explorer.stages.torch_compile.run_times import CallPart, RunTimes
 
 T = TypeVar("T", bound=TraceData)
 
@@ -28,6 +30,8 @@ def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
 
     With `or_bare` a profile that has nothing of the trace leaves it without one, in place of the InputError.
     """
+    if isinstance(source, Table) and "part" in source.columns:
+        return _with_parts(trace, source)
     if isinstance(source, Table):
         return _with(trace, profile_of_rows(trace, source))
     timeline = timeline_of(source)
@@ -47,9 +51,23 @@ def _with(trace: T, profile: Profile | None, times: RunTimes | None = None) -> T
     return extended(bare, list(rendered(bare, events)))
 
 
-def _without_profile(trace: T) -> T:
+def _with_parts(trace: T, rows: Table) -> T:
+    """Return the trace with the rows of `t.live.cost()`, beside a profile that it may have."""
+    parts = [typed(CallPart, {name: row[name] for name in CallPart.__annotations__}) for row in rows]
+    before = [typed(RunTimes, artifact.data) for artifact in trace.find("run_times")]
+    times = (
+        replace(before[-1], parts=tuple(parts))
+        if before
+        else RunTimes(source="t.live.cost()", calls=(), exchanges=(), parts=tuple(parts))
+    )
+    event = Event(kind="run_times", time=0.0, data=times)
+    bare = _without_profile(trace, ("run_times",))
+    return extended(bare, list(rendered(bare, [event])))
+
+
+def _without_profile(trace: T, stages: Sequence[str] = ("profile", "run_times")) -> T:
     """The trace without the profile that was read in before."""
-    old = {artifact.id for stage in ("profile", "run_times") for artifact in trace.find(stage)}
+    old = {artifact.id for stage in stages for artifact in trace.find(stage)}
     if not old:
         return trace
     artifacts: tuple[Artifact, ...] = tuple(a for a in trace.artifacts if a.id not in old)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from explorer.capture.absent.cuda_on_cpu import types_of_the_gpu
 from explorer.capture.absent.generated import Code, Generated
 from explorer.capture.interpret.remembered import Remembered
 from explorer.capture.ladder.ladder import Ladder
+from explorer.capture.observe.patch import guard_here, shielded
+from explorer.capture.observe.uncompiled import as_eager
 from explorer.capture.observe.without_data import NO_DATA
 from explorer.capture.splice.calls import CALL, RecordedCall, recorded_calls
 from explorer.capture.splice.edit import Edit
@@ -39,6 +41,9 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event, Failure, Plain, Table
 from explorer.process.under_way import Watchers, step
 from explorer.reference.gpus.figures import Target
+
+if TYPE_CHECKING:
+    from explorer.capture.splice.call_layers import CallTimes
 
 #: How a trace for an absent GPU is timed on that GPU; explorer knows no attached GPU of Apple's.
 ATTACHED = "; where that GPU is attached, explorer.trace(f, x, target='cuda') gives a trace that can be timed"
@@ -322,6 +327,38 @@ class LiveFunction(KernelForms, Live):
         from explorer.lab.live.kernel_times import time_kernels
 
         return time_kernels(trace, self.wrappers, partial(once_nothing_traces, run), repeats)
+
+    def time_call(self, trace: TraceData, repeats: int) -> Table:
+        """Time a warm call in parts, on copies of the arguments: see `t.live.cost`."""
+        if repeats < 1:
+            raise InputError(f"repeats must be at least 1, not {repeats}")
+        compiled = self._compiled()
+        self._needs_data("nothing can be timed")
+        self._needs_its_device()
+        from explorer.capture.splice.call_layers import time_layers
+        from explorer.lab.live.call_parts import cost_rows
+
+        texts = [a for a in trace.find("output_code") if a.data.get("file")]
+        kernels = {str(a.data["file"]): [kernel.kernel for kernel in trace.find("kernel", a.frame, a.graph)] for a in texts}
+
+        def timed() -> CallTimes:
+            with on_copies(self.call) as call:
+
+                def once(function: Callable[..., Any]) -> Any:
+                    call.held.put_back()  # a call may change what its guards hold
+                    return function(*call.args, **call.kwargs)
+
+                def measure(*_: Any, **__: Any) -> CallTimes:
+                    import torch
+
+                    with torch.set_grad_enabled(call.train):
+                        plain = partial(once, call.function)
+                        within = partial(shielded, as_eager, guard_here(), "eager mode")
+                        return time_layers(partial(once, compiled), plain, self.wrappers, kernels, repeats, eagerly=within)
+
+                return cast("CallTimes", run_call(measure, replace(call, train=False), told=False)[0])
+
+        return cost_rows(trace, once_nothing_traces(timed))
 
     # A second trace ------------------------------------------------------------------------------------------------
 

@@ -134,6 +134,10 @@ class LiveKernel(Live):
         """NoVerbError: a kernel is not timed here."""
         _not_timed()
 
+    def time_call(self, trace: TraceData, repeats: int) -> Table:
+        """NoVerbError: a kernel is not timed here."""
+        _not_timed()
+
     def time_kernels(self, trace: TraceData, repeats: int) -> Table:
         """NoVerbError: a kernel is not timed here."""
         _not_timed()

@@ -155,6 +155,9 @@ class Live(MakesForms, Protocol):
     def time_kernels(self, trace: TraceData, repeats: int) -> Table:
         """Time each kernel and library call of the trace in runs of the compiled function: see `t.live.profile`."""
 
+    def time_call(self, trace: TraceData, repeats: int) -> Table:
+        """Time one warm call of the compiled function in parts: see `t.live.cost`."""
+
     def tune(self, tune: Tune) -> Tuning:
         """Compare configs of a Triton kernel: see `Kernel.tune`."""
 

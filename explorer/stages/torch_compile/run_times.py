@@ -45,22 +45,48 @@ class ExchangeTime(Record):
 
 
 @record
+class CallPart(Record):
+    """A row of `t.live.cost()`: the seconds of a warm call, compiled or in eager mode, of a part of it, or of one guard.
+
+    `kind` is one of `KINDS`; the parts add up to the call. `count` is how often the part happens, or how many guards one source
+    has. `how` says how it was measured. `file`, `line` and `code` are the user line of a guard, "" and 0 where none is known.
+    """
+
+    kind: str
+    part: str
+    seconds: float
+    count: int
+    how: str
+    frame: str
+    file: str
+    line: int
+    code: str
+
+
+#: The kinds of the rows of `t.live.cost()`.
+CALL, EAGER, PART, GUARD = KINDS = ("call", "eager", "part", "guard")
+
+
+@record
 class RunTimes(Record):
     """The calls of compiled frames in a profile, and the collectives that they ran, both in the order of time.
 
-    `source` is what recorded it.
+    `source` is what recorded it. `parts` has the rows of `t.live.cost()`; None where no call was measured in parts.
     """
 
     source: str
     calls: tuple[CallTime, ...]
     exchanges: tuple[ExchangeTime, ...]
+    parts: tuple[CallPart, ...] | None = None
 
 
 def render(event: Event, id: str) -> Artifact:
     """A line a frame and a collective, with the seconds of all runs and the median."""
     data = typed(RunTimes, event.data)
     head = [f"{data.source}: {summary_of(data)}", f"{'ms in all':>12} {'runs':>6} {'median ms':>10}  what"]
-    return text_artifact(event, id, "Run times", "text", text="\n".join([*head, *_calls(data), *_exchanges(data)]), data=data)
+    return text_artifact(
+        event, id, "Run times", "text", text="\n".join([*head, *_calls(data), *_exchanges(data), *_parts(data)]), data=data
+    )
 
 
 def _calls(data: RunTimes) -> Iterator[str]:
@@ -81,6 +107,12 @@ def _exchanges(data: RunTimes) -> Iterator[str]:
         yield _line(seconds, f"in {name}") if seconds else f"{'':30}  in {name}: not known how long"
 
 
+def _parts(data: RunTimes) -> Iterator[str]:
+    for row in data.parts or ():
+        at = f", {row.file}:{row.line}" if row.file else ""
+        yield _line([row.seconds], f"{row.kind}: {row.part} ({row.count}){at}: {row.how}")
+
+
 def _line(seconds: Sequence[float], what: str) -> str:
     return f"{sum(seconds) * 1e3:12.3f} {len(seconds):6} {median(seconds) * 1e3:10.3f}  {what}"
 
@@ -92,6 +124,8 @@ def kinds(artifact: Artifact) -> Sequence[str]:
 
 def summary_of(data: RunTimes) -> str:
     """How often compiled frames were called, and what that took."""
+    if data.parts and not data.calls:
+        return f"a warm call takes {data.parts[0].seconds * 1e3:.4g} ms"
     outer = [call.seconds for call in data.calls if call.outer]
     waited = sum(one.seconds or 0.0 for one in data.exchanges)
     said = f"{quantity(len(outer), 'call')} of compiled frames took {sum(outer) * 1e3:.4g} ms"
@@ -114,7 +148,7 @@ STAGE = Stage(
     summary=summary,
     why_absent=(
         "no profile was read in: explorer trace --profile takes one of a program, t.attach(prof) reads a "
-        "torch.profiler.profile or an exported Chrome trace"
+        "torch.profiler.profile or an exported Chrome trace; t.attach(t.live.cost()) measures one call in parts"
     ),
-    about="What each call of a compiled frame took in a profile, and where it waited in collectives.",
+    about="What each call of a compiled frame took, where it waited in collectives, and the parts of one warm call.",
 )

@@ -109,6 +109,24 @@ class LiveAccessor(TraceAccessor):
         with live.watchers.verb("live.profile()"):
             return live.time_kernels(self._trace, repeats)
 
+    def cost(self, repeats: int = 15) -> Table:
+        """Time one warm call in parts, from the guards to the kernels, and the same call in eager mode: median seconds.
+
+        `kind` is "call", "eager", "part" or "guard". The parts are in order and add up to the call; "not attributed" is what is
+        left, below zero where the parts together take longer. "cache misses" are the guards of other cache entries, which are
+        tried first. "Dynamo frames" are the entry, the lookup in the cache, and the program's Python around its graphs. Guards
+        are timed with warm caches, those of the dearest sources each, with the line of the program. With train=True the forward
+        is timed, without the backward. On a GPU "kernel calls" is the time of launching: the GPU's own work is not waited for.
+
+        `t.attach` takes the rows: then `print(t)` and `t.advise()` judge the measured call. LiveError for a loaded trace;
+        NoVerbError for a GPU you don't have and for a hand-written kernel.
+        """
+        if not isinstance(repeats, int):
+            raise InputError(f"repeats is a number of rounds, not {repeats!r}")
+        live = needs_live(self._trace, "timing")
+        with live.watchers.verb("live.cost()"):
+            return live.time_call(self._trace, repeats)
+
     def as_files(self, stage: str = "graph", *, frame: str | None = None, graph: str | None = None) -> Stepping:
         """Compile the call once more, with the code of one stage in real files that run, for the debugger of your choice.
 

@@ -243,7 +243,7 @@ class Trace(NamesGuessed, TraceData):
         `what` is a profile of the same code: a `torch.profiler.profile` that is over, the path of a Chrome trace that it exported
         or of Proton's `.hatchet` file, or the rows of `t.live.profile()`. Its times replace estimates; `t.profile` lists kernels
         and calls, and what could not be joined. The times of C++ kernels are in a profile only if they were compiled with
-        options={"cpp.enable_kernel_profile": True}.
+        options={"cpp.enable_kernel_profile": True}. The rows of `t.live.cost()` give the time of a whole call, in parts.
 
         It may also be what another verb returned: `t.bisect()`, whose marks say which value is off, right or not compared;
         `t.dynamo.steps()`, which become a stage; or one of `t.inductor.choices`, with the texts of `stages` such as "ttgir".
