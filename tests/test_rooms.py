@@ -28,6 +28,7 @@ PRIVATE = re.compile(
 #: (file, what is named there): the reason why it may be.
 PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
     ("analysis/advice/launches.py", "triton.cudagraphs"): "an option of Inductor's, as a user passes it",
+    ("analysis/advice/measured_call.py", "triton.cudagraphs"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/operators.py", "triton.max_tiles"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/operators.py", "triton.tile_reductions"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/operators.py", "triton.prefer_nd_tiling"): "an option of Inductor's, as a user passes it",

@@ -551,11 +551,12 @@ class OverviewInfo(TypedDict):
     """What a trace came to: see `overview.Overview`.
 
     "trace" is its name among several, "" alone. "seconds" are those of a call, "device" of its work, "host" of its launches from
-    Python and "breaking" of its graph breaks, as "about" says; "unread" says why they are not known. "ranked" counts what
-    "hottest" is the beginning of: where one C++ kernel has the loops of several groups it is more than "launches". "memory" are
-    the kinds of what is live at the peak of the graph that takes most, with their bytes; "peak" names this graph, and "bound" is
-    "at least" where a size or the scratch memory of a call of this graph is not known. "saved" are the bytes that forward graphs
-    save for their backward, None where a size is not known.
+    Python and "breaking" of its graph breaks, as "about" says; "unread" says why they are not known. Where a call was measured,
+    "work" has its parts and "device" is the whole call. "ranked" counts what "hottest" is the beginning of: where one C++ kernel
+    has the loops of several groups it is more than "launches". "memory" are the kinds of what is live at the peak of the graph
+    that takes most, with their bytes; "peak" names this graph, and "bound" is "at least" where a size or the scratch memory of a
+    call of this graph is not known. "saved" are the bytes that forward graphs save for their backward, None where a size is not
+    known.
     """
 
     trace: str

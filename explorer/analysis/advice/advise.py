@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from explorer.analysis.advice import accesses, copies, dtypes, dynamo, launches, movement, operators, resources
+from explorer.analysis.advice import accesses, copies, dtypes, dynamo, launches, measured_call, movement, operators, resources
 from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE, TracedCall
 from explorer.analysis.advice.verdicts import Advice, Check, Verdict
 from explorer.analysis.questions.cells import cells_of
@@ -24,6 +24,7 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
     dynamo.breaks,
     dynamo.recompiles,
     dynamo.each_call,
+    measured_call.dominant,
     launches.cuda_graphs,
     launches.launch_bound,
     dtypes.float64,
@@ -48,7 +49,7 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
 LISTED = frozenset({"graph break"})
 
 #: Kinds that cost launches, or the program's own time; all others cost work of the GPU.
-LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", "fusion missed"})
+LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", "fusion missed", *measured_call.KINDS})
 
 
 def advise(trace: TraceData) -> Advice:
@@ -76,7 +77,8 @@ def advise_on(traced: TracedCall) -> Advice:
     failures = "".join(f" {failure}" for _, failure in answers if failure)
     told = traced.about(beyond) if traced.launches or not traced.unread else ""
     about = " ".join(part for part in (traced.unread, told) if part)
-    return Advice(tuple(ranked), traced.seconds + beyond, f"{about}{failures}", str(trace.meta.get("name", "")), traced.unread)
+    name, is_whole = str(trace.meta.get("name", "")), traced.measured is not None
+    return Advice(tuple(ranked), traced.seconds + beyond, f"{about}{failures}", name, traced.unread, is_whole)
 
 
 def _asked(check: Callable[[TracedCall], Iterator[Verdict]], traced: TracedCall, name: str = "") -> tuple[list[Verdict], str]:

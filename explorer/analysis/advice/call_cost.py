@@ -32,6 +32,7 @@ from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.fx_graph import input_names, node_lines
 from explorer.stages.torch_compile.piece import Piece
+from explorer.stages.torch_compile.run_times import CALL, EAGER, PART, CallPart, RunTimes
 
 #: Assumed of every CPU, whose figures nothing tells: bytes, and multiplications and additions, a second.
 CPU_BANDWIDTH, CPU_OPERATIONS = 25e9, 500e9
@@ -189,13 +190,36 @@ class TracedCall:
         return len({a.text for a in self.trace.find("graph_break")})
 
     @cached_property
+    def rows(self) -> tuple[CallPart, ...]:
+        """The rows of `t.live.cost()` that the trace has; () where no call was measured."""
+        times = [typed(RunTimes, a.data) for a in self.trace.find("run_times")]
+        return next((each.parts for each in reversed(times) if each.parts), ())
+
+    @property
+    def parts(self) -> tuple[CallPart, ...]:
+        """The parts of the measured call, in order, and what of it is not attributed."""
+        return tuple(row for row in self.rows if row.kind == PART)
+
+    @property
+    def measured(self) -> float | None:
+        """The seconds of the measured call, without a backward; None where no call was measured."""
+        return next((row.seconds for row in self.rows if row.kind == CALL), None)
+
+    @property
+    def eager(self) -> float | None:
+        """The seconds of the same call in eager mode; None where no call was measured."""
+        return next((row.seconds for row in self.rows if row.kind == EAGER), None)
+
+    @cached_property
     def seconds(self) -> float:
-        """Seconds of a call."""
+        """Seconds of a call: measured, with the estimate of its backward, else estimated."""
+        if self.measured is not None:
+            return self.measured + sum(each.seconds for each in self.launches if each.graph.artifact.graph == "backward")
         return max(self.device, self.host) + self.breaking
 
     @property
     def breaking(self) -> float:
-        """Seconds that the graph breaks add."""
+        """Seconds that the graph breaks add, by the estimate."""
         return self.breaks * BREAK
 
     @property
@@ -253,10 +277,21 @@ class TracedCall:
         added = f", {_words(beyond)} more by the verdicts below" if beyond else ""
         split = "Of each piece the first compile is counted. What the backend runs between the pieces is not included. "
         pieces = split if self.trace.find("piece") else ""
+        if self.measured is not None and self.eager is not None:
+            backward = (
+                f", with {_words(self.seconds - self.measured)} of a backward, estimated" if self.seconds > self.measured else ""
+            )
+            parts = ", ".join(f"{part.part} {_words(part.seconds)}" for part in self.parts if part.seconds > 0)
+            return (
+                f"A call takes {_words(self.seconds)} on {where}, measured by t.live.cost(){backward}: {parts}. Eager mode takes "
+                f"{_words(self.eager)}. The work of the kernels is {_words(self.device)}, {estimated}. {pieces}"
+                f"What costs less than {MIN_SHARE:.0%} of the call is not mentioned."
+            )
         return (
             f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(self.launch_count, 'launch')}, "
             f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
-            f"{bound}{pieces}The time of guards and of the Python around the graphs is not included. "
+            f"{bound}{pieces}The time of guards and of the Python around the graphs is not included: "
+            "t.attach(t.live.cost()) measures a whole call. "
             f"What costs less than {MIN_SHARE:.0%} of it is not mentioned."
         )
 
@@ -350,7 +385,7 @@ def first_line(kernel: KernelData) -> int:
 
 
 def _words(seconds: float) -> str:
-    return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e6:.3g} µs" if abs(seconds) < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
 
 __all__ = [

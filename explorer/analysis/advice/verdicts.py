@@ -155,7 +155,7 @@ class Advice(Sequence[Verdict]):
     """The verdicts on a trace, the costliest first; `table` has a row for each. Empty where nothing is wrong.
 
     `seconds` is what a call takes, as `about` says, and the scale of every share. `unread` says why some or all of the program
-    could not be judged; "" where all of it was.
+    could not be judged; "" where all of it was. `whole` says that a call was measured with all that is around its kernels.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -163,6 +163,7 @@ class Advice(Sequence[Verdict]):
     about: str
     name: str = ""
     unread: str = ""
+    whole: bool = False
 
     @overload
     def __getitem__(self, index: int) -> Verdict: ...
@@ -190,7 +191,7 @@ class Advice(Sequence[Verdict]):
         if self:
             return quantity(len(self), "verdict")
         if not self.unread:
-            return "nothing stands out"
+            return "nothing stands out" if self.whole else "nothing stands out in the kernels"
         return "nothing stands out in what could be judged" if self.seconds else "cannot judge"
 
     def _repr_html_(self) -> str:

@@ -95,12 +95,19 @@ class Overview:
     @property
     def known(self) -> str:
         """How the time of a call is known."""
-        return "measured" if all(launch.measured for launch in self.call.launches) else "estimated"
+        return (
+            "measured" if self.call.measured is not None or all(launch.measured for launch in self.call.launches) else "estimated"
+        )
 
     @cached_property
     def groups(self) -> tuple[Alike, ...]:
         """The launches of a call, those that are alike together, the longest first."""
         return tuple(alike(ranked(self.call)))
+
+    @property
+    def parts(self) -> tuple[Work, ...]:
+        """The parts of a measured call, in order; () where none was measured."""
+        return tuple(Work(part.part, part.count, max(0.0, part.seconds)) for part in self.call.parts)
 
     @cached_property
     def work(self) -> tuple[Work, ...]:

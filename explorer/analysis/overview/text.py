@@ -14,9 +14,12 @@ from explorer.analysis.questions.comparison import shown
 from explorer.analysis.questions.summary import head, notes
 from explorer.model.trace_data import TraceData
 from explorer.model.wording import cut, quantity
+from explorer.stages.torch_compile.run_times import REST
 
 #: Launches and verdicts that are shown, and columns of a launch's title.
 MAX_LAUNCHES, MAX_VERDICTS, TITLE = 6, 4, 44
+#: Columns of the bar of a whole call.
+BAR = 20
 
 
 def described(trace: TraceData) -> str:
@@ -72,7 +75,9 @@ def _hottest(overview: Overview, width: int) -> list[str]:
     breaks = f"; {quantity(call.breaks, 'graph break')} {'adds' if call.breaks == 1 else 'add'} {duration(call.breaking)}"
     whole = f"a call takes {duration(call.seconds)} on {overview.where}, {overview.known}: {work}{launching}"
     whole += breaks if call.breaks else ""
-    lines = [*textwrap.wrap(whole, width, subsequent_indent="  "), ""]
+    if call.measured is not None and call.eager is not None:
+        whole = f"a call takes {duration(call.measured)} on {overview.where}, measured; eager mode takes {duration(call.eager)}"
+    lines = [*textwrap.wrap(whole, width, subsequent_indent="  "), *_parts(overview), ""]
     groups = overview.groups[:MAX_LAUNCHES]
     titles = [cut(group.title, TITLE) for group in groups]
     for group, title in zip(groups, titles, strict=True):
@@ -82,6 +87,16 @@ def _hottest(overview: Overview, width: int) -> list[str]:
         lines.append(cut(f"  {duration(group.seconds):>8}  {group.share:4.0%}  {what}", width))
     left = len(call.launches) - sum(len(group.ranked) for group in groups)
     return [*lines, f"  and {left} more: t.profile.launches" if left else "  t.profile.launches has their bytes and kernels", ""]
+
+
+def _parts(overview: Overview) -> list[str]:
+    """The parts of a measured call, each with its share of the call and a bar; none where no call was measured."""
+    whole = sum(part.seconds for part in overview.parts) or 1.0
+    return [
+        f"  {duration(part.seconds):>8}  {part.seconds / whole:4.0%}  {'█' * round(BAR * part.seconds / whole):<{BAR}}  "
+        f"{part.what}{f' ({part.count})' if part.what != REST else ''}"
+        for part in overview.parts
+    ]
 
 
 def _worth_a_look(overview: Overview, width: int) -> list[str]:

@@ -25,6 +25,17 @@ from explorer.capture.splice.calls import replace_call
 from explorer.capture.splice.launches import Intercepted
 from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
 from explorer.errors import NoVerbError
+from explorer.stages.torch_compile.run_times import (
+    ALLOCATING,
+    CHECKING,
+    CODE,
+    DYNAMO,
+    GUARDS,
+    KERNELS,
+    MISSES,
+    REST,
+    WRAPPERS,
+)
 
 #: How Dynamo's bytecode names the compiled graph of a frame, and how output code names its checks and allocations.
 GRAPH = "__compiled_fn"
@@ -35,9 +46,6 @@ LIBRARY = "extern_kernels"
 ROUND, MAX_LOOPS = 1e-3, 200
 #: How often the guards on one source are checked in a round, and the rounds, the fastest of which counts.
 GUARD_LOOPS, GUARD_ROUNDS = 50, 3
-#: The parts of a call, in the order in which they happen.
-GUARDS, MISSES, DYNAMO, WRAPPERS = "guards", "cache misses", "Dynamo frames", "AOTAutograd's wrappers"
-CHECKING, ALLOCATING, KERNELS, CODE, REST = "argument checks", "allocations", "kernel calls", "output code", "not attributed"
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,9 @@ class CallPart(Record):
 
 #: The kinds of the rows of `t.live.cost()`.
 CALL, EAGER, PART, GUARD = KINDS = ("call", "eager", "part", "guard")
+#: The parts of a call, in the order in which they happen.
+GUARDS, MISSES, DYNAMO, WRAPPERS = "guards", "cache misses", "Dynamo frames", "AOTAutograd's wrappers"
+CHECKING, ALLOCATING, KERNELS, CODE, REST = "argument checks", "allocations", "kernel calls", "output code", "not attributed"
 
 
 @record

@@ -87,7 +87,7 @@ def test_guards_have_the_line_of_the_program(rows: Table) -> None:
 
 def test_a_clock_that_counts_its_looks_has_every_part_at_zero_or_above(traced: Trace) -> None:
     """With a clock of its own no load of the machine is in a time, and only what is not attributed may be negative."""
-    live = live_of(traced)
+    live: Any = live_of(traced)
     x, scales = torch.randn(16, 16), {"one": 2.0, "two": 3.0}
     clock = itertools.count().__next__
     with torch.no_grad():
@@ -99,13 +99,12 @@ def test_a_clock_that_counts_its_looks_has_every_part_at_zero_or_above(traced: T
 def test_the_program_is_left_alone() -> None:
     """Its globals, output code, state, random numbers, cache and profiler are as they were, and its next call is right."""
     module = torch.nn.BatchNorm1d(4)
-    seen: list[object] = []
     trace = explorer.trace(module, torch.randn(8, 4))
-    live = live_of(trace)
+    live: Any = live_of(trace)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     spaces = [dict(vars(wrapper.module)) for wrapper in live.wrappers]
     random_state, python_state = torch.get_rng_state(), random.getstate()
-    sys.setprofile(seen.append and (lambda *_: None))
+    sys.setprofile(lambda *_: None)
     profiler = sys.getprofile()
     try:
         trace.live.cost(1)
@@ -120,7 +119,7 @@ def test_the_program_is_left_alone() -> None:
 
 def test_another_thread_gets_its_own_results_meanwhile(traced: Trace) -> None:
     """What stands in a graph's place answers the thread that measures, and calls the graph for any other."""
-    live = live_of(traced)
+    live: Any = live_of(traced)
     scales = {"one": 2.0, "two": 3.0}
     x, other = torch.randn(16, 16), torch.randn(16, 16)
     results: list[torch.Tensor] = []
@@ -153,11 +152,13 @@ def test_rows_are_read_into_a_trace_and_kept_in_its_file(traced: Trace, rows: Ta
     both = traced.attach(traced.live.profile(1)).attach(rows)
     assert both.find("profile") and "part: guards" in both.text("run_times")
     both.save(tmp_path / "t.json.gz")
-    assert explorer.load(tmp_path / "t.json.gz").text("run_times") == both.text("run_times")
+    loaded: Any = explorer.load(tmp_path / "t.json.gz")
+    assert loaded.text("run_times") == both.text("run_times")
 
 
 def test_repeats_must_be_a_number_of_rounds(traced: Trace) -> None:
     """InputError otherwise."""
+    wrong: Any
     for wrong in (0, "many"):
         with pytest.raises(InputError, match=says("repeats")):
             traced.live.cost(wrong)
