@@ -116,6 +116,12 @@ def _about_dynamo(traced: TracedCall, frames: int) -> tuple[str, str, dict[str, 
         title = "The limit on recompiles was reached, and code runs in eager mode since"
         remedy = f"mark the size that changes as dynamic, {MARKS}(x, 0), or keep what changes in a tensor"
         return title, remedy, {}, f"{AGAIN}; t.dynamo.recompiles has the guards that failed"
+    if not frames:
+        title, remedy = (
+            "No compiled frame ran: the call is Python and eager operators",
+            "remove what keeps Dynamo from compiling it",
+        )
+        return title, remedy, {}, f"{AGAIN}; t.dynamo.graph_breaks and t.failures have the reasons"
     if frames > 1:
         title = f"{frames} compiled frames take more outside of their graphs than the kernels"
         return (

@@ -30,6 +30,7 @@ from explorer.stages.torch_compile.run_times import (
     CHECKING,
     CODE,
     DYNAMO,
+    FREEING,
     GUARDS,
     KERNELS,
     MISSES,
@@ -144,6 +145,7 @@ def time_layers(
     stopwatch.add("stubs", partial(_again, [Noted(torch.compiler.disable(_stub), each.args, each.keywords) for each in graphs]))
     stopwatch.add("graphs", call, partial(_clocked_graphs, frames, clock))
     stopwatch.add("outputs", call, partial(_clocked_outputs, wrappers, clock))
+    stopwatch.add("freeing", *_clocked_freeing(call, clock))
     seconds = stopwatch.medians()
     for name in inside:
         seconds[name] = max(0.0, seconds[name] - seconds[f"loop of {name}"])
@@ -179,7 +181,7 @@ def _parts(
         PartTime(
             MISSES, failing, sum(len(frame.failing) for frame in frames), lacking or "the guards of entries that do not fit"
         ),
-        PartTime(DYNAMO, max(0.0, around - guards - failing), max(1, len(frames)), f"{called}, without guards"),
+        PartTime(DYNAMO, max(0.0, around - guards - failing), len(frames), f"{called}, without guards"),
         PartTime(WRAPPERS, wrapping, len(graphs), "a clock around the graphs, without their output code"),
         PartTime(CHECKING, seconds[CHECKING], len(inside[CHECKING]), "the same calls of assert_size_stride, repeated"),
         PartTime(ALLOCATING, seconds[ALLOCATING], len(inside[ALLOCATING]), "the same calls of empty_strided, repeated"),
@@ -190,8 +192,9 @@ def _parts(
             outputs,
             "the output code without the above: its Python, and operators of torch.ops",
         ),
+        PartTime(FREEING, seconds["freeing"], 1, "a clock around dropping what the call returned"),
     ]
-    yield from (part for part in parts if part.count or (part.name == GUARDS and lacking))
+    yield from (part for part in parts if part.count or part.name == DYNAMO or (part.name == GUARDS and lacking))
     yield PartTime(REST, seconds["call"] - sum(part.seconds for part in parts), 1, "the call without all of the above")
 
 
@@ -288,6 +291,19 @@ def _clocked_graphs(frames: Sequence[RunFrame], clock: Callable[[], float]) -> I
 
     with _graphs_replaced(frames, timed):
         yield seconds
+
+
+def _clocked_freeing(call: Callable[[], object], clock: Callable[[], float]) -> tuple[Callable[[], None], Any]:
+    """Return a call that drops its result under the clock, and what gives the seconds of that."""
+    seconds: list[float] = []
+
+    def dropped() -> None:
+        result = call()
+        begin = clock()
+        del result
+        seconds.append(clock() - begin)
+
+    return dropped, partial(nullcontext, seconds)
 
 
 def _stub(*_: Any, **__: Any) -> None:

@@ -67,7 +67,8 @@ class CallPart(Record):
 CALL, EAGER, PART, GUARD = KINDS = ("call", "eager", "part", "guard")
 #: The parts of a call, in the order in which they happen.
 GUARDS, MISSES, DYNAMO, WRAPPERS = "guards", "cache misses", "Dynamo frames", "AOTAutograd's wrappers"
-CHECKING, ALLOCATING, KERNELS, CODE, REST = "argument checks", "allocations", "kernel calls", "output code", "not attributed"
+CHECKING, ALLOCATING, KERNELS, CODE = "argument checks", "allocations", "kernel calls", "output code"
+FREEING, REST = "freed results", "not attributed"
 
 
 @record

@@ -52,6 +52,7 @@ def small(replayed: Callable[[str], Trace]) -> Trace:
         ("guards", 200.0, 300, "guards", ("300 guards", "skip_guard_eval_unsafe")),
         ("cache misses", 200.0, 6, "cache entries", ("6 cache entries", "dynamic")),
         ("Dynamo frames", 200.0, 4, "Dynamo", ("4 compiled frames", "graph breaks")),
+        ("Dynamo frames", 200.0, 0, "Dynamo", ("No compiled frame ran", "eager")),
         ("Dynamo frames", 200.0, 1, "Dynamo", ("Entering", "one larger region")),
         ("AOTAutograd's wrappers", 200.0, 1, "AOTAutograd's wrappers", ("no_grad",)),
         ("allocations", 200.0, 9, "output code", ("output code", "cpp_wrapper")),

@@ -13,10 +13,11 @@ import torch
 
 import explorer
 from explorer.capture.splice import call_layers
-from explorer.capture.splice.call_layers import GUARDS, REST, time_layers
+from explorer.capture.splice.call_layers import time_layers
 from explorer.errors import InputError
 from explorer.lab.live.protocol import live_of
 from explorer.model.values import Table
+from explorer.stages.torch_compile.run_times import GUARDS, REST
 from explorer.tracing.traced import Trace
 from tests.facts import says
 
@@ -58,6 +59,7 @@ def test_the_parts_stand_in_the_order_of_a_call_and_add_up_to_it(rows: Table) ->
         "allocations",
         "kernel calls",
         "output code",
+        "freed results",
         "not attributed",
     ]
     assert sum(row["seconds"] for row in rows if row["kind"] == "part") == pytest.approx(rows[0]["seconds"])
