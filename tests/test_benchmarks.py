@@ -129,6 +129,19 @@ def test_what_is_explorer_s_own_is_told(cache: str) -> None:
     assert float(found[2]) > 0 and all("%" in cell for cell in found[3:])
 
 
+def test_the_parts_of_a_call_and_a_planted_cost_are_told(cache: str) -> None:
+    """benchmarks/call_cost.py prints a program's parts beside its call, and the verdict on a planted cost beside what it is."""
+    command = [sys.executable, str(SCRIPT.with_name("call_cost.py")), "--repeats", "1", "--only", "graph breaks"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("|")]
+    measured, planted = lines[2], lines[-1]
+    assert measured[0] == "graph breaks" and float(measured[1]) > 0 and "Dynamo frames" in measured[4]
+    assert planted == ["graph breaks", "Dynamo", "Dynamo"]
+
+
 def test_the_counts_of_the_groups_are_those_of_the_source(tmp_path: Path) -> None:
     """benchmarks/rooms.py counts lines, functions and open signatures; what is inside torch is counted apart."""
     (tmp_path / "lab").mkdir()
