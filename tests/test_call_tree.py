@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from explorer.model.records import blank
+from explorer.model.shared import Source
+from explorer.model.values import Artifact
+from explorer.stages.dynamo.recompile import Recompile, Recompiles
+from explorer.tracing.traced import Trace
 from tests.facts import untold
 from tests.in_tab import load_axe, serious
 from tests.tabs import to_view
@@ -92,3 +99,28 @@ def test_axe_finds_nothing_serious_in_the_tree(opened, replayed, scheme: str) ->
     breaks(tab)
     load_axe(tab)
     assert serious(tab) == []
+
+
+def recompiled(count: int) -> Trace:
+    """A function that was compiled so often; each compile lists the failed guard of every earlier one, as Dynamo does."""
+    source = replace(blank(Source), file="f.py", first_line=1, line=1, compiled=True, qualname="f")
+    artifacts = []
+    for n in range(count):
+        text = "def f(x):\n    return x"
+        artifacts.append(Artifact(f"0/{n}:source", "source", f"0/{n}", "", "f", "python", text, data=source))
+        rows = tuple(Recompile(earlier=f"0/{m}", guard=f"guard of 0/{m} on x") for m in reversed(range(n)))
+        if rows:
+            data = Recompiles(rows=rows)
+            artifacts.append(Artifact(f"0/{n}:recompile", "recompile", f"0/{n}", "", "Recompile", "text", "again", data=data))
+    return Trace(artifacts=tuple(artifacts))
+
+
+def test_what_is_drawn_of_recompiles_grows_with_their_number(opened) -> None:
+    """Of the n² / 2 failed guards of n compiles a few stand below each, and a press shows all of one compile."""
+    few, many = (breaks(opened(recompiled(count))) for count in (20, 60))
+    drawn = [panel.locator("li").count() for panel in (few, many)]
+    assert drawn[1] <= 3.3 * drawn[0]
+    last = many.locator(".versions > li").last
+    assert re.findall(r"guard of (\S+) failed", last.inner_text()) == ["0/58", "0/57", "0/56"]
+    last.get_by_role("button", name="56 more").click()
+    assert re.findall(r"guard of (\S+) failed", last.inner_text()) == [f"0/{n}" for n in reversed(range(59))]

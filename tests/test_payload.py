@@ -11,14 +11,18 @@ from typing import ClassVar
 
 import pytest
 
+from explorer.analysis.advice.call_cost import TracedCall
+from explorer.analysis.advice.dynamo import recompiles
 from explorer.errors import InputError
 from explorer.lab.live.forms import forms_of
 from explorer.lab.live.function import LiveFunction
 from explorer.model.records import blank
 from explorer.model.values import Artifact, Failure, Link, plain
 from explorer.stages import STAGES
+from explorer.stages.dynamo.recompile import Recompile, Recompiles
 from explorer.stages.records import ARTIFACTS
 from explorer.tracing.traced import Trace
+from explorer.view.page import document
 from explorer.view.payload import SMALL, merged, neighbours, payload, runs
 from tests.facts import says
 
@@ -198,3 +202,42 @@ def test_the_launches_of_the_overview_are_all_of_a_call(replayed):
     (info,) = payload(replayed("mlp_train-torch2.13-cpu"))["overview"]
     assert info["launches"] == sum(step["count"] for step in info["flow"] if step["is_launch"]) == 8
     assert info["ranked"] == sum(hot["launches"] for hot in info["hottest"]) == 9
+
+
+def of_compiles(recorded: Trace, count: int) -> Trace:
+    """A trace of so many compiles of one function: each has the texts of a recorded one, and a failed guard of all before it."""
+    frame = recorded.compile_ids[0]
+    artifacts: list[Artifact] = []
+    links: list[Link] = []
+    for n in range(count):
+        names = {a.id: a.id.replace(frame, f"0/{n}", 1) for a in recorded.artifacts if a.frame == frame}
+        artifacts += [replace(a, id=names[a.id], frame=f"0/{n}") for a in recorded.artifacts if a.id in names]
+        own = (link for link in recorded.links if link.source in names and link.target in names)
+        links += [replace(link, source=names[link.source], target=names[link.target]) for link in own]
+        rows = tuple(Recompile(earlier=f"0/{m}", guard=f"tensor 'x' size mismatch at index 0. expected {m}") for m in range(n))
+        if rows:
+            artifacts.append(artifact("recompile", "again", f"0/{n}:recompile", frame=f"0/{n}", data=Recompiles(rows=rows)))
+    return Trace(recorded.meta, tuple(artifacts), tuple(links))
+
+
+@pytest.mark.parametrize("work", [document, lambda trace: list(recompiles(TracedCall(trace)))], ids=["page", "advice"])
+def test_the_work_for_a_page_grows_with_the_number_of_compiles(replayed, work):
+    """Three times the compiles of a function take three times the calls of Python functions, though each lists all before it."""
+    recorded = replayed("sin_cos-torch2.13-cpu")
+
+    def calls(count: int) -> int:
+        trace = of_compiles(recorded, count)
+        made = [0]
+
+        def count_call(frame: object, event: str, argument: object) -> None:
+            made[0] += event == "call"
+
+        sys.setprofile(count_call)
+        try:
+            work(trace)
+        finally:
+            sys.setprofile(None)
+        return made[0]
+
+    calls(1)  # what is made once for the process, such as the bundle
+    assert calls(60) < 3.3 * calls(20)

@@ -37,6 +37,9 @@ LARGE: Mapping[wire.HeldIn, tuple[str, ...]] = {
 #: What the first screen needs of a stage's artifacts, beside the text that it opens with: the program in the order of its calls,
 #: and how long the compiler took.
 FIRST: Mapping[str, tuple[str, ...]] = {"source": ("text",), "dynamo": ("nodes",), "phase": ("rows",)}
+#: The stages whose rows one view reads of all compiles at once: their rows have parts of their own, so that the view does not
+#: wait for all texts of the trace.
+TOGETHER = ("guards", "recompile", "symbol")
 #: The characters of JSON after which a part ends: a text asked for before the browser had time to unpack is there in a frame.
 PART = 500_000
 
@@ -123,17 +126,25 @@ def _parts(payload: wire.Payload) -> Iterator[tuple[list[wire.Held], str]]:
 
 
 def _held(payload: wire.Payload) -> Iterator[wire.Held]:
-    """Yield the large fields that have something in them and that the first screen does not need."""
+    """Yield the large fields that have something in them and that the first screen does not need; those read together first."""
     opened = set(_opened(payload))
+    for index, entry in enumerate(payload["artifacts"]):
+        if _is_read_together(entry) and index not in opened:
+            yield "artifacts", index, ["rows"]
     for key, names in LARGE.items():
         for index in range(1 if key == "memory" else len(payload[key])):
             entry = _object(payload, key, index)
             large = [name for name in names if isinstance(entry.get(name), str | list | dict) and entry[name]]
             if key == "artifacts":
                 first = names if index in opened else FIRST.get(entry["stage"], ())
-                large = [name for name in large if name not in first]
+                together = ("rows",) if _is_read_together(entry) else ()
+                large = [name for name in large if name not in first and name not in together]
             if large:
                 yield key, index, large
+
+
+def _is_read_together(entry: Mapping[str, Any]) -> bool:
+    return entry.get("stage") in TOGETHER and bool(entry.get("rows"))
 
 
 def _opened(payload: wire.Payload) -> Iterator[int]:

@@ -436,8 +436,13 @@ def _calls(trace: TraceData, index: Mapping[str, int], computed: WhatIsComputed)
 
 def small(data: Mapping[str, Plain]) -> dict[str, Any]:
     """Return the short entries of an artifact's data: facts for a tooltip, not the nodes of a graph."""
-    entries = ((k, jsonable(v)) for k, v in data.items() if k not in LONG)
+    entries = ((k, jsonable(v)) for k, v in data.items() if k not in LONG and (k in WHOLE or _may_be_small(v)))
     return {k: value for k, value in entries if k in WHOLE or _is_small(value)}
+
+
+def _may_be_small(value: Plain) -> bool:
+    """Whether a value can have JSON of so few characters: an entry of a list takes two at least."""
+    return not isinstance(value, tuple) or 2 * len(value) <= SMALL
 
 
 def _is_small(value: Any) -> bool:

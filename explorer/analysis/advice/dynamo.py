@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from explorer.analysis.advice.call_cost import BREAK, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict
 from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.capture.compilers.torch_compile import CONFIG, MARKS
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData, artifact_of, source_line
 from explorer.model.values import Artifact, Plain
 from explorer.stages import stage_of
 from explorer.stages.dynamo.graph_break import code_at
+from explorer.stages.dynamo.recompile import Recompiles
 
 #: A compile is paid once: it ranks as if it were spread over so many calls.
 CALLS = 1000
@@ -90,12 +92,19 @@ def _user_line(trace: TraceData, file: str, line: int) -> tuple[UserLine, ...]:
 def recompiles(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each function that was compiled again and again."""
     functions: dict[str, list[Mapping[str, Plain]]] = {}
-    for row in table(traced.trace, "recompile"):
+    for row in failed_guards(traced.trace):
         functions.setdefault(str(row["frame"]).partition("/")[0], []).append(row)
     for number, rows in functions.items():
         frames = list(dict.fromkeys(str(row["frame"]) for row in rows))
         if len(frames) >= FEWEST_RECOMPILES:
             yield _recompiled(traced, number, frames, rows)
+
+
+def failed_guards(trace: TraceData) -> Iterator[Mapping[str, Plain]]:
+    """Yield the first guard that failed for each recompile: Dynamo lists those of all earlier compiles, n² / 2 for n compiles."""
+    for artifact in trace.find("recompile"):
+        for row in typed(Recompiles, artifact.data).rows[:1]:
+            yield {"frame": artifact.frame, **row}
 
 
 def each_call(traced: TracedCall) -> Iterator[Verdict]:
@@ -163,7 +172,7 @@ def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[M
         f"failed guards: {'; '.join(list(guards)[:3])}{f'; and {len(guards) - 3} more' if len(guards) > 3 else ''}"
         + (f". {limit.message.partition(': ')[2].partition('. ')[0]}" if limit else ""),
         remedy,
-        _guarded_lines(traced, frames) or _source_line(traced, number),
+        _guarded_lines(traced, rows) or _source_line(traced, number),
         tuple((a.id, 1) for a in trace.find("recompile") if a.frame in frames)[:1],
         why_unproved="a trace is of one call: explorer.vary(f, x) varies it, and its dynamic() says what mark_dynamic spares",
     )
@@ -174,11 +183,11 @@ def _compile_seconds(trace: TraceData, frames: Collection[str]) -> float:
     return sum(float(row["seconds"] or 0) for row in table(trace, "phase") if row["frame"] in frames and row["depth"] == 0)
 
 
-def _guarded_lines(traced: TracedCall, frames: list[str]) -> tuple[UserLine, ...]:
+def _guarded_lines(traced: TracedCall, rows: Iterable[Mapping[str, Plain]]) -> tuple[UserLine, ...]:
     """List the user lines that the failed guards name."""
     found: dict[UserLine, None] = {}
-    for row in table(traced.trace, "recompile"):
-        for file, line in re.findall(r'File "(.+?)", line (\d+)', str(row["guard"]))[-1:] if row["frame"] in frames else ():
+    for row in rows:
+        for file, line in re.findall(r'File "(.+?)", line (\d+)', str(row["guard"]))[-1:]:
             found.update(dict.fromkeys(_user_line(traced.trace, file, int(line))))
     return tuple(found)
 

@@ -1,8 +1,8 @@
 // Where Dynamo ended a graph, one card for each place in the program, and what it compiled again, by
 // function: each version with the guard of every earlier one that failed.
 
-import { bare, recompilesOf } from "./calltree.js";
-import { element, plural } from "./dom.js";
+import { MOST_GUARDS, MOST_VERSIONS, bare, recompilesOf } from "./calltree.js";
+import { element, firstOf, plural } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { compiledSource, functionNumber } from "./tree.js";
 
@@ -139,7 +139,11 @@ function limitCard(store, navigation, text, way, said) {
     element("h3", {}, `⚠ ${name}: ${limit} reached, ${value} compiles`),
     failure ? element("p", { class: "as-written" }, failure.split(WAY)[0].trim()) : null,
     element("p", {}, "The way there:"),
-    element("ol", { class: "way" }, ...way.map((one) => stepOf(navigation, one, text.a.frame))),
+    element(
+      "ol",
+      { class: "way" },
+      ...firstOf(way, MOST_VERSIONS, (one) => stepOf(navigation, one, text.a.frame)),
+    ),
   );
 }
 
@@ -178,7 +182,7 @@ function failureOf({ payload: { failures } }, limit, name) {
  * @param {string} frame
  */
 export function nameOf(store, frame) {
-  const source = compiledSource(store.payload.artifacts, frame);
+  const source = compiledSource(store.sourcesOf(functionNumber(frame)), frame);
   return source ? source.title : `frame ${frame}`;
 }
 
@@ -189,7 +193,11 @@ function functionCard(store, navigation, frame, versions) {
     "article",
     { class: "card warn" },
     element("h3", {}, `↻ ${name} compiled again, ${plural(versions.length, "time")}`),
-    element("ul", { class: "versions" }, ...versions.map((text) => version(navigation, text))),
+    element(
+      "ul",
+      { class: "versions" },
+      ...firstOf(versions, MOST_VERSIONS, (text) => version(navigation, text)),
+    ),
   );
 }
 
@@ -197,7 +205,7 @@ function functionCard(store, navigation, frame, versions) {
 function version(navigation, { a, index }) {
   const rows = guards({ a, index });
   const onclick = () => navigation.goTo(index);
-  const failed = rows.map(({ earlier, guard }) =>
+  const failed = firstOf(rows, MOST_GUARDS, ({ earlier, guard }) =>
     element(
       "li",
       {},

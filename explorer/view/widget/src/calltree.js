@@ -1,7 +1,7 @@
 // What broke and what was compiled again, as a tree: the line that called a function, the frame compiled for
 // it, what happened there, and the calls from there.
 
-import { baseName, element } from "./dom.js";
+import { baseName, element, firstOf } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { compiledSource, functionNumber } from "./tree.js";
 
@@ -29,7 +29,24 @@ import { compiledSource, functionNumber } from "./tree.js";
  * }} Compile
  */
 /** @typedef {{ place: string, code: string, index: number, compiles: Compile[] }} Site a line that calls */
+/** @typedef {Map<string, number[]>} Indices of texts, by a frame, the number of a function, or a place */
+/**
+ * The texts that tell who called whom, found once: a trace may have thousands of compiles.
+ *
+ * @typedef {{
+ *   artifacts: ArtifactInfo[],
+ *   sources: Indices,
+ *   sourcesOfFunction: Indices,
+ *   sourcesOfFile: Indices,
+ *   calls: Indices,
+ *   callsOfFunction: Indices,
+ *   breaks: Indices,
+ * }} Texts
+ */
 
+/** How many guards of one recompile, and how many compiles of one function, are listed at first. */
+export const MOST_GUARDS = 3;
+export const MOST_VERSIONS = 100;
 const RESUMED = /resume_in_(.+)_at_(\d+)(?:_\d+)?$/; // the function and the line in a resume function's name
 
 /**
@@ -41,41 +58,62 @@ const RESUMED = /resume_in_(.+)_at_(\d+)(?:_\d+)?$/; // the function and the lin
  */
 export function callTree(store) {
   const { artifacts } = store.payload;
+  const texts = textsOf(artifacts);
   /** @type {Map<string, Compile>} */
   const compiles = new Map();
   /** @type {Site[]} */
   const roots = [];
-  for (const [frame, texts] of grouped([...artifacts.keys()], (index) => artifacts[index].frame)) {
-    const happened = texts.flatMap((index) => events(artifacts[index], index));
-    const source = sourceOf(artifacts, frame);
+  for (const [frame, own] of grouped([...artifacts.keys()], (index) => artifacts[index].frame)) {
+    const happened = own.flatMap((index) => events(artifacts[index], index));
+    const source = sourceOf(texts, frame);
     if (source < 0) continue;
-    const named = compiledSource(artifacts, frame) ?? artifacts[source];
+    const named = compiledSource(store.sourcesOf(functionNumber(frame)), frame) ?? artifacts[source];
     const name = codeOf(named).qualname || named.title;
     compiles.set(frame, { id: frame, name, source, happened, sites: [], resumed: [] });
   }
   for (const compile of compiles.values()) {
-    const before = resumedFrom(artifacts, compile, compiles);
+    const before = resumedFrom(texts, compile, compiles);
     if (before) before.resumed.push(compile);
-    else siteOf(artifacts, compile, compiles, roots).compiles.push(compile);
+    else siteOf(texts, compile, compiles, roots).compiles.push(compile);
   }
   return roots.filter((site) => prune(site) && saysWho(site));
 }
 
 /**
+ * @param {ArtifactInfo[]} artifacts
+ * @returns {Texts}
+ */
+function textsOf(artifacts) {
+  /** @param {string} stage */
+  const of = (stage) => [...artifacts.keys()].filter((index) => artifacts[index].stage === stage);
+  const [sources, calls, breaks] = ["source", "compile_call", "graph_break"].map(of);
+  const compiled = sources.filter((index) => {
+    const { data } = artifacts[index];
+    return data.compiled !== false && data.inlined !== true;
+  });
+  /** @param {number[]} list @param {(a: ArtifactInfo) => string} key */
+  const by = (list, key) => new Map(grouped(list, (index) => key(artifacts[index])));
+  /** @param {ArtifactInfo} a */
+  const number = (a) => functionNumber(a.frame);
+  return {
+    artifacts,
+    sources: by(compiled, ({ frame }) => frame),
+    sourcesOfFunction: by(compiled, number),
+    sourcesOfFile: by(sources, ({ data }) => String(data.file)),
+    calls: by(calls, ({ frame }) => frame),
+    callsOfFunction: by(calls, number),
+    breaks: by(breaks, ({ data }) => `${data.file}:${data.line}`),
+  };
+}
+
+/**
  * The source of a frame, or that of another compile of it: where a limit is reached there is none.
  *
- * @param {ArtifactInfo[]} artifacts
+ * @param {Texts} texts
  * @param {string} frame
  */
-function sourceOf(artifacts, frame) {
-  const sources = [...artifacts.keys()].filter((index) => {
-    const { stage, data } = artifacts[index];
-    return stage === "source" && data.compiled !== false && data.inlined !== true;
-  });
-  const number = functionNumber(frame);
-  const same = sources.find((index) => artifacts[index].frame === frame);
-  return same ?? sources.find((index) => functionNumber(artifacts[index].frame) === number) ?? -1;
-}
+const sourceOf = ({ sources, sourcesOfFunction }, frame) =>
+  (sources.get(frame) ?? sourcesOfFunction.get(functionNumber(frame)))?.[0] ?? -1;
 
 /** @param {ArtifactInfo} a */
 const codeOf = (a) => /** @type {Partial<Code>} */ (a.data);
@@ -118,18 +156,17 @@ export const bare = (guard) => guard.split("\n")[0].split("  # ")[0].trim();
  * The compile after whose break a resume function goes on: the last before it, of the function in its name,
  * that broke at the line in its name.
  *
- * @param {ArtifactInfo[]} artifacts
+ * @param {Texts} texts
  * @param {Compile} compile
  * @param {Map<string, Compile>} compiles
  * @returns {Compile | null}
  */
-function resumedFrom(artifacts, compile, compiles) {
+function resumedFrom({ artifacts, breaks }, compile, compiles) {
   const { file, resume } = codeOf(artifacts[compile.source]);
   const at = Number(RESUMED.exec(compile.name)?.[2]);
   if (!resume || !at) return null;
-  const broke = artifacts
-    .filter(({ stage, data }) => stage === "graph_break" && data.file === file && data.line === at)
-    .flatMap(({ frame }) => compiles.get(frame) ?? [])
+  const broke = (breaks.get(`${file}:${at}`) ?? [])
+    .flatMap((index) => compiles.get(artifacts[index].frame) ?? [])
     .filter((one) => one.source < compile.source && functionOf(one.name) === functionOf(compile.name));
   return broke.sort((one, other) => one.source - other.source).at(-1) ?? null;
 }
@@ -140,25 +177,26 @@ const functionOf = (name) => RESUMED.exec(name)?.[1] ?? name.replace(/^.*\./s, "
 /**
  * The site that called a frame: in the frame whose source has the line, else in what is not compiled.
  *
- * @param {ArtifactInfo[]} artifacts
+ * @param {Texts} texts
  * @param {Compile} compile
  * @param {Map<string, Compile>} compiles
  * @param {Site[]} roots
  * @returns {Site}
  */
-function siteOf(artifacts, compile, compiles, roots) {
-  const index = callOf(artifacts, compile.id);
+function siteOf(texts, compile, compiles, roots) {
+  const { artifacts, sourcesOfFile } = texts;
+  const index = callOf(texts, compile.id);
   const {
     called_file: file = "",
     called_line: line = 0,
     called_code: code = "",
   } = /** @type {Partial<Call>} */ (artifacts[index]?.data ?? {});
-  const around = artifacts.slice(0, compile.source).findLast((a) => {
-    const { file: own, first_line: first = 0 } = codeOf(a);
-    const isFunction = a.stage === "source" && functionNumber(a.frame) !== functionNumber(compile.id);
-    return isFunction && own === file && line >= first && line < first + a.lines;
+  const around = (sourcesOfFile.get(file) ?? []).findLast((at) => {
+    const { first_line: first = 0 } = codeOf(artifacts[at]);
+    const isBefore = at < compile.source && line >= first && line < first + artifacts[at].lines;
+    return isBefore && functionNumber(artifacts[at].frame) !== functionNumber(compile.id);
   });
-  const sites = compiles.get(around?.frame ?? "")?.sites ?? roots;
+  const sites = compiles.get(around === undefined ? "" : artifacts[around].frame)?.sites ?? roots;
   const place = file ? `${file}:${line}` : "";
   const known = sites.find((site) => site.place === place);
   if (known) return known;
@@ -171,17 +209,13 @@ function siteOf(artifacts, compile, compiles, roots) {
  * The text of the call that began a compile. Where a limit is reached nothing is compiled, and there is none:
  * then that of the compiles of the same function, if all were called from one line.
  *
- * @param {ArtifactInfo[]} artifacts
+ * @param {Texts} texts
  * @param {string} id
  */
-function callOf(artifacts, id) {
-  const own = artifacts.findIndex(({ stage, frame }) => stage === "compile_call" && frame === id);
-  if (own >= 0) return own;
-  const number = functionNumber(id);
-  const others = [...artifacts.keys()].filter((index) => {
-    const { stage, frame } = artifacts[index];
-    return stage === "compile_call" && functionNumber(frame) === number;
-  });
+function callOf({ artifacts, calls, callsOfFunction }, id) {
+  const own = calls.get(id);
+  if (own) return own[0];
+  const others = callsOfFunction.get(functionNumber(id)) ?? [];
   const places = others.map((index) =>
     JSON.stringify([artifacts[index].data.called_file, artifacts[index].data.called_line]),
   );
@@ -235,7 +269,7 @@ export function callTreeList(store, navigation) {
       {},
       place ? ["called at ", link(baseName(place), index, place), " "] : "caller unknown",
       code ? element("code", {}, code) : null,
-      element("ul", {}, ...compiles.map((one) => compileItem(one))),
+      element("ul", {}, ...firstOf(compiles, MOST_VERSIONS, (one) => compileItem(one))),
     );
   /** @param {Compile} compile @param {string} [how] @returns {HTMLElement} */
   const compileItem = ({ id, name, source, happened, sites, resumed }, how = "") =>
@@ -247,7 +281,7 @@ export function callTreeList(store, navigation) {
       element(
         "ul",
         {},
-        ...happened.map(({ sign, text, code, index }) =>
+        ...firstOf(happened, MOST_GUARDS, ({ sign, text, code, index }) =>
           element("li", {}, `${sign} `, link(text, index), code ? [" ", element("code", {}, code)] : null),
         ),
         ...resumed.map((one) => compileItem(one, "goes on in ")),

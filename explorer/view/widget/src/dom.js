@@ -91,6 +91,26 @@ export function toggle(text, about, on, changed, more = {}) {
 }
 
 /**
+ * The first items of a list, and a button that puts the others in its place: a function that was compiled n
+ * times has n² / 2 failed guards.
+ *
+ * @template Item
+ * @param {Item[]} list
+ * @param {number} most
+ * @param {(item: Item) => HTMLElement} draw
+ * @returns {HTMLElement[]}
+ */
+export function firstOf(list, most, draw) {
+  const rest = list.slice(most);
+  const first = list.slice(0, most).map((item) => draw(item));
+  if (!rest.length) return first;
+  const more = element("li");
+  const onclick = () => more.replaceWith(...rest.map((item) => draw(item)));
+  more.append(element("button", { class: "link", onclick }, `${rest.length} more`));
+  return [...first, more];
+}
+
+/**
  * The last part of a file's path, with what stands behind it, such as a line.
  *
  * @param {string} place

@@ -9,6 +9,7 @@ import { functionNumber } from "./tree.js";
 /** @import { Parts } from "./app.js" */
 /** @import { Text } from "./breaks.js" */
 /** @import { Argument, Asked, GuardFact } from "./wire.js" */
+/** @typedef {{ frame: string, index: number, asked: GuardFact[], others: number }} Compiled a compile */
 /** @typedef {{ [property: string]: unknown }} Passed a call's properties, such as "x:dtype", if known */
 
 /** @type {{ [value: string]: string }} the types of Python's words */
@@ -53,6 +54,24 @@ function form(name, isOpen, texts, navigation) {
     return { frame: texts.length > 1 ? ` (compile ${a.frame})` : "", index, asked, others };
   });
   const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));
+  if (!all.length) return null;
+  const summary = element("summary", {}, `Would ${name} recompile?`);
+  const folded = element("details", { open: isOpen }, summary);
+  const fill = () => folded.append(...controls(compiles, all, folded, navigation));
+  if (isOpen) fill();
+  else folded.addEventListener("toggle", fill, { once: true });
+  return folded;
+}
+
+/**
+ * The controls of the arguments of a function, and what is said of them.
+ *
+ * @param {Compiled[]} compiles the last first
+ * @param {Argument[]} all
+ * @param {HTMLElement} folded
+ * @param {Parts["navigation"]} navigation
+ */
+function controls(compiles, all, folded, navigation) {
   // what the last compile was called with
   const fields = grouped(all, (argument) => argument.name).map(([, [last]]) => fieldOf(last));
   const verdict = element("div", { role: "status" });
@@ -85,15 +104,8 @@ function form(name, isOpen, texts, navigation) {
     );
   };
   say();
-  return fields[0]
-    ? element(
-        "details",
-        { open: isOpen, oninput: say },
-        element("summary", {}, `Would ${name} recompile?`),
-        ...fields.map(({ row }) => row),
-        verdict,
-      )
-    : null;
+  folded.addEventListener("input", say);
+  return [...fields.map(({ row }) => row), verdict];
 }
 
 /**

@@ -2,10 +2,12 @@
 // is made here.
 
 import { baseName } from "./dom.js";
+import { grouped } from "./grouped.js";
 import { Links, artifactOf, lineOf, place } from "./links.js";
 import { called, partedAfter } from "./names.js";
 import { PROGRAM, programOf } from "./program.js";
 import { splitLines } from "./text.js";
+import { functionNumber } from "./tree.js";
 import { groupName } from "./why.js";
 
 /** @import { Lit, Route } from "./links.js" */
@@ -51,6 +53,8 @@ export class Store {
     this.callsByPlace = null;
     /** @type {Set<string>[] | null} what computes each of the payload's lines */
     this.keysOfLines = null;
+    /** @type {Map<string, ArtifactInfo[]> | null} the sources of a function, by its number */
+    this.sourcesByFunction = null;
     /** @type {Map<string, StageInfo>} */
     this.stages = new Map();
     /** @type {Map<string, number>} the index of each artifact by its id */
@@ -64,7 +68,7 @@ export class Store {
   read() {
     const { artifacts, stages, links, hows } = this.payload;
     this.links = new Links(links, hows);
-    this.partedNames = this.kernelsByText = null;
+    this.partedNames = this.kernelsByText = this.sourcesByFunction = null;
     this.stages = new Map(stages.map((stage) => [stage.name, stage]));
     this.byId = new Map(artifacts.map((artifact, index) => [artifact.id, index]));
   }
@@ -85,6 +89,21 @@ export class Store {
     this.roots.clear();
     this.read();
     if (this.program) this.byId.set(this.program.info.id, PROGRAM);
+  }
+
+  /**
+   * The sources of a function's compiles, with those of what was inlined into them.
+   *
+   * @param {string} number
+   */
+  sourcesOf(number) {
+    this.sourcesByFunction ??= new Map(
+      grouped(
+        this.payload.artifacts.filter(({ stage }) => stage === "source"),
+        ({ frame }) => functionNumber(frame),
+      ),
+    );
+    return this.sourcesByFunction.get(number) ?? [];
   }
 
   get count() {
