@@ -128,8 +128,8 @@ def _parts(payload: wire.Payload) -> Iterator[tuple[list[wire.Held], str]]:
 def _held(payload: wire.Payload) -> Iterator[wire.Held]:
     """Yield the large fields that have something in them and that the first screen does not need; those read together first."""
     opened = set(_opened(payload))
-    for index, entry in enumerate(payload["artifacts"]):
-        if _is_read_together(entry) and index not in opened:
+    for index, artifact in enumerate(payload["artifacts"]):
+        if _is_read_together(artifact) and index not in opened:
             yield "artifacts", index, ["rows"]
     for key, names in LARGE.items():
         for index in range(1 if key == "memory" else len(payload[key])):
