@@ -32,6 +32,7 @@ PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
     ("analysis/advice/operators.py", "triton.max_tiles"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/operators.py", "triton.tile_reductions"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/operators.py", "triton.prefer_nd_tiling"): "an option of Inductor's, as a user passes it",
+    ("analysis/questions/data_dependent.py", "torch._check"): "torch's documented function, in the line that a user writes",
     ("lab/bisecting/fault_script.py", "torch._C"): "the text of a script, which launches as the wrapper does",
     ("lab/bisecting/fault_script.py", "torch._inductor"): "the text of a script, which compiles as the wrapper does",
     ("studies/fitting/blocks.py", "torch.utils._python_dispatch"): "where torch has TorchDispatchMode",

@@ -21,6 +21,7 @@ from explorer.process import plugins
 
 #: What is asked, in the order in which verdicts of the same cost are listed.
 CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
+    dynamo.stopped,
     dynamo.breaks,
     dynamo.recompiles,
     dynamo.each_call,
@@ -46,7 +47,7 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
 )
 
 #: Kinds that are listed whatever they cost.
-LISTED = frozenset({"graph break"})
+LISTED = frozenset({"graph break", "compile failed"})
 
 #: Kinds that cost launches, or the program's own time; all others cost work of the GPU.
 LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", "fusion missed", *measured_call.KINDS})

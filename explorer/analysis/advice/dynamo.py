@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from explorer.analysis.advice.call_cost import BREAK, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict
+from explorer.analysis.questions.data_dependent import DataDependent, data_dependent, symbols_of_condition
 from explorer.analysis.questions.tables import graph_breaks, table
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.capture.compilers.torch_compile import CONFIG, MARKS
@@ -16,6 +17,7 @@ from explorer.model.values import Artifact, Plain
 from explorer.stages import stage_of
 from explorer.stages.dynamo.graph_break import code_at
 from explorer.stages.dynamo.recompile import Recompiles
+from explorer.stages.dynamo.symbol import Symbols
 
 #: A compile is paid once: it ranks as if it were spread over so many calls.
 CALLS = 1000
@@ -51,19 +53,51 @@ def breaks(traced: TracedCall) -> Iterator[Verdict]:
         places = {(one["reason"], one["line"]): one for one in rows}
         told = [a for a in traced.trace.find("graph_break") if places.pop((a.data["reason"], a.data["line"]), None)]
         lines = tuple(_broken_line(traced.trace, a) for a in told if a.data["file"])
+        asked = next(filter(None, (_asked_of_data(traced.trace, a) for a in told)), None)
         if what_if and any(_BRANCH.match(line.code) for line in lines):  # with the setting the branch breaks the graph instead
             what_if, hint = {}, BRANCHING
         yield Verdict(
             "graph break",
             f"Graph break{f' at {len(rows)} lines' if rows[1:] else ''}: {row['reason']}",
             Cost(len(rows) * BREAK, "estimated", how),
-            f"Dynamo: {row['explanation'] or row['reason']}",
-            str(hint) or "write the line so that Dynamo can trace it, or move it out of the compiled function",
-            lines,
+            asked.sentence if asked else f"Dynamo: {row['explanation'] or row['reason']}",
+            asked.remedy
+            if asked
+            else str(hint) or "write the line so that Dynamo can trace it, or move it out of the compiled function",
+            tuple(dict.fromkeys((_asking(asked), *lines))) if asked else lines,
             tuple((a.id, 1) for a in told),
             what_if,
             "" if what_if else "the line itself has to change: trace the changed program, and explorer.compare() shows both",
+            asked.checks if asked else (),
         )
+
+
+def stopped(traced: TracedCall) -> Iterator[Verdict]:
+    """Yield a verdict for each compile that ended because a line asks for what only the data knows."""
+    frames = [typed(Symbols, text.data).rows for text in traced.trace.find("symbol")]
+    for failure in traced.trace.failures:
+        asked = data_dependent(failure.message, symbols_of_condition(failure.message, frames)) if failure.fatal else None
+        if asked is not None:
+            yield Verdict(
+                "compile failed",
+                f"The compile ends at a number that only the data knows: {asked.written}",
+                Cost(0.0, "measured", "no call is compiled", stops=True),
+                asked.sentence,
+                asked.remedy,
+                (_asking(asked),),
+                why_unproved="the line itself has to change: trace the changed program",
+                checks=asked.checks,
+            )
+
+
+def _asking(asked: DataDependent) -> UserLine:
+    return UserLine(asked.file, asked.line, asked.code)
+
+
+def _asked_of_data(trace: TraceData, artifact: Artifact) -> DataDependent | None:
+    """Return what a graph break says that only the data knows; None for other breaks."""
+    texts = trace.find("symbol", artifact.frame)
+    return data_dependent(artifact.text, [row for text in texts for row in typed(Symbols, text.data).rows])
 
 
 def _settings(reason: str) -> Mapping[str, Plain]:

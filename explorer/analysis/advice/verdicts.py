@@ -26,7 +26,8 @@ class Cost:
     """What something costs in a call: seconds, bytes where it is bytes that cost, and how both are known.
 
     `known` is "estimated" or "measured". `once` are seconds that are paid once and not in each call, such as a compile.
-    `beyond` tells that the estimate of the kernels leaves these seconds out: a call takes that much longer.
+    `beyond` tells that the estimate of the kernels leaves these seconds out: a call takes that much longer. `stops` tells that
+    it ends the compile, so that there is no call to be slow.
     """
 
     seconds: float
@@ -35,8 +36,11 @@ class Cost:
     bytes: int | None = None
     once: float | None = None
     beyond: bool = False
+    stops: bool = False
 
     def __str__(self) -> str:
+        if self.stops:
+            return "the compile"
         if self.once is not None:
             return f"{duration(self.once)} once, {self.known}"
         moved = f"{size(self.bytes)}, " if self.bytes else ""
@@ -85,7 +89,8 @@ class Verdict:
 
     `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines` are
     the user lines, `places` lines of artifacts, as (id, line). `what_if` has the arguments of the `Trace.what_if` that proves it;
-    `why_unproved` says why there is no proof. `share` is that of a whole call, from 0 to 1; 0 for what is paid once, and
+    `why_unproved` says why there is no proof. `checks` are statements that may let the first of `lines` through;
+    `advise(prove=True)` tries them. `share` is that of a whole call, from 0 to 1; 0 for what is paid once, and
     where another compiler made the kernels, so that the time of a call is not known. Where the
     launches take longer than the work, work `is_hidden` behind them, and its share is that of the work.
     """
@@ -99,6 +104,7 @@ class Verdict:
     places: tuple[tuple[str, int], ...] = ()
     what_if: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     why_unproved: str = ""
+    checks: tuple[str, ...] = ()
     share: float = 0.0
     is_hidden: bool = False
     proof: Proof | None = None
@@ -106,6 +112,8 @@ class Verdict:
     @property
     def shared(self) -> str:
         """Write the share: "costs 12 % of a call", or "paid once"; without the time of a call the cost alone."""
+        if self.cost.stops:
+            return "stops the compile"
         if self.cost.once is not None:
             return "paid once"
         if not self.share:
