@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from explorer.analysis.questions.data_dependent import data_dependent, symbols_of_condition
 from explorer.capture.compilers import torch_compile as compiling
+from explorer.model.records import typed
 from explorer.model.values import Event, Failure
 from explorer.process.ranks import count_started_processes, how_to_record_other_processes, rank_and_world
 from explorer.process.sigterm import line_of_error
 from explorer.stages.dynamo.graph_break import facts
 from explorer.stages.dynamo.recompile import reasons
+from explorer.stages.dynamo.symbol import Symbol
 from explorer.tracing.recording.arguments import name_of
 from explorer.tracing.recording.recorder import Recorder
 from explorer.tracing.traced import Trace
@@ -47,11 +50,21 @@ def _compile_failure(event: Event, error: BaseException, swallowed: bool, events
     if data["limit"]:
         return _limit_failure(event, what, swallowed, events)
     torchs_message = str(data["message"]).partition("\nSet TORCHDYNAMO_VERBOSE")[0]
-    message = f"{compiling.advice(error)}\n{torchs_message}".strip()
+    message = f"{compiling.advice(error) or asked_of_data(torchs_message, events)}\n{torchs_message}".strip()
     if swallowed and data["soft"]:
         return Failure("dynamo", SKIPPED_FRAME, f"{what} runs in Python as a whole: {message}")
     went_on = f"; {compiling.SUPPRESSES} is on, so it runs in Python" if swallowed else ""
     return Failure("compile", str(data["error"]), f"{what} could not be compiled{went_on}: {message}", fatal=True)
+
+
+def asked_of_data(message: str, events: Sequence[Event]) -> str:
+    """Say in the program's words what a compile asked that only the data knows; "" for another error."""
+    symbols: dict[str, list[Symbol]] = {}
+    for event in events:
+        if event.kind == "symbol":
+            symbols.setdefault(event.frame, []).append(typed(Symbol, event.data))
+    asked = data_dependent(message, symbols_of_condition(message, list(symbols.values())))
+    return f"{asked.sentence}. What to do: {asked.remedy}." if asked else ""
 
 
 def _limit_failure(event: Event, what: str, swallowed: bool, events: Sequence[Event]) -> Failure:

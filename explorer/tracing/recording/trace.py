@@ -38,7 +38,12 @@ from explorer.stages.plugged import with_plugged
 from explorer.tracing.recording.advice import advice_on_call, devices_apart
 from explorer.tracing.recording.arguments import TraceRequest, absent_target, check_data, check_dtypes, check_request, name_of
 from explorer.tracing.recording.changes import changes_in_meta, with_unfulfilled
-from explorer.tracing.recording.compile_failures import SKIPPED_FRAME, compile_failures, failure_if_nothing_compiled
+from explorer.tracing.recording.compile_failures import (
+    SKIPPED_FRAME,
+    asked_of_data,
+    compile_failures,
+    failure_if_nothing_compiled,
+)
 from explorer.tracing.recording.eager_check import note_difference
 from explorer.tracing.recording.finish import failures_of, finished
 from explorer.tracing.recording.kernels import KernelRecorder, recording_kernels
@@ -400,7 +405,7 @@ def _note_compiler_error(live: LiveFunction, recorder: Recorder, error: Exceptio
     live.error = error
     live.compiled = None
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("explorer: ")]
-    advice = devices_apart(error, live.call) or compiling.advice(error)
+    advice = devices_apart(error, live.call) or compiling.advice(error) or asked_of_data(str(error), recorder.events)
     ran = f"{engine} compiled {_place_of(live.call.function)}, and could not run it:" if engine else ""
     message = "\n".join([advice, ran, str(error), *notes]).strip()
     step = "run" if engine else "compile"
