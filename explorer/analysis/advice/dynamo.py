@@ -36,6 +36,9 @@ BRANCHING = (
     "the line branches on a number from a tensor, which breaks the graph with capture_scalar_outputs too: compute both sides and "
     "choose with torch.where, clamp the values, or use torch.cond"
 )
+#: How a verdict on a line of the program is proved, with checks to try and without.
+TRIES = "t.advise(prove=True) traces again with each check before the line"
+CHANGED = "the line itself has to change: trace the changed program, and explorer.compare() shows both"
 #: How a guard names a local variable or a global.
 _LOCAL = re.compile(r"[LG]\['(\w+)'\]")
 _COMMENT = re.compile(r"\s+# .*", re.DOTALL)
@@ -67,7 +70,7 @@ def breaks(traced: TracedCall) -> Iterator[Verdict]:
             tuple(dict.fromkeys((_asking(asked), *lines))) if asked else lines,
             tuple((a.id, 1) for a in told),
             what_if,
-            "" if what_if else "the line itself has to change: trace the changed program, and explorer.compare() shows both",
+            "" if what_if else TRIES if asked and asked.checks else CHANGED,
             asked.checks if asked else (),
         )
 
@@ -85,7 +88,7 @@ def stopped(traced: TracedCall) -> Iterator[Verdict]:
                 asked.sentence,
                 asked.remedy,
                 (_asking(asked),),
-                why_unproved="the line itself has to change: trace the changed program",
+                why_unproved=TRIES if asked.checks else CHANGED,
                 checks=asked.checks,
             )
 
