@@ -116,10 +116,14 @@ class Op:
 
 
 class _Apart(NamedTuple):
-    """A row of `Comparison.fusion`, and its two nodes: the number of the trace with `Op.place`, and the key."""
+    """A row of `Comparison.fusion`, its two nodes where they are apart, and where they are fused.
+
+    `nodes` are the number of the trace with `Op.place`, and the key; `fused` is the number of the trace that fuses them there.
+    """
 
     row: dict[str, Plain]
     nodes: tuple[tuple[tuple[int, str, str, str], Key], ...]
+    fused: tuple[int, Op, Op]
 
 
 def compare(*traces: TraceData, names: Iterable[str] = ()) -> Comparison:
@@ -345,7 +349,10 @@ class Comparison:
         members = {(trace, *op.place) for trace, ops in enumerate(ops_of) for op in ops}
         for apart in self._apart:
             if apart.row["why"] and members.issuperset(place for place, _ in apart.nodes):
-                return f"apart in {apart.row['apart_in']}: {apart.row['why']}", tuple(key for _, key in apart.nodes)
+                trace, first, second = apart.fused
+                fused = reason(self.traces[trace], first, second) or "no verdict of the scheduler is recorded on this pair."
+                why = f"apart in {apart.row['apart_in']}: {apart.row['why']} Fused in {apart.row['fused_in']}: {fused}"
+                return why, tuple(key for _, key in apart.nodes)
         return "", ()
 
     def _what(self, groups: list[set[frozenset[Key]]], values: list[set[tuple[Key, str]]]) -> str:
@@ -378,7 +385,8 @@ class Comparison:
                             "nodes": (first.name, second.name),
                             "why": reason(self.traces[apart], first, second),
                         }
-                        yield _Apart(row, tuple(((apart, *op.place), op.key) for op in (first, second)))
+                        nodes = tuple(((apart, *op.place), op.key) for op in (first, second))
+                        yield _Apart(row, nodes, (fused, a, b))
 
     def __repr__(self) -> str:
         below = str(self.lines) if self._several_compilers() else "\n".join(self._groups_in_words())

@@ -48,7 +48,16 @@ class Likeness:
     differs: Mapping[str, tuple[str, ...]]
 
     def __str__(self) -> str:
-        return "; ".join(f"{name} {' | '.join(values)}" for name, values in self.differs.items())
+        return "; ".join(_worded(name, values) for name, values in self.differs.items())
+
+
+def _worded(name: str, values: Sequence[str]) -> str:
+    """Word what differs: the lines of two sources are counted, other facts stand beside each other."""
+    if name != SOURCE_LINES:
+        return f"{name} {' | '.join(values)}"
+    if len(set(values)) > 1:
+        return f"source lines that the others lack {' | '.join(values)}"
+    return f"{quantity(int(values[0]), 'source line')} {'differs' if values[0] == '1' else 'differ'}"
 
 
 def likenesses(comparison: Comparison, matches: Sequence[KernelMatch]) -> list[Likeness]:
@@ -140,4 +149,4 @@ def _counted(what: str, count: int) -> str:
     return f"{count} {one if count == 1 else several}"
 
 
-__all__ = ["Likeness", "likenesses", "summary"]
+__all__ = ["SAME_CALL", "SAME_SOURCE", "SAME_VALUES", "SOURCE_LINES", "Likeness", "likenesses", "summary"]

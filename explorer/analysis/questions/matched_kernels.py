@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from explorer.analysis.questions.call_lines import call_lines
 from explorer.analysis.questions.comparison import Comparison, Key, Op, reasons_apart
@@ -53,7 +54,8 @@ class KernelMatch:
     """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
 
     `what` is "not known" where no record says what one of them computes. This also holds if another kernel of their graph has no
-    such record, since it could belong to them. `why` says which of the two, and of kernels that one trace needs more of, why.
+    such record, since it could belong to them. `why` says which of the two, why one trace needs
+    more kernels than another, and which value differs.
     """
 
     graph: str
@@ -113,7 +115,24 @@ def _match(
     why = _why_unknown(
         members, [name for name, mine, graphs in zip(names, kernels, unknown, strict=True) if not mine and graph in graphs]
     )
-    return KernelMatch(graph, "not known" if why else _what(kernels, names), code, kernels, why)
+    what = "not known" if why else _what(kernels, names)
+    return KernelMatch(graph, what, code, kernels, _why_values_differ(kernels, names) if what == "values differ" else why)
+
+
+def _why_values_differ(kernels: Sequence[Sequence[MatchedKernel]], names: Sequence[str]) -> str:
+    """Name the first value that not every trace computes, or computes from the same, and count the others."""
+    values = [dict(kernel.computes) for (kernel,) in kernels]
+    differ = [key for key in dict.fromkeys(key for of in values for key in of) if len({of.get(key) for of in values}) > 1]
+    having = [name for name, of in zip(names, values, strict=True) if differ[0] in of]
+    more = f", and {len(differ) - 1} more" if len(differ) > 1 else ""
+    if len(having) < len(names):
+        return f"{_named(differ[0])} is computed only in {', '.join(having)}{more}"
+    return f"{_named(differ[0])} is computed from other operators, numbers or lines{more}"
+
+
+def _named(value: Any) -> str:
+    """Name a value by its operator, or as a line of the program in a graph."""
+    return str(value) if isinstance(value, Key) else f"`{value[1].line.code}`"
 
 
 def _why_unknown(members: Sequence[MatchedKernel], lacking: Sequence[str]) -> str:

@@ -96,10 +96,23 @@ def test_the_reason_for_more_kernels_is_that_of_their_own_nodes(zoo: Replayed) -
         pytest.skip("this torch splits the sums of the backward alike for both GPUs")
     apart, shared = sorted(backward, key=lambda match: match.why)
     pair = re.fullmatch(r"apart in h100: (op\d+) and (op\d+) read and write .*", apart.why)
+    assert not untold(apart.why, " Fused in mi300x: ", "is fused" if "is fused" in apart.why else "are fused", "share")
     assert pair is not None and all(name in nodes for name, nodes in zip(pair.groups(), nodes_of(apart), strict=True))
     assert "those whose sources are equal" in shared.why and list(map(len, shared.kernels)) == [2, 1]
     (forward,) = (match for match in found if match.graph == "forward" and match.what == "split")
     assert not untold(forward.why, "aten.mean", "takes 3 nodes in h100, 2 nodes in mi300x", "multiprocessors")
+
+
+def test_kernels_of_other_values_say_which_value_differs() -> None:
+    """A kernel that computes a line more than the other's names the line and the trace that has it."""
+    one, other = compiled("return x * 2"), compiled("y = x + 1", "return x * 2")
+    fused = replace(
+        other, links=(Link("text", (1,), "source", (2,), "stack_trace"), Link("text", (1,), "source", (3,), "stack_trace"))
+    )
+    text = replace(fused.artifacts[1], text="k0")
+    fused = trace_of(replace(fused, artifacts=(fused.artifacts[0], text)))
+    (match,) = matched_kernels(explorer.compare(one, fused, names=("one", "other")))
+    assert (match.what, match.why) == ("values differ", "`y = x + 1` is computed only in other")
 
 
 def a_kernel_a_line(text: Artifact) -> list[KernelPlace]:
@@ -220,6 +233,8 @@ def test_a_reduction_that_is_split_otherwise_says_so(replayed: Replayed) -> None
     kernels, _ = alike(trace, trace_of(replace(trace, artifacts=tuple(texts))))
     (differs,) = [one.differs for one in kernels if one.what == "same values"]
     assert list(differs.items()) == [("xnumel", (rows[1], "7")), ("source lines", ("1", "1"))]
+    assert str(Likeness("same values", differs)) == f"xnumel {rows[1]} | 7; 1 source line differs"
+    assert str(Likeness("same values", {"source lines": ("0", "2")})) == "source lines that the others lack 0 | 2"
 
 
 def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:
