@@ -136,6 +136,34 @@ def test_the_times_of_a_call_are_those_of_the_overview(vendors: tuple[Trace, Tra
     assert len(rows) == 3
 
 
+def test_what_differs_is_told_longest_first(replayed: Replayed) -> None:
+    """A kernel with another source is told before those with other threads alone if it takes longer; no time is said twice."""
+    trace = replayed("views/layers-torch2.13-h100")
+    other = replace(trace, meta={**trace.meta, "target": "mi300x"})
+    comparison = sent(trace, other, names=("a", "b"))["comparison"]
+    told = comparison["hottest"]
+    longest = [max(filter(None, comparison["kernels"][one["match"]]["seconds"])) for one in told]
+    kernels = [time for time, one in zip(longest, told, strict=True) if "library call" not in one["why"]]
+    assert len(kernels) > 1 and kernels == sorted(kernels, reverse=True)
+    assert not untold(told[-1]["why"], "The source is the same.", "What differs: threads a block: ", " in a, ", " in b.")
+    assert all(one["what"].count(" in a, ") == one["what"].count(" in b") == 1 for one in told)
+    assert sent(trace, trace, names=("a", "b"))["comparison"]["hottest"] == []
+
+
+def test_library_calls_that_differ_in_the_same_are_told_together(replayed: Replayed) -> None:
+    """The calls of all layers are one sentence that counts them and has the time of all; what else differs is not known."""
+    trace = replayed("views/layers-torch2.13-h100")
+    slower = replace(trace, meta={**trace.meta, "target": "v100"})
+    comparison = sent(trace, slower, names=("a", "b"))["comparison"]
+    calls = [row["seconds"] for row in comparison["kernels"] if row["what"] == "same call"]
+    (told,) = (one for one in comparison["hottest"] if "library call" in one["why"])
+    first, last = map(sum, zip(*calls, strict=True))
+    assert len(calls) > 1 and last / first > 1.01
+    assert told["what"].startswith(f"{len(calls)} library calls such as ")
+    assert told["what"].endswith(f": {duration(first)} in a, {duration(last)} in b (×{round(last / first, 2):g})")
+    assert told["why"] == "The library call is the same. Nothing else is known to differ."
+
+
 def test_two_gpus_are_told_by_their_figures(vendors: tuple[Trace, Trace]) -> None:
     """Warp size, multiprocessors, bandwidth and shared memory stand beside each other; of one GPU alone nothing is told."""
     facts = {row["fact"]: row["values"] for row in sent(*vendors, names=("a", "b"))["comparison"]["gpus"]}

@@ -87,9 +87,9 @@ def test_figures_kernels_and_lines_are_told(opened, engines):
     panel = show(tab, "Compare")
     figures = panel.get_by_role("table", name="figures")
     row = figures.get_by_role("row").filter(has_text="between kernels").inner_text().split("\t")
-    assert [cell.strip() for cell in row] == ["between kernels", "240 B", "304 B", "+27 %"]
+    assert [cell.strip() for cell in row] == ["between kernels", "240 B", "304 B", "×1.27"]
     (match,) = panel.get_by_role("table", name="matched kernels").locator("tbody tr").all()
-    assert not untold(match.inner_text(), "split", "forward", "+27 %")
+    assert not untold(match.inner_text(), "split", "forward", "×1.27")
     assert panel.get_by_role("table", name="lines").locator("tbody tr").count() == 3
     match.get_by_role("button", name="node_add", exact=True).click()
     assert tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
@@ -129,6 +129,19 @@ def test_a_match_leads_to_the_difference_of_its_kernels(opened, replayed):
     panel = tab.get_by_role("tabpanel", name="Diff")
     sides = panel.get_by_role("combobox", name="text to compare").locator("option:checked").all_inner_texts()
     assert len(sides) == 2 and "+1 lines" in panel.get_by_role("status").inner_text().replace("−1  ", "")
+
+
+def test_the_first_screen_says_what_differs(opened, zoo):
+    """The overview of two traces begins with what differs and why; a press shows both kernels, and equal traces have no such."""
+    traces = zoo("two norms h100"), zoo("two norms mi300x")
+    tab = opened(explorer.compare(*traces, names=("h100", "mi300x")), "")
+    card = tab.locator(".differences").get_by_role("button").filter(has_text="takes 3 nodes in h100")
+    assert not untold(card.inner_text(), "2 kernels in h100, 1 kernel in mi300x", " µs in h100, ", "multiprocessors")
+    card.click()
+    panel = tab.get_by_role("tabpanel", name="Diff")
+    sides = panel.get_by_role("combobox", name="text to compare").locator("option:checked").all_inner_texts()
+    assert [side.partition(" ")[0] for side in sides] == ["h100", "mi300x"]
+    assert opened(explorer.compare(traces[0], traces[0], names=("a", "b")), "").locator(".differences").count() == 0
 
 
 def seconds_of(time: str) -> float:
@@ -217,7 +230,7 @@ def test_a_figures_change_has_its_unit_and_no_sign_of_its_own() -> None:
     script = f"import(process.argv[1]).then(({{ change }}) => console.log({calls}))"
     command = [node, "-e", script, (SOURCES / "traces.js").as_uri(), json.dumps(given)]
     told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert json.loads(told) == ["+3.0 KiB", "+2 µs", "+3", "≈", "≈", "−10 %", "="]
+    assert json.loads(told) == ["+3.0 KiB", "+2 µs", "+3", "≈", "≈", "×0.9", "="]
 
 
 def test_one_trace_has_no_such_view(opened, engines):

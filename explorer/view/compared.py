@@ -11,7 +11,15 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from explorer.analysis.questions.comparison import Comparison
-from explorer.analysis.questions.kernel_differences import Likeness, likenesses, summary
+from explorer.analysis.questions.kernel_differences import (
+    SAME_CALL,
+    SAME_SOURCE,
+    SAME_VALUES,
+    SOURCE_LINES,
+    Likeness,
+    likenesses,
+    summary,
+)
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
 from explorer.analysis.questions.source_lines import matched_lines, unrelated
@@ -19,6 +27,7 @@ from explorer.analysis.questions.target import gpu_of
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Link, Plain, jsonable
+from explorer.model.wording import quantity
 from explorer.reference.gpus.properties import gpu_facts
 from explorer.stages import STAGES, stages_of
 from explorer.view import wire
@@ -281,6 +290,7 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
     matches = matched_kernels(comparison)
     alike = likenesses(comparison, matches)
     places = _Places(comparison, starts)
+    kernels = [places.match(match, likeness) for match, likeness in zip(matches, alike, strict=True)]
     return {
         "traces": [
             {"name": name, "meta": part["meta"], "counts": part["counts"], "texts": len(part["artifacts"])}
@@ -293,8 +303,99 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
         "gpus": list(_gpus(traces)),
         "figures": [*_figures(comparison), *_times(parts)],
         "summary": [*_work(comparison.names, parts), *summary(alike, [match.why for match in matches])],
-        "kernels": [places.match(match, likeness) for match, likeness in zip(matches, alike, strict=True)],
+        "kernels": kernels,
+        "hottest": list(_hottest(comparison.names, kernels, alike, _titles(parts, starts))),
     }
+
+
+#: The most differences that the overview tells; half of them are of other kernels, if there are so many.
+MAX_TOLD = 6
+#: What a match of each kind is, as a sentence.
+SENTENCES = {
+    SAME_SOURCE: "The source is the same.",
+    SAME_VALUES: "The values are the same, the source is not.",
+    SAME_CALL: "The library call is the same.",
+}
+#: What is said of kernels that no record explains.
+NOT_KNOWN = "why is not known: no record says it"
+
+
+def _hottest(
+    names: Sequence[str], matches: Sequence[wire.MatchInfo], alike: Sequence[Likeness], titles: Mapping[tuple[int, int], str]
+) -> Iterator[wire.DifferenceInfo]:
+    """Yield what differs, the longest first: a match of kernels, or the library calls that differ in the same."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for number, match in enumerate(matches):
+        first, *later = match["seconds"]
+        takes_longer = first and any(value and _times_as_long(first, value) for value in later)
+        if match["differs"] or takes_longer or match["what"] not in SENTENCES:
+            groups.setdefault((match["differs"], -1 if match["what"] == SAME_CALL else number), []).append(number)
+    longest = {key: _seconds([matches[number] for number in of]) for key, of in groups.items()}
+    order = sorted(groups, key=lambda key: -max((value or 0.0 for value in longest[key]), default=0.0))
+    others = [key for key in order if matches[groups[key][0]]["what"] not in SENTENCES][: MAX_TOLD // 2]
+    shown = {*others, *[key for key in order if key not in others][: MAX_TOLD - len(others)]}
+    for key in (key for key in order if key in shown):
+        first = max(groups[key], key=lambda number: max(value or 0.0 for value in matches[number]["seconds"]))
+        match, count = matches[first], len(groups[key])
+        called = dict.fromkeys(titles.get((k["artifact"], k["line"]), k["name"]) for of in match["kernels"] for k in of)
+        what = f"{count} library calls such as {next(iter(called))}" if count > 1 else " and ".join(called)
+        yield {
+            "what": f"{what}{_compared_times(names, longest[key])}",
+            "why": _why(names, match, alike[first]),
+            "match": first,
+        }
+
+
+def _seconds(matches: Sequence[wire.MatchInfo]) -> list[float | None]:
+    """Add up what the kernels of several matches take in each trace; None where a time is not known."""
+    columns = zip(*(match["seconds"] for match in matches), strict=True)
+    return [None if None in of else sum(value or 0.0 for value in of) for of in columns]
+
+
+def _compared_times(names: Sequence[str], seconds: Sequence[float | None]) -> str:
+    """Word what each trace takes, and how often that is what the first takes."""
+    from explorer.analysis.advice.verdicts import duration  # the advice is not imported before it is asked for
+
+    first = seconds[0]
+    told = [
+        f"{duration(value)} in {name}{_times_as_long(first, value) if first and number else ''}"
+        for number, (name, value) in enumerate(zip(names, seconds, strict=True))
+        if value is not None
+    ]
+    return f": {', '.join(told)}" if told else ""
+
+
+def _times_as_long(first: float, value: float) -> str:
+    """Word a time as a multiple of another; "" where they are as long."""
+    by = value / first
+    rounded = float(f"{by:.2g}") if by >= 2 or by <= 0.5 else round(by, 2)
+    return "" if rounded == 1 else f" (×{rounded:g})"
+
+
+def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness) -> str:
+    """Say in sentences what differs in a match, and why; that it is not known, where nothing says it."""
+    if match["what"] in SENTENCES:
+        facts = (
+            f"{fact}: {', '.join(f'{value} in {name}' for name, value in zip(names, values, strict=True))}"
+            for fact, values in likeness.differs.items()
+            if fact != SOURCE_LINES
+        )
+        told = "; ".join(facts)
+        return f"{SENTENCES[match['what']]} {f'What differs: {told}.' if told else 'Nothing else is known to differ.'}"
+    why = match["differs"] or NOT_KNOWN
+    if match["what"] != "split":
+        return f"{match['what'].capitalize()}: {why.removesuffix('.')}."
+    counts = (f"{quantity(len(of), 'kernel')} in {name}" for name, of in zip(names, match["kernels"], strict=True))
+    return f"{', '.join(counts)}: {why.removesuffix('.')}."
+
+
+def _titles(parts: Sequence[wire.Payload], starts: Sequence[int]) -> dict[tuple[int, int], str]:
+    """Map the text and line of each kernel and library call to what it computes."""
+    titles: dict[tuple[int, int], str] = {}
+    for part, start in zip(parts, starts, strict=True):
+        titles |= {(kernel["artifact"] + start, 0): kernel["title"] or kernel["name"] for kernel in part["kernels"]}
+        titles |= {(_index(call["artifact"], start), call["line"]): call["title"] or call["name"] for call in part["calls"]}
+    return titles
 
 
 def _gpus(traces: Sequence[TraceData]) -> Iterator[wire.FactInfo]:

@@ -458,11 +458,19 @@ class LineInfo(TypedDict):
     kernels: list[list[KernelPlace]]
 
 
+class DifferenceInfo(TypedDict):
+    """What differs in one of the "kernels" of a comparison, by its number "match", and why, in sentences."""
+
+    what: str
+    why: str
+    match: int
+
+
 class ComparisonInfo(TypedDict):
     """What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has none.
 
     Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in sentences. "gpus" is
-    empty where all traces are for one GPU.
+    empty where all traces are for one GPU. "hottest" are the kernels and library calls that differ, the longest first.
     """
 
     traces: list[TraceInfo]
@@ -471,6 +479,7 @@ class ComparisonInfo(TypedDict):
     figures: list[FigureInfo]
     summary: list[str]
     kernels: list[MatchInfo]
+    hottest: list[DifferenceInfo]
 
 
 class CauseInfo(TypedDict):

@@ -1,7 +1,7 @@
 // The view that compares two texts of the trace.
 
 import { opposite } from "./trace_panes.js";
-import { button, element } from "./dom.js";
+import { button, copier, element } from "./dom.js";
 import { quietLine } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 
@@ -45,16 +45,9 @@ export class Difference {
     if (comparison) return null;
     const target = String(meta.target).startsWith("mi") ? "h100" : "mi300x";
     const code = `explorer.compare(t, explorer.trace(f, x, target="${target}"))`;
-    const copy = button("copy", "copy the call", async () => {
-      try {
-        await navigator.clipboard.writeText(code);
-        copy.textContent = "copied";
-      } catch {
-        copy.textContent = "refused";
-      }
-    });
-    const words = ["Two texts of this trace. For another GPU, mode or version beside it: "];
-    return element("p", { class: "soft another" }, ...words, element("code", {}, code), " ", copy);
+    const copy = copier("copy the call", "copy the call", () => code);
+    const words = "Two texts of this trace. For another GPU, mode or version beside it: ";
+    return element("p", { class: "soft another" }, words, element("code", {}, code), " ", copy);
   }
 
   /** @param {string} which @param {() => void} onchange */

@@ -71,6 +71,32 @@ export const button = (sign, label, onclick, more = {}) =>
   element("button", { title: label, "aria-label": label, onclick, ...more }, sign);
 
 /**
+ * A button that copies a text, and says for a moment whether the browser did.
+ *
+ * @param {string} about
+ * @param {string} label
+ * @param {() => string} text
+ */
+export function copier(about, label, text) {
+  /** @type {HTMLButtonElement} */
+  const made = button(
+    "copy",
+    label,
+    async () => {
+      try {
+        await navigator.clipboard.writeText(text());
+        made.textContent = "copied";
+      } catch {
+        made.textContent = "refused";
+      }
+      setTimeout(() => (made.textContent = "copy"), 1500);
+    },
+    { title: about },
+  );
+  return made;
+}
+
+/**
  * A button that is on or off, as its "aria-pressed" says.
  *
  * @param {string} text

@@ -47,7 +47,7 @@ export class Header {
           this.results.focus();
           event.preventDefault();
         }
-        if (event.key === "Escape") panes.list[0].editor.focus();
+        if (event.key === "Escape") (tabs.current ? tabs : panes.list[0].editor).focus();
       },
     });
     this.results = new Results({ store, hub, search, navigation });

@@ -28,9 +28,10 @@ const VIEW_OF_STEP = {
 };
 
 export class Overview {
-  /** @param {Pick<Parts, "store" | "tabs" | "navigation">} parts */
-  constructor({ store, tabs, navigation }) {
+  /** @param {Pick<Parts, "store" | "tabs" | "navigation" | "beside">} parts */
+  constructor({ store, tabs, navigation, beside }) {
     this.store = store;
+    this.beside = beside;
     this.tabs = tabs;
     this.navigation = navigation;
     const { overview } = store.payload;
@@ -53,7 +54,7 @@ export class Overview {
     this.element = element(
       "div",
       { class: `panel scrolled overview${several ? " several" : ""}`, tabindex: 0 },
-      element("div", { class: "sheet" }, traces, aside),
+      element("div", { class: "sheet" }, this.differences(), traces, aside),
     );
   }
 
@@ -84,27 +85,19 @@ export class Overview {
       ({ stage, id }) => stage === "source" && (!trace || id.startsWith(`${trace} `)),
     );
     const name = String(this.store.payload.meta.name ?? "") || "your code";
-    const first =
-      source < 0
-        ? []
-        : [
-            element(
-              "li",
-              {},
-              this.box(name, "your code", () => this.navigation.goTo(source)),
-            ),
-          ];
+    const toSource = () => this.navigation.goTo(source);
+    const first = source < 0 ? null : element("li", {}, this.box(name, "your code", toSource));
     const steps = flow
       .filter(({ is_launch }) => !is_launch)
       .map((step) => element("li", {}, this.step(step)));
     const launches = flow.filter(({ is_launch }) => is_launch).map((step) => this.step(step));
-    const last = launches.length ? [element("li", { class: "launched" }, ...launches)] : [];
+    const last = launches.length ? element("li", { class: "launched" }, ...launches) : null;
     return element(
       "ol",
       { class: "flow", "aria-label": "from the program to what is launched" },
-      ...first,
+      first,
       ...steps,
-      ...last,
+      last,
     );
   }
 
@@ -144,18 +137,11 @@ export class Overview {
       words: `${plural(count, what.replace(/s$/, ""))} ${duration(of)}`,
     }));
     const launching = `${plural(launches, "launch", "launches")} ${duration(host)}, assumed`;
+    const breakWords = `${plural(breaks, "graph break")} ${duration(breaking)}`;
     const inPython = [
-      ...(host ? [{ kind: "host", seconds: host, words: launching }] : []),
-      ...(breaks
-        ? [
-            {
-              kind: "break",
-              seconds: breaking,
-              words: `${plural(breaks, "graph break")} ${duration(breaking)}`,
-            },
-          ]
-        : []),
-    ];
+      { kind: "host", seconds: host, words: launching },
+      { kind: "break", seconds: breaking, words: breakWords },
+    ].filter((part) => part.seconds);
     return [
       head,
       element(
@@ -226,7 +212,7 @@ export class Overview {
     this.tabs.show("kernels").call(artifact, line);
   }
 
-  /** @param {HotInfo} hot */
+  /** @param {Pick<HotInfo, "place" | "code" | "source" | "at" | "others">} line */
   userLine({ place, code, source, at, others }) {
     const more = others ? element("span", { class: "soft" }, `+${plural(others, "line")}`) : null;
     const words = [element("span", { class: "place" }, place), element("code", {}, code), more];
@@ -262,14 +248,7 @@ export class Overview {
         {},
         element("span", { class: "seconds" }, duration(seconds)),
         element("span", { class: "lane" }, barOf("kernels", seconds / longest)),
-        this.toLine(
-          "user",
-          `${place}: ${code}`,
-          artifact,
-          at,
-          element("span", { class: "place" }, place),
-          element("code", {}, code),
-        ),
+        this.userLine({ place, code, source: artifact, at, others: 0 }),
       ),
     );
     const list = element("ol", { "aria-label": "your lines", tabindex: 0 }, ...items);
@@ -284,6 +263,22 @@ export class Overview {
         element("span", { class: "soft" }, "(longest first; what computes several counts for each)"),
       ),
       list,
+    );
+  }
+
+  // What differs between several traces, each with both kernels beside each other behind it.
+  differences() {
+    const { comparison } = this.store.payload;
+    if (!comparison?.hottest.length) return null;
+    const { hottest, kernels } = comparison;
+    const cards = hottest.map(({ what, why, match }) =>
+      this.look(what, why, () => this.beside.show(kernels[match].kernels)),
+    );
+    return element(
+      "section",
+      { class: "looks differences" },
+      element("h3", {}, "what differs, longest first: click for both side by side"),
+      element("ul", {}, ...cards),
     );
   }
 
@@ -394,7 +389,7 @@ export class Overview {
  * @param {string} [title]
  */
 function barOf(kind, share, title) {
-  const bar = element("i", { class: kind, "aria-hidden": "true", ...(title ? { title } : {}) });
+  const bar = element("i", { class: kind, "aria-hidden": "true", title });
   bar.style.width = `${100 * share}%`;
   return bar;
 }

@@ -1,7 +1,7 @@
 // A text pane: a bar to choose and handle a text, the text itself, and beside it a map of its lit lines.
 
 import { sightOf } from "./colours.js";
-import { afterwards, button, eachFrame, element, plural, seconds, toggle } from "./dom.js";
+import { afterwards, button, copier, eachFrame, element, plural, seconds, toggle } from "./dom.js";
 import { Editing } from "./editing.js";
 import { Editor } from "./editor.js";
 import { KernelBar } from "./kernelbar.js";
@@ -111,15 +111,10 @@ export class Pane {
   /** @param {string} label */
   build(label) {
     const wrap = pressed("wrap", `wrap long lines, ${label}`, (isOn) => this.editor.setWrap(isOn));
-    /** @type {HTMLButtonElement} */
-    const copy = element(
-      "button",
-      {
-        title: "copy the whole text",
-        "aria-label": `copy ${label}`,
-        onclick: () => this.copy(copy),
-      },
-      "copy",
+    const copy = copier(
+      "copy the whole text",
+      `copy ${label}`,
+      () => this.store.artifact(this.artifact).text,
     );
     const goTo = element(
       "button",
@@ -307,17 +302,6 @@ export class Pane {
       by > 0 ? this.sorted.find((line) => line > here) : this.sorted.findLast((line) => line < here);
     this.pointer = onward || (by > 0 ? this.sorted[0] : this.sorted[this.sorted.length - 1]);
     this.editor.reveal(this.pointer);
-  }
-
-  /** @param {HTMLElement} made */
-  async copy(made) {
-    try {
-      await navigator.clipboard.writeText(this.store.artifact(this.artifact).text);
-      made.textContent = "copied";
-    } catch {
-      made.textContent = "refused";
-    }
-    setTimeout(() => (made.textContent = "copy"), 1500);
   }
 
   close() {

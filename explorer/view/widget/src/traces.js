@@ -122,7 +122,7 @@ export class Traces {
         text: (/** @type {MatchInfo} */ row) => numbered(this.linesOf(row)) || row.code.join("; "),
         why: (/** @type {MatchInfo} */ row) =>
           this.linesOf(row)
-            .map(({ line, code }) => `${line}: ${code}`)
+            .map(({ place, code }) => `${place}: ${code}`)
             .join("\n"),
         words: (/** @type {MatchInfo} */ row) =>
           this.linesOf(row)
@@ -193,7 +193,7 @@ export class Traces {
   /** @returns {Column<LineInfo>[]} */
   lines() {
     return [
-      { key: "code", title: "line", code: true, text: ({ line, code }) => `${line}: ${code}` },
+      { key: "code", title: "line", code: true, text: ({ place, code }) => `${place}: ${code}` },
       { key: "graph", title: "graph" },
       ...this.places((/** @type {LineInfo} */ row) => row.kernels),
     ];
@@ -277,7 +277,7 @@ function shown(value, unit) {
 const ratio = (first, last) => (first && last !== null ? last / first : null);
 
 /**
- * How one figure differs from another: "×2.5", "−20 %", "+3", "+3.0 KiB", "=", "≈" for less than 0.5 %.
+ * How one figure differs from another: "×2.5", "×0.96", "+3", "+3.0 KiB", "=", "≈" for less than 0.5 %.
  *
  * @param {number | null} first
  * @param {number | null} last
@@ -288,7 +288,6 @@ export function change(first, last, unit) {
   if (first === last) return "=";
   if (!first) return `+${shown(last, unit)}`;
   const by = last / first;
-  if (by >= 2 || by <= 0.5) return `×${Number(by.toPrecision(2))}`;
-  const percent = Math.round((by - 1) * 100);
-  return percent ? `${percent < 0 ? "−" : "+"}${Math.abs(percent)} %` : "≈";
+  const times = Number(by >= 2 || by <= 0.5 ? by.toPrecision(2) : by.toFixed(2));
+  return times === 1 ? "≈" : `×${times}`;
 }

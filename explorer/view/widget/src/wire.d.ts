@@ -743,12 +743,20 @@ export interface MatchInfo {
   seconds: (number | null)[];
 }
 
+/** What differs in one of the "kernels" of a comparison, by its number "match", and why, in sentences. */
+export interface DifferenceInfo {
+  what: string;
+  why: string;
+  match: number;
+}
+
 /**
  * What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has
  * none.
  *
  * Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in
- * sentences. "gpus" is empty where all traces are for one GPU.
+ * sentences. "gpus" is empty where all traces are for one GPU. "hottest" are the kernels and library calls
+ * that differ, the longest first.
  */
 export interface ComparisonInfo {
   traces: TraceInfo[];
@@ -757,6 +765,7 @@ export interface ComparisonInfo {
   figures: FigureInfo[];
   summary: string[];
   kernels: MatchInfo[];
+  hottest: DifferenceInfo[];
 }
 
 /**
