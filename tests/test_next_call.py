@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import explorer
+from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import load_axe, serious, show
 
@@ -132,11 +134,18 @@ def test_the_verdict_is_what_torch_does(opened: Callable[..., Any], dynamic: boo
 
 @pytest.mark.browser
 def test_a_changed_size_leads_to_the_guard_that_fails(opened: Callable[..., Any], rotary: Any) -> None:
-    """The verdict names the guard and leads to its line; it counts what it did not judge, and a size in words is undecided."""
+    """The verdict names the guard and leads to its line; it counts what it did not judge; a size in words is undecided.
+
+    The heading has the number of guards, and of the facts that the table lists."""
     tab = opened(rotary)
     form = section(tab)
     rows = form.locator(".guard-groups").count()
-    assert rows >= 2 and not untold(form.get_by_role("status").inner_text(), "Not judged", "guards on anything else")
+    status = form.get_by_role("status").inner_text()
+    assert rows >= 2 and not untold(status, "Not judged", "guards on anything else")
+    heading = show(tab, "Guards").get_by_role("heading", name="must hold at the next call").inner_text()
+    counts = re.fullmatch(r"(\d+) guards: (\d+) facts must hold at the next call", heading)
+    (guards,) = (text for text in payload(rotary)["artifacts"] if text["stage"] == "guards")
+    assert counts and [int(count) for count in counts.groups()] == [guards["lines"], len(guards["rows"])]
     assert verdict(form, {("x", "size"): "2, eight, 32"}, {("x", "size"): "2, 8, 32"}) == "cannot tell"
     load_axe(tab)
     assert not serious(tab)

@@ -38,7 +38,7 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "unread": call.unread,
         "work": [{"what": work.what, "count": work.count, "seconds": work.seconds} for work in overview.parts or overview.work],
         "hottest": list(_hottest(overview, places)),
-        "peak": " ".join(graph),
+        "peak": f"{graph[1]} (compile id {graph[0]})",
         "bound": "at least" if graph in _incomplete(memory) else "at most",
         "memory": kinds,
         "saved": overview.saved_for_backward,

@@ -3,7 +3,7 @@
 import { breakCards, recompileCards, textsOf } from "./breaks.js";
 import { callTreeList } from "./calltree.js";
 import { element, toggle } from "./dom.js";
-import { nextCalls } from "./nextcall.js";
+import { guardCount, nextCalls } from "./nextcall.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
@@ -39,7 +39,7 @@ export class Dynamo {
       ...breakCards(store, navigation),
       ...recompileCards(store, navigation),
       ...(created.length ? this.sizes(created) : []),
-      element("h2", {}, "Guards: what must still hold at the next call"),
+      element("h2", {}, `${guardCount(guards)} guards: ${guards.length} facts must hold at the next call`),
       ...nextCalls({ store, navigation }),
       this.guards(guards),
     );
@@ -81,8 +81,7 @@ export class Dynamo {
       const count = rows.filter((row) => row.group === group).length;
       /** @param {boolean} on */
       const show = (on) => {
-        if (on) shown.add(group);
-        else shown.delete(group);
+        shown[on ? "add" : "delete"](group);
         table.draw();
       };
       return count ? toggle(`${title} ${count}`, about, shown.has(group), show) : null;

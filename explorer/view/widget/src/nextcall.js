@@ -29,6 +29,13 @@ const OPERATORS = {
 };
 
 /**
+ * The guards that facts state: one fact may stand for several.
+ *
+ * @param {GuardFact[]} facts
+ */
+export const guardCount = (facts) => facts.reduce((sum, { folded }) => sum + 1 + folded, 0);
+
+/**
  * A form for each function with guarded arguments. Nobody calls what Dynamo makes of the rest after a break.
  *
  * @param {Pick<Parts, "store" | "navigation">} parts
@@ -50,7 +57,7 @@ function form(name, isOpen, texts, navigation) {
   const compiles = texts.toReversed().map(({ a, index }) => {
     const facts = /** @type {GuardFact[]} */ (/** @type {unknown[]} */ (a.rows ?? []));
     const asked = facts.filter(({ asks }) => asks);
-    const others = facts.reduce((sum, { folded }) => sum + 1 + folded, 0) - asked.length;
+    const others = guardCount(facts) - asked.length;
     return { frame: texts.length > 1 ? ` (compile ${a.frame})` : "", index, asked, others };
   });
   const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));

@@ -375,7 +375,9 @@ export class Overview {
         element("b", {}, bytes(whole)),
       ),
       ...bars(parts),
-      saved ? element("p", {}, link("saved for backward"), " ", element("b", {}, bytes(saved))) : null,
+      saved
+        ? element("p", {}, link("saved for backward"), ", with inputs ", element("b", {}, bytes(saved)))
+        : null,
       lacks_backward ? element("p", { class: "soft" }, "without a backward, which train=True adds") : null,
     );
   }
