@@ -209,6 +209,19 @@ def test_full_screen(opened, rotary):
     assert button.get_attribute("aria-pressed") == "false"
 
 
+def test_escape_leaves_full_screen_after_a_search(opened, rotary):
+    """Where no text is in sight, Escape in the search leads to the tab, and the next Escape gives the page back."""
+    tab = opened(rotary, "#view=kernels")
+    tab.locator("#explorer").evaluate("one => one.requestFullscreen = () => Promise.reject(new TypeError('not allowed'))")
+    button = tab.get_by_role("button", name="full screen")
+    button.click()
+    tab.get_by_role("searchbox").fill("tl.load")
+    tab.keyboard.press("Escape")
+    assert button.get_attribute("aria-pressed") == "true"
+    tab.keyboard.press("Escape")
+    assert button.get_attribute("aria-pressed") == "false"
+
+
 @pytest.mark.parametrize("window", [600, 1400])
 def test_a_column_of_600_pixels_can_be_used(opened, rotary, window):
     """In a narrow window, and in a narrow column of a wide one, the texts stand below each other and the rail is folded away.

@@ -50,13 +50,13 @@ def test_only_a_refusal_for_speed_can_be_overridden(opened, rotary: Trace) -> No
     rows = [row for row in rotary.fusion.table if row["graph"] == graph]
     needed = next(row for row in rows if row["rule"].startswith(("memory deps", "intermediate nodes")))
     button, said = chosen(panel, needed["first"], needed["second"])
-    assert button.is_disabled() and "cannot help" in said and button.get_attribute("title") == said
+    assert button.is_disabled() and "overrides only refusals for speed" in said and button.get_attribute("title") == said
     speed = next(row for row in rows if row["rule"] == "no shared data")
     button, said = chosen(panel, speed["first"], speed["second"])
     assert button.is_enabled() and said == ""
     call = next(row for row in rotary.fusion.groups if row["graph"] == graph and row["call"])["nodes"][0]
     button, said = chosen(panel, call, speed["first"])
-    assert button.is_disabled() and "cannot help" in said
+    assert button.is_disabled() and "overrides only refusals for speed" in said
     together = next(row["nodes"] for row in rotary.fusion.groups if row["graph"] == graph and len(row["nodes"]) > 1)
     button, said = chosen(panel, *together[:2])
     assert button.is_disabled() and said == "", "they are one kernel"

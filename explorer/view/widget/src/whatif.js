@@ -11,7 +11,7 @@ import { element } from "./dom.js";
 /** @typedef {{ text: string, kind: "pattern" | "pass", name: string }} Part something that can be left out */
 
 const FUSE = "compile again with these two nodes fused";
-const BARRED = "“fuse anyway” cannot help: it overrides what is decided for speed, not this.";
+const BARRED = "“fuse anyway” overrides only refusals for speed. This one is not for speed.";
 const SAVED = "This is a saved trace. To try it, trace the program again in a notebook: ";
 
 export class WhatIf {
