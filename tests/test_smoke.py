@@ -111,6 +111,7 @@ OF_TRACE: dict[str, Callable[[explorer.Trace, Path], object]] = {
     ),
     "live.edits": lambda t, folder: t.live.edits.current == () and t.live.edits.reset() is False,
     "live.gradients": lambda t, folder: t.live.gradients,
+    "live.cost": lambda t, folder: t.attach(t.live.cost(1)).text("run_times"),
     "live.profile": lambda t, folder: t.live.profile(1),
     "live.result": lambda t, folder: t.live.result.shape == (16, 16),
     "live.run": lambda t, folder: torch.equal(t.live.run(), t.live.result),
@@ -204,7 +205,6 @@ OF_EXPLORER: dict[str, Callable[[dict[str, explorer.Trace], Path], object]] = {
 ELSEWHERE = {
     "backends": "capture/compilers/test_backend.py",
     "sweep": "studies/sweeping/test_sweep.py",
-    "live.cost": lambda t, folder: t.attach(t.live.cost(1)).text("run_times"),
     "live.debug": "lab/stepping/test_debuggers.py",
 }
 #: Verbs for which Inductor must have had a choice.

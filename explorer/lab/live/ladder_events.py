@@ -16,8 +16,7 @@ from explorer.capture.ladder.triton_tools import disassemble, makers, missing_ba
 from explorer.capture.observe.launched import Find
 from explorer.errors import ExplorerError
 from explorer.lab.live.ladders import Ladders
-from explorer.model.records import typed
-from explorer.model.shared import KernelLines, KernelText
+from explorer.model.shared import KernelText
 from explorer.model.values import Event, Failure, Plain
 from explorer.reference.gpus.figures import Target
 from explorer.stages.dynamo.source import SourceText
@@ -203,8 +202,8 @@ def without_sass(target: Target, events: Sequence[Event]) -> list[Failure]:
 
 def _calls(events: Sequence[Event]) -> dict[tuple[str, str, str], str]:
     """The arguments of the call of each kernel that Helion wrote, by its frame, graph and name."""
-    lines = [(event, typed(KernelLines, event.data)) for event in events if event.kind == "kernel_lines"]
-    return {(event.frame, event.graph, data.name): data.call for event, data in lines if data.call is not None}
+    called = [event for event in events if event.kind == "kernel_lines" and event.data.get("call") is not None]
+    return {(event.frame, event.graph, str(event.data["name"])): str(event.data["call"]) for event in called}
 
 
 def _name_and_source(kernel: Event, calls: Mapping[tuple[str, str, str], str]) -> tuple[str, str]:

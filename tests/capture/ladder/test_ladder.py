@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.capture.ladder import helion
 from explorer.capture.ladder import ladder as ladders
 from explorer.capture.ladder.ladder import Dialects, Ladder, compile_ladder, compile_ladders
 from explorer.capture.ladder.triton_pool import MAX_WORKERS, Pool, Worker
@@ -171,7 +172,7 @@ def test_kernels_begun_early_are_not_begun_again(source: str, monkeypatch: pytes
     """A kernel that one graph needed is not compiled again; one that was never begun is begun at the end."""
     asked: list[str] = []
     real = ladders.lower
-    monkeypatch.setattr(ladders, "lower", lambda text, name, *rest: (asked.append(name), real(text, name, *rest))[1])
+    monkeypatch.setattr(helion, "lower", lambda text, name, *rest: (asked.append(name), real(text, name, *rest))[1])
     wrapper = f"{NAME} = async_compile.triton({NAME!r}, {source!r})\n"
     first = Event("output_code", 0.0, "0/0", "forward", {"text": wrapper, "file": ""})
     second = Event("output_code", 0.1, "0/0", "backward", {"text": wrapper.replace(NAME, "triton_poi_fused_mul_7"), "file": ""})
