@@ -22,7 +22,7 @@ from explorer.analysis.questions.memory import element_size
 from explorer.analysis.questions.priced_collectives import priced_collectives
 from explorer.analysis.questions.rows import GroupCost, GroupRow
 from explorer.analysis.questions.tables import table
-from explorer.analysis.questions.target import gpu_of
+from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.analysis.questions.user_lines import UserLine, compilers_of
 from explorer.model.records import typed
 from explorer.model.shared import PatternMatch
@@ -287,11 +287,12 @@ class TracedCall:
                 f"{_words(self.eager)}. The work of the kernels is {_words(self.device)}, {estimated}. {pieces}"
                 f"What costs less than {MIN_SHARE:.0%} of the call is not mentioned."
             )
+        here = not compiled_for(self.trace).is_absent_gpu
+        measurable = ": t.attach(t.live.cost()) measures a whole call" if here else ""
         return (
             f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(self.launch_count, 'launch')}, "
             f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
-            f"{bound}{pieces}The time of guards and of the Python around the graphs is not included: "
-            "t.attach(t.live.cost()) measures a whole call. "
+            f"{bound}{pieces}The time of guards and of the Python around the graphs is not included{measurable}. "
             f"What costs less than {MIN_SHARE:.0%} of it is not mentioned."
         )
 
