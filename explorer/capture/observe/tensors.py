@@ -128,13 +128,17 @@ def memory_of(tensor: Any) -> tuple[int, int] | None:
     """Return the addresses where a tensor's storage starts and ends; None where there is no memory.
 
     Another library that is handed a tensor by DLPack can return its memory in a storage of its own, which `storage_of` does
-    not see.
+    not see. A storage without an address, such as that of a tensor of several ranks, shares with itself alone.
     """
-    if storage_of(tensor) is None:
+    key = storage_of(tensor)
+    if key is None:
         return None
     storage = tensor.untyped_storage()
-    start = storage.data_ptr()
-    return (start, start + storage.nbytes()) if start else None
+    try:
+        start = storage.data_ptr()
+    except RuntimeError:
+        start = 0
+    return (start, start + storage.nbytes()) if start else (key, key + 1)
 
 
 def copied(tensor: Any) -> Any:

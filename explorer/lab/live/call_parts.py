@@ -15,12 +15,15 @@ COLUMNS = ("kind", "part", "seconds", "share", "count", "how", "frame", "file", 
 MAX_GUARDS = 10
 
 
-def cost_rows(trace: TraceData, times: CallTimes) -> Table:
-    """List the call, the call in eager mode, the parts in order, and the dearest guards with their user lines."""
-    return Table(_rows(trace, times), COLUMNS)
+def cost_rows(trace: TraceData, times: CallTimes, frames: Mapping[str, str]) -> Table:
+    """List the call, the call in eager mode, the parts in order, and the dearest guards with their user lines.
+
+    `frames` has the trace's compile ids by those of the process, which counts all its compiles.
+    """
+    return Table(_rows(trace, times, frames), COLUMNS)
 
 
-def _rows(trace: TraceData, times: CallTimes) -> Iterator[Mapping[str, Plain]]:
+def _rows(trace: TraceData, times: CallTimes, frames: Mapping[str, str]) -> Iterator[Mapping[str, Plain]]:
     median = f"median of {times.repeats} rounds"
     yield _row(times, kind=CALL, part="a warm call", seconds=times.seconds, count=1, how=median)
     yield _row(times, kind=EAGER, part="the call in eager mode", seconds=times.eager, count=1, how=median)
@@ -29,7 +32,8 @@ def _rows(trace: TraceData, times: CallTimes) -> Iterator[Mapping[str, Plain]]:
     places = _places(trace)
     how = "what the guards on this source add to a check"
     for guard in times.guards[:MAX_GUARDS]:
-        frame, place = guard.compile_id, places.get((guard.compile_id, guard.source), ("", 0, ""))
+        frame = frames.get(guard.compile_id, guard.compile_id)
+        place = places.get((frame, guard.source), ("", 0, ""))
         row = {"kind": GUARD, "part": guard.source, "seconds": guard.seconds, "count": guard.guards, "how": how}
         yield _row(times, frame, place, **row)
 

@@ -358,7 +358,9 @@ class LiveFunction(KernelForms, Live):
 
                 return cast("CallTimes", run_call(measure, replace(call, train=False), told=False)[0])
 
-        return cost_rows(trace, once_nothing_traces(timed))
+        own, of_trace = ([each.frame for each in guards] for guards in (self.guard_events, trace.find("guards")))
+        frames = dict(zip(own, of_trace, strict=True)) if len(own) == len(of_trace) else {}
+        return cost_rows(trace, once_nothing_traces(timed), frames)
 
     # A second trace ------------------------------------------------------------------------------------------------
 
