@@ -22,8 +22,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from explorer.capture.splice.calls import replace_call
-from explorer.capture.splice.launches import Intercepted
-from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper
+from explorer.capture.splice.launches import LIBRARY, Intercepted, InterceptedLibrary
+from explorer.capture.splice.wrappers import LoadedWrapper, Wrapper, replaced_kernels
 from explorer.errors import NoVerbError
 from explorer.stages.torch_compile.run_times import (
     ALLOCATING,
@@ -41,11 +41,9 @@ from explorer.stages.torch_compile.run_times import (
 #: How Dynamo's bytecode names the compiled graph of a frame, and how output code names its checks and allocations.
 GRAPH = "__compiled_fn"
 CHECKS, ALLOCATIONS = re.compile(r"assert_(size_stride|alignment)\w*$"), re.compile(r"empty_strided\w*$|reinterpret_tensor$")
-#: The name in a wrapper's module that it calls libraries by.
-LIBRARY = "extern_kernels"
 #: Seconds that a layer is repeated in one round, and its most repetitions.
 ROUND, MAX_LOOPS = 1e-3, 200
-#: How often the guards on one source are checked in a round, and the rounds, the fastest of which counts.
+#: How often a round checks the guards on one source, and how many rounds there are; the fastest counts.
 GUARD_LOOPS, GUARD_ROUNDS = 50, 3
 
 
@@ -325,31 +323,23 @@ def _noted_inside(
     def noting(part: str) -> Callable[[Any], Any]:
         return lambda original: Intercepted(original, partial(note, part))
 
-    with ExitStack() as stack:
-        for wrapper in wrappers:
-            if not isinstance(wrapper, LoadedWrapper):
-                continue
-            space = vars(wrapper.module)
-            names = {name: KERNELS for name in kernels.get(wrapper.file, ()) if name in space}
-            names |= {name: CHECKING for name in space if CHECKS.match(name)}
-            names |= {name: ALLOCATING for name in space if ALLOCATIONS.match(name)}
-            for name, part in names.items():
-                stack.callback(wrapper.replace(name, noting(part)))
-            if LIBRARY in space:
-                stack.callback(wrapper.replace(LIBRARY, lambda original: _Library(original, partial(note, KERNELS))))
+    def library(original: Any) -> InterceptedLibrary:
+        return InterceptedLibrary(original, lambda _, *called: note(KERNELS, *called))
+
+    replacements: list[tuple[Wrapper, str, Callable[[Any], Any]]] = []
+    for wrapper in wrappers:
+        if not isinstance(wrapper, LoadedWrapper):
+            continue
+        space = vars(wrapper.module)
+        names = {name: KERNELS for name in kernels.get(wrapper.file, ()) if name in space}
+        names |= {name: CHECKING for name in space if CHECKS.match(name)}
+        names |= {name: ALLOCATING for name in space if ALLOCATIONS.match(name)}
+        replacements += [(wrapper, name, noting(part)) for name, part in names.items()]
+        if LIBRARY in space:
+            replacements.append((wrapper, LIBRARY, library))
+    with replaced_kernels(replacements):
         call()
     return inside
-
-
-class _Library:
-    """Stands in the place of the module with which output code calls libraries, and notes each call."""
-
-    def __init__(self, library: Any, note: Callable[..., Any]) -> None:
-        self._library, self._note = library, note
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(self._library, name)
-        return lambda *args, **keywords: self._note(function, args, keywords)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from typing import Any
 from explorer.capture.observe.tensors import copier, map_tensors
 from explorer.capture.splice.wrappers import Wrapper, replaced_kernels
 
+#: The name in a wrapper's module that it calls libraries by.
+LIBRARY = "extern_kernels"
 #: What is told of each launch once it is over.
 Hear = Callable[["RecordedLaunch"], None]
 
@@ -60,6 +62,18 @@ class Intercepted:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kernel, name)
+
+
+class InterceptedLibrary:
+    """Stands in the place of the module with which a wrapper calls libraries, and notes each call with the function's name."""
+
+    def __init__(self, library: Any, note: Callable[[str, Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]) -> None:
+        self._library = library
+        self._note = note
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._library, name)
+        return lambda *args, **keywords: self._note(name, function, args, keywords)
 
 
 class _Library:

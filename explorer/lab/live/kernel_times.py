@@ -19,7 +19,7 @@ from typing import Any
 from explorer.analysis.questions.target import compiled_for
 from explorer.analysis.timing.launch_names import launches_of
 from explorer.analysis.timing.measured_kernels import COLUMNS
-from explorer.capture.splice.launches import Intercepted
+from explorer.capture.splice.launches import LIBRARY, Intercepted, InterceptedLibrary
 from explorer.capture.splice.wrappers import Wrapper, replaced_kernels
 from explorer.errors import InputError
 from explorer.lab.live.protocol import no_verb
@@ -28,8 +28,6 @@ from explorer.model.values import Table
 from explorer.process.under_way import step
 from explorer.stages.torch_compile.profile import CALL, KERNEL
 
-#: The name in a wrapper's module that it calls libraries by.
-LIBRARY = "extern_kernels"
 #: What stands in the text of a wrapper in C++, whose launches are not seen from Python.
 IN_CPP = "AtenTensorHandle"
 #: The least bytes that are written between two launches on a GPU, and how often L2 fits in what is written.
@@ -98,18 +96,6 @@ class _Stopwatch:
         return result
 
 
-class _Library:
-    """A stand-in for the module with which a wrapper calls libraries. It times each call."""
-
-    def __init__(self, library: Any, note: Callable[[str, Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]) -> None:
-        self._library = library
-        self._note = note
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(self._library, name)
-        return lambda *args, **keywords: self._note(name, function, args, keywords)
-
-
 @contextmanager
 def _timed(wrappers: Sequence[Wrapper], names: Mapping[str, Sequence[str]], watch: _Stopwatch) -> Iterator[None]:
     """Time the launches of kernels, by the wrapper's file, and the calls of libraries inside the block."""
@@ -118,7 +104,7 @@ def _timed(wrappers: Sequence[Wrapper], names: Mapping[str, Sequence[str]], watc
         return Intercepted(original, partial(watch.time, file, name))
 
     def library(file: str, original: Any) -> Any:
-        return _Library(original, partial(watch.time, file))
+        return InterceptedLibrary(original, partial(watch.time, file))
 
     replacements = []
     for wrapper in wrappers:

@@ -19,7 +19,7 @@ from explorer.stages.fx_graph import FxGraphText
 from explorer.stages.inductor.cpp_values import read
 from explorer.stages.inductor.cpp_wrapper import is_cpp
 from explorer.stages.inductor.definitions import kernel_events, nodes_in_comment
-from explorer.stages.inductor.helion import COMMENT, named_lines
+from explorer.stages.inductor.helion import COMMENT, is_helion, named_lines
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
@@ -87,7 +87,8 @@ def _link_launches(artifact: Artifact, trace: TraceData) -> Iterator[Link]:
                 yield Link(artifact.id, (number,), place[0], (place[1],), OWN)
     elif CUSTOM in artifact.text:
         yield from _link_copies(artifact, trace)
-    yield from _link_comments(artifact, trace)
+    if is_helion(artifact.text):
+        yield from _link_comments(artifact, trace)
     places = {(call.file, call.line) for call in data.launched_from or () if call}
     for file, line in sorted(places):
         if launching := source_line(trace, file, line):
