@@ -2,6 +2,7 @@
 
     python benchmarks/call_cost.py                      12 programs on this CPU, then six planted costs
     python benchmarks/call_cost.py --repeats 5 --only "300 guards"
+    python benchmarks/call_cost.py --device cuda        the same on an attached GPU, and with CUDA graphs
 
 Each program is traced, and `t.live.cost()` is asked several times; the figures are medians. "parts" is the sum of all parts but
 "not attributed", as a ratio to the call. A planted cost is a program whose time goes mostly to one known part.
@@ -111,8 +112,8 @@ def from_outside(function: Callable[[], torch.Tensor]) -> Callable[[torch.Tensor
     return lambda x: x.cos() + function().sum()
 
 
-def programs() -> Iterator[Program]:
-    """The 12 programs."""
+def programs(device: str) -> Iterator[Program]:
+    """The 12 programs, and on a GPU one whose kernels are launched by CUDA graphs."""
     torch.manual_seed(0)
     linears = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(24)))
     block = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0)
@@ -131,6 +132,8 @@ def programs() -> Iterator[Program]:
     yield Program("many outputs", many_outputs, (small,))
     yield Program("module with 200 attributes", Attributes(200), (small,))
     yield Program("list of dicts", summed, (small, tensors))
+    if device == "cuda":
+        yield Program("CUDA graphs", deep(linears), (torch.randn(4, 8),), settings={"mode": "reduce-overhead"})
 
 
 def planted() -> Iterator[Program]:
@@ -169,17 +172,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default="", help="the name of one program")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where the tensors are")
     options = parser.parse_args()
+    with torch.device(options.device):
+        costs, faults = list(programs(options.device)), list(planted())
     print("| program | call µs | eager µs | parts / call | the three largest parts |")
     print("| --- | --- | --- | --- | --- |")
-    for program in programs():
+    for program in costs:
         if options.only in ("", program.name):
             parts, call, eager, _ = measured(program, options.repeats)
             largest = sorted((name for name in parts if name != REST), key=lambda name: -parts[name])[:3]
             words = ", ".join(f"{name} {parts[name]:.0%}" for name in largest)
             print(f"| {program.name} | {call * 1e6:.1f} | {eager * 1e6:.1f} | {1 - parts[REST]:.3f} | {words} |", flush=True)
     print("\n| planted | expected | named |\n| --- | --- | --- |")
-    for program in planted():
+    for program in faults:
         if options.only in ("", program.name):
             named = measured(program, options.repeats)[3]
             print(f"| {program.name} | {program.planted or 'none'} | {named or 'none'} |", flush=True)
