@@ -30,6 +30,8 @@ from explorer.stages.torch_compile.profile import CALL, KERNEL
 
 #: What stands in the text of a wrapper in C++, whose launches are not seen from Python.
 IN_CPP = "AtenTensorHandle"
+#: torch's type of a kernel in CUDA C++, a shared library: the wrapper calls the function of the kernel's name in it.
+LIBRARY_OF_KERNEL = "DLLWrapper"
 #: The least bytes that are written between two launches on a GPU, and how often L2 fits in what is written.
 FLUSHED, FLUSHES = 1 << 28, 2
 ON_CPU = "the clock around each call, with the caches as the run left them"
@@ -101,6 +103,8 @@ def _timed(wrappers: Sequence[Wrapper], names: Mapping[str, Sequence[str]], watc
     """Time the launches of kernels, by the wrapper's file, and the calls of libraries inside the block."""
 
     def kernel(file: str, name: str, original: Any) -> Any:
+        if type(original).__name__ == LIBRARY_OF_KERNEL:
+            return InterceptedLibrary(original, partial(watch.time, file))
         return Intercepted(original, partial(watch.time, file, name))
 
     def library(file: str, original: Any) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from ctypes.util import find_library
 from functools import partial
 from operator import attrgetter
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._inductor.codecache import DLLWrapper
 
 import explorer
 from explorer.capture.splice.launches import Intercepted
@@ -99,6 +103,19 @@ def test_the_times_are_shown_like_those_of_a_profile(traced: Trace) -> None:
     assert sum(row["seconds"] for row in shown.profile.lines) == pytest.approx(whole)
     with pytest.raises(InputError, match=says("t.live.profile()", "seconds")):
         traced.attach(traced.compiler.phases)
+
+
+def test_a_kernel_in_a_shared_library_is_timed_by_the_name_of_its_function() -> None:
+    """The wrapper calls a kernel of CUTLASS as a function of the library that torch loaded for it."""
+    name = find_library("c")
+    if not name:
+        pytest.skip("no C library is found, which stands for that of a kernel")
+    module = ModuleType("wrapper")  # abs(0) is 0, which says that a launch succeeded
+    vars(module).update(__file__="wrapper.py", abs=DLLWrapper(name), extern_kernels=None)
+    watch = kernel_times._Stopwatch(None, defaultdict(lambda: 1))
+    with kernel_times._timed([LoadedWrapper(module)], {"wrapper.py": ["abs"]}, watch):
+        vars(module)["abs"].abs(0)
+    assert [(launch.file, launch.name) for launch in watch.launches] == [("wrapper.py", "abs")]
 
 
 def test_a_run_that_launches_nothing_from_python_says_what_to_do(traced: Trace) -> None:
