@@ -31,7 +31,6 @@ import os
 import time
 import torch
 import torch.distributed as dist
-import torch.distributed._functional_collectives as functional
 
 rank = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(rank % torch.cuda.device_count())
@@ -39,18 +38,22 @@ dist.init_process_group("{"nccl" if NCCL else "gloo"}")
 
 @torch.compile
 def same(x, w):
-    total = functional.all_reduce(x.sin(), "sum", dist.group.WORLD)
+    total = torch.ops._c10d_functional.all_reduce(x.sin(), "sum", dist.group.WORLD.group_name)
     apart = (w @ w).relu()
-    return total + apart
+    return torch.ops._c10d_functional.wait_tensor(total) + apart
 
 @torch.compile
 def other(x):
     return x.cos() + 1
 
 w = torch.ones(512, 512, device="cuda")
+store = dist.distributed_c10d._get_default_store()
 for step in range(5):
     torch.cuda.synchronize()
-    if rank == 1:
+    if rank == 0:
+        store.set(f"rank 0 is at {{step}}", "")
+    else:
+        store.wait([f"rank 0 is at {{step}}"])
         time.sleep(0.05)
     total = same(w, w)
 print(total.sum().item())
@@ -93,11 +96,11 @@ def test_times_are_per_rank(ranks: Ranks) -> None:
 
 
 def test_the_rank_that_comes_late_is_named(ranks: Ranks) -> None:
-    """Rank 1 sleeps 50 ms before each call: rank 0 is as much longer in the all_reduce, by NCCL's kernel or gloo's wait."""
+    """Rank 1 sleeps 50 ms once rank 0 is at a call: rank 0 is as much longer in the all_reduce, kernel or wait."""
     (row,) = ranks.waits
     assert (row["operator"], row["late"], row["runs"], row["late_runs"]) == ("all_reduce", 1, 4, 4)
     assert row["waited"] > 4 * 0.04 and row["seconds"]["0"] > 4 * 0.04 > row["seconds"]["1"]
-    assert row["code"] == 'total = functional.all_reduce(x.sin(), "sum", dist.group.WORLD)'
+    assert row["code"] == 'total = torch.ops._c10d_functional.all_reduce(x.sin(), "sum", dist.group.WORLD.group_name)'
 
 
 @pytest.mark.skipif(not NCCL, reason="gloo's exchange has no kernel on the GPU beside which others could run")
