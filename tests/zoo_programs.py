@@ -585,7 +585,7 @@ ZOO: dict[str, Callable[[], Trace]] = {
     "exchanged h100": Entry(lambda: (exchanged, pair(1024, 1024)), "h100", settings={"world": 8}),
     "exchanged h100 of 64": Entry(lambda: (exchanged, pair(1024, 1024)), "h100", settings={"world": 64}),
     "exchanged b200": Entry(lambda: (exchanged, pair(1024, 1024)), "b200", settings={"world": 8}),
-    "hidden h100": Entry(lambda: (hidden, pair(4096, 4096)), "h100", settings={"world": 8, "options": SINK_WAITS}),
+    "hidden h100": Entry(lambda: (hidden, pair(6144, 6144)), "h100", settings={"world": 8, "options": SINK_WAITS}),
     # Dynamo alone, of ranks
     "doubled": of_dynamo(doubled, ones(4)),
     "doubled of 5": of_dynamo(doubled, ones(5)),

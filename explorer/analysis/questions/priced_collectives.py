@@ -1,6 +1,6 @@
 """The collectives of a trace with their price: the bytes that a rank sends, the seconds of a ring, and what hides them. Pure.
 
-The seconds are an estimate: a ring at the full rate of the interconnect of the named GPU, see `gpus/interconnect.py`. What runs
+The seconds are an estimate from NCCL's latencies and the interconnect of the named GPU, see `gpus/interconnect.py`. What runs
 on the GPU between the start and the wait hides them: both are laid out on the streams of a GPU, see `streams.py`.
 """
 
@@ -16,12 +16,22 @@ from explorer.analysis.questions.streams import Laid, Work, laid_out
 from explorer.analysis.questions.target import compiled_for
 from explorer.model.trace_data import TraceData, artifact_of
 from explorer.model.values import Table, once
-from explorer.reference.gpus.interconnect import FORMULA, HOST, INTERCONNECTS, Interconnect, sent_by_each
+from explorer.reference.gpus.interconnect import (
+    FORMULA,
+    HOST,
+    INTERCONNECTS,
+    MEASURED_LINK,
+    MEASURED_ON,
+    Interconnect,
+    seconds_of_collective,
+    sent_by_each,
+)
 
 ESTIMATED = (
-    "estimated, not measured: a ring at the full rate of {title}, {rate:.4g} GB/s in one direction ({source}), by {formula}; "
-    "without latency, and without what a switch adds up"
+    "estimated: the bytes of a ring ({formula}) over {title}, {rate:.4g} GB/s in one direction ({source}), with the latency and "
+    "the share of that rate of {measured}{unmeasured}; without what a switch adds up"
 )
+UNMEASURED = ", where more ranks or other links were not measured"
 NO_LINK = (
     "no estimate: what connects GPUs of {target!r} is not known here; explorer.Cluster(…, interconnect=…) states it in bytes/s"
 )
@@ -40,10 +50,10 @@ Costs = Mapping[tuple[str, str, str, int], float | None]
 class PricedRow(CollectiveRow):
     """A row of `t.collectives.table`: `CollectiveRow` and its price.
 
-    `sent` are the bytes that each rank sends in a ring, `seconds` their time at the rate of the interconnect, None where it is
-    not known; `seconds_known` is the source, or why not. `meanwhile` are the estimated seconds of what runs between start and
-    wait, None where one of it is not known. `exposed` is how long its wait holds the kernels after it, in seconds, also while an
-    earlier collective runs; work that hides several collectives counts once.
+    `sent` are the bytes that each rank sends in a ring, `seconds` how long the collective takes once all ranks have started, None
+    where not known; `seconds_known` is the source, or why not. `meanwhile` are the estimated seconds of what runs between start
+    and wait, None where one of it is not known. `exposed` is how long its wait holds the kernels after it, in seconds, also while
+    an earlier collective runs; work that hides several collectives counts once.
     """
 
     sent: float | None
@@ -171,7 +181,9 @@ def _price(trace: TraceData, row: CollectiveRow) -> tuple[float | None, float | 
     """The bytes that each rank sends, and their seconds; None where not known."""
     link, size, bytes = interconnect_of(trace), row["size"], row["bytes"]
     sent = sent_by_each(row["operator"], size, bytes) if size and bytes is not None else None
-    return sent, sent / link.rate(size) if sent is not None and link and size and link.connects(size) else None
+    if size is None or bytes is None or link is None or not link.connects(size):
+        return sent, None
+    return sent, seconds_of_collective(link, row["operator"], size, bytes)
 
 
 def _priced(
@@ -197,7 +209,10 @@ def _source(trace: TraceData, row: CollectiveRow, link: Interconnect | None, sen
         return NO_LINK.format(target=compiled_for(trace).name)
     if not link.connects(row["size"]):
         return TOO_MANY.format(size=row["size"], gpus=link.gpus, title=link.title, host=HOST)
-    return ESTIMATED.format(title=link.title, rate=link.rate(row["size"]) / 1e9, source=link.source, formula=FORMULA)
+    unmeasured = UNMEASURED if row["size"] > 2 or link.title != MEASURED_LINK else ""
+    rate = link.rate(row["size"]) / 1e9
+    words = {"source": link.source, "formula": FORMULA, "measured": MEASURED_ON, "unmeasured": unmeasured}
+    return ESTIMATED.format(title=link.title, rate=rate, **words)
 
 
 @once

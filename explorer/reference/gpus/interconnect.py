@@ -1,7 +1,8 @@
 """What connects the GPUs of one host, with the public source of every figure, and how long a collective takes on it.
 
-The time is that of a ring at the full rate of the link: no latency, no reduction inside a switch (NVLink SHARP), one host. NCCL
-reaches less, and for small tensors its latency is most of the time.
+NCCL sends by one of several protocols, and takes the one that it expects to be the fastest: a latency, and the bytes at a share
+of the link's rate (https://github.com/NVIDIA/nccl/blob/master/src/graph/tuning.cc). `PROTOCOLS` has both as measured between two
+GPUs. Reductions inside a switch (NVLink SHARP) and links between hosts are left out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,40 @@ _MI355X = "https://humeconsulting.co/amd-mi355x-strong-node-level-inference-but-
 HOST = "https://developer.nvidia.com/blog/introducing-nvidia-hgx-h100-an-accelerated-server-platform-for-ai-and-high-performance-computing/"
 #: The share of a ring's bytes that each rank sends: n ranks, times the bytes of the whole tensor.
 FORMULA = "https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md (bus bandwidth)"
+#: Where the latencies and shares of `PROTOCOLS` were measured, and the name of the link between those GPUs.
+MEASURED_ON, MEASURED_LINK = "two H200 with NCCL 2.28", "NVLink 4"
+MICRO = 1e-6
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A protocol of NCCL for one kind of collective: its seconds of latency, and the share of a link's rate that it reaches.
+
+    `latency` is that of two ranks. `per_step` are the seconds of each further step of the ring, from NCCL's own model.
+    """
+
+    latency: float
+    share: float
+    per_step: float = 0.0
+
+
+def _protocols(low: tuple[float, float], high: tuple[float, float]) -> tuple[Protocol, Protocol]:
+    """The protocols for small and large tensors, each given by its latency in microseconds and its share."""
+    return Protocol(low[0] * MICRO, low[1], 0.6 * MICRO), Protocol(high[0] * MICRO, high[1], 3.4 * MICRO)
+
+
+#: By the beginning of the operator's short name. Fitted to every second size of benchmarks/collectives.py, checked by the others.
+PROTOCOLS: Mapping[str, tuple[Protocol, ...]] = MappingProxyType(
+    {
+        "all_reduce": _protocols((5.0, 0.31), (19.0, 0.70)),
+        "all_gather": _protocols((4.0, 0.19), (14.0, 0.54)),
+        "reduce_scatter": _protocols((3.75, 0.26), (24.0, 0.59)),
+        "all_to_all": (Protocol(4.75 * MICRO, 0.15), Protocol(8.0 * MICRO, 0.63)),
+        "shard_dim_alltoall": (Protocol(4.75 * MICRO, 0.15), Protocol(8.0 * MICRO, 0.63)),
+        "broadcast": _protocols((3.75, 0.48), (9.0, 0.77)),
+        "reduce": _protocols((3.75, 0.48), (9.0, 0.77)),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -72,4 +107,29 @@ def sent_by_each(operator: str, size: int, bytes: int) -> float | None:
     return None
 
 
-__all__ = ["FORMULA", "HOST", "INTERCONNECTS", "Interconnect", "sent_by_each"]
+def seconds_of_collective(link: Interconnect, operator: str, size: int, bytes: int) -> float | None:
+    """Estimate how long a collective of `size` ranks takes over a link; None for an operator without a formula.
+
+    It is the time of the fastest protocol, once all ranks have started. The arguments are those of `sent_by_each`.
+    """
+    sent = sent_by_each(operator, size, bytes)
+    protocols = next((found for name, found in PROTOCOLS.items() if operator.startswith(name)), ())
+    if sent is None or not protocols:
+        return None
+    if size < 2:
+        return 0.0
+    further_steps = (size - 2) * (2 if operator.startswith("all_reduce") else 1)
+    rate = link.rate(size)
+    return min(each.latency + further_steps * each.per_step + sent / (each.share * rate) for each in protocols)
+
+
+__all__ = [
+    "FORMULA",
+    "HOST",
+    "INTERCONNECTS",
+    "MEASURED_LINK",
+    "MEASURED_ON",
+    "Interconnect",
+    "seconds_of_collective",
+    "sent_by_each",
+]

@@ -17,7 +17,7 @@ class CollectivesAccessor(TraceAccessor):
         """One row per collective, in the order they start: operator, group, ranks, bytes, the user's line, start and wait.
 
         `between` names the kernels and library calls between `started` and `waited`, lines of the output code. For a GPU you
-        don't have, `seconds` are an estimate: a ring at the full rate of the GPU's interconnect. `seconds_known` is its source;
+        don't have, `seconds` are an estimate from NCCL's latencies and the GPU's interconnect. `seconds_known` is its source;
         `exposed` is the part that nothing hides.
         """
         return priced_collectives(self._trace)
