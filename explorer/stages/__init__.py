@@ -29,6 +29,7 @@ from explorer.stages.dynamo import graph as dynamo
 from explorer.stages.halide import ASSEMBLY, LLVM, SCHEDULE, STMT
 from explorer.stages.inductor import (
     assumption,
+    attention,
     autotune,
     choice,
     cuda_graph,
@@ -104,6 +105,7 @@ STAGES: tuple[Stage, ...] = (
     backward.STAGE,
     inductor_input.STAGE,
     fx_graph_runnable.STAGE,
+    attention.STAGE,
     pattern_match.STAGE,
     fx_pass.STAGE,
     post_grad.STAGE,

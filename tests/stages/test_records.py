@@ -28,6 +28,7 @@ FILES = {path.name.removesuffix(".events.json.gz"): path for path in sorted(DATA
 #: Kinds of no recording in `data/`, and where their shape is held to what torch says instead.
 ELSEWHERE = {
     "lowering": "tests/capture/observe/test_lowering.py",
+    "attention": "tests/capture/observe/test_attention.py",
     **dict.fromkeys(("pallas_jaxpr", "pallas_stablehlo", "pallas_mosaic"), "tests/test_pallas.py, made when asked for"),
     **dict.fromkeys(
         ("halide_schedule", "halide_stmt", "halide_llvm", "halide_assembly"), "tests/test_halide.py, made when asked for"

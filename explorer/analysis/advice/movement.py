@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from explorer.analysis.advice.call_cost import Launch, TracedCall, bytes_of
 from explorer.analysis.advice.verdicts import Cost, Verdict, size
 from explorer.analysis.questions.fusion import Graph
+from explorer.analysis.questions.tables import table
+from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.values import Plain
 from explorer.model.wording import quantity
 from explorer.stages.inductor.verdicts import Verdict as Pair
@@ -32,6 +34,7 @@ RELAXED_SETTINGS: Mapping[str, Plain] = {
 }
 #: Attention's scores are a softmax between two products.
 PRODUCT = re.compile(r"\b(bmm|mm|baddbmm|addmm)$")
+USE_FUSED = "use torch.nn.functional.scaled_dot_product_attention, or flex_attention with a score_mod for what changes the scores"
 SOFTMAX = re.compile(r"softmax|\bamax\b.*\bexp\b|\bexp\b.*\bamax\b")
 
 
@@ -117,16 +120,37 @@ def _scores(traced: TracedCall, product: Launch, softmax: Launch, result: Launch
     moved = (
         product.row["written"] + softmax.row["read"] + softmax.row["written"] + min(result.row["read"], softmax.row["written"])
     )
+    lines = traced.lines_of([softmax])
+    why = _why_not_fused(traced, (*lines, *traced.lines_of([result])))
+    said, remedy, setting = _of_attention(why) if why else ("", USE_FUSED, "")
     return Verdict(
         "buffer materialised",
         f"attention's scores are in memory: {size(product.row['written'])} of them",
         Cost(traced.seconds_of(moved), "estimated", f"each read and write of scores and weights, {traced.bandwidth}", moved),
-        f"{product.name} writes what {softmax.name} reads, and {result.name} reads that",
-        "use torch.nn.functional.scaled_dot_product_attention, or flex_attention with a score_mod for what changes the scores",
-        traced.lines_of([softmax]),
+        f"{product.name} writes what {softmax.name} reads, and {result.name} reads that{said}",
+        remedy,
+        lines,
         traced.places_of([product, softmax, result]),
-        why_unproved="the lines have to change: trace the changed program, and explorer.compare() shows both",
+        {"settings": {setting: True}} if setting else {},
+        "" if setting else "the lines have to change: trace the changed program, and explorer.compare() shows both",
     )
+
+
+def _of_attention(why: Mapping[str, Plain]) -> tuple[str, str, str]:
+    """Say why an attention has no fused kernel, as torch or its pattern matcher decided, what to do, and by which setting."""
+    reason, setting = str(why["reason"]), str(why["setting"])
+    if why["kernel"]:
+        changes = f"change the call: {reason}" if reason else "use flex_attention, with a score_mod for what changes the scores"
+        return ". torch takes the math kernel for this call", changes, ""
+    remedy = f"{setting} = True if ten bits of mantissa are enough, or {USE_FUSED}" if setting else USE_FUSED
+    return f". Inductor did not fuse it: {reason}", remedy, setting
+
+
+def _why_not_fused(traced: TracedCall, lines: Iterable[UserLine]) -> Mapping[str, Plain] | None:
+    """Return what was recorded of an attention at one of these lines that has no fused kernel; None for nothing."""
+    places = {(line.file, line.number) for line in lines}
+    rows = (row for row in table(traced.trace, "attention") if row["kernel"] in ("", "math"))
+    return next((row for row in rows if (row["file"], row["line"]) in places), None)
 
 
 def realized(traced: TracedCall) -> Iterator[Verdict]:

@@ -17,6 +17,7 @@ from explorer.capture.observe import (
     patterns,
     perf_hints,
 )
+from explorer.capture.observe.attention import attention
 from explorer.capture.observe.bytecode import bytecode
 from explorer.capture.observe.captured import captured_ahead
 from explorer.capture.observe.compile_calls import compile_calls
@@ -77,6 +78,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("backward", compile_fx.lowered_graph, ("forward", "backward", "inductor_input", "source", "compile_error")),
     Probe("fx_graph_runnable", compile_fx.runnable, ("fx_graph_runnable",)),
     Probe("pattern_match", patterns.pattern_matches, ("pattern_match",)),
+    Probe("attention", attention, ("attention",)),
     Probe("fx_pass", passes.passes, ("fx_pass", "fx_pass_idle")),
     Probe("output_code", written_for_debugging, WRITTEN),
     Probe("autotune", autotuning.algorithm_choices, ("autotune", "autotune_taken", "choice_source")),

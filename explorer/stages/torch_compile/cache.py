@@ -44,7 +44,7 @@ class CacheLookups(Record):
 ARTIFACT = "standalone artifact"
 #: What does not run where AOTAutograd's cache or an artifact has the whole frame, and where Inductor's cache has a graph.
 NOT_RUN = {
-    **dict.fromkeys(("AOTAutograd", ARTIFACT), ("pre_grad", "aot_metadata", "joint", "forward", "backward")),
+    **dict.fromkeys(("AOTAutograd", ARTIFACT), ("attention", "pre_grad", "aot_metadata", "joint", "forward", "backward")),
     "FX graph": (
         *("inductor_input", "pattern_match", "fx_pass", "post_grad", "choice", "lowering"),
         *("ir_pre_fusion", "fusion", "ir_post_fusion", "perf_hint", "symbol"),

@@ -72,7 +72,8 @@ def test_a_recording_finds_what_the_program_has_cached_and_says_so(folder: Path)
     assert links_of_calls(second.trace) and links_of_calls(second.trace) <= links_of_calls(first.trace)
     left_out = {stage for row in second.trace.compiler.caches for stage in row["not_seen"]}
     run_anyway = {"pre_grad"} if passes_before_cache() else set()
-    of_aot, of_graphs = {"pre_grad", "aot_metadata"}, {"pattern_match", "fx_pass", "choice", "lowering", "perf_hint", "symbol"}
+    of_aot = {"attention", "pre_grad", "aot_metadata"}
+    of_graphs = {"pattern_match", "fx_pass", "choice", "lowering", "perf_hint", "symbol"}
     assert left_out == (of_aot | of_graphs | {"ir_pre_fusion", "fusion", "ir_post_fusion"}) - run_anyway
     stages = [{a.stage for a in recorded.trace.artifacts} for recorded in (first, second)]
     assert stages[0] - stages[1] <= left_out | {"written_file"}  # the second wrote none
