@@ -104,7 +104,7 @@ def _asked_of_data(trace: TraceData, artifact: Artifact) -> DataDependent | None
 
 
 def _settings(reason: str) -> Mapping[str, Plain]:
-    settings = {name: value for pattern, name, value in SETTINGS if re.search(pattern, reason)}
+    settings = {name: value for pattern, name, value in SETTINGS if re.search(pattern, reason, re.IGNORECASE)}
     return {"settings": settings} if settings else {}
 
 

@@ -52,6 +52,19 @@ def test_the_plant_is_named_first(name: str, traced: Callable[[str], Trace]) -> 
     assert verdict.evidence and verdict.remedy and bool(verdict.call) != bool(verdict.why_unproved)
 
 
+@pytest.mark.compile
+def test_a_break_is_proved_by_the_setting_that_it_says_to_set() -> None:
+    """Dynamo names the setting for sizes that depend on data; the proof sets the same one, and the break is gone."""
+
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0].sin()
+
+    (verdict,) = (v for v in explorer.trace(chosen, torch.randn(64)).advise(prove=True) if v.kind == "graph break")
+    setting = "torch._dynamo.config.capture_dynamic_output_shape_ops"
+    assert f"{setting} = True" in verdict.remedy and verdict.what_if == {"settings": {setting: True}}
+    assert verdict.proof is not None and verdict.proof.gone and not verdict.why_unproved
+
+
 @pytest.mark.parametrize("name", FINE)
 def test_a_fine_program_gets_no_verdict(name: str, traced: Callable[[str], Trace]) -> None:
     """Nothing is said where nothing is wrong, and the page says that."""
