@@ -4,6 +4,7 @@
     t.fusion.table         one row per verdict: the pair, the rule that refused it, its score
     t.fusion.buffers       why each buffer is in memory;  t.fusion.inlined  what needs no buffer
     t.why("op3", "op7")    one sentence for any two nodes, also for two that the scheduler never considered
+    t.why("a.py:3", "a.py:5")   the same for the nodes of two lines of the program
 
 A node is named as the scheduler names it ("op3", "op3_op7"), by a buffer it writes ("buf3"), by an FX node it computes
 ("mul_2"), or by its kernel. Where the graph has it once, an operator of the program ("silu", as kernels' own names have it) or
@@ -157,6 +158,8 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     one at which Dynamo broke the graph, with its line.
     """
     graphs = _chosen(fusion, graph, frame)
+    if any(map(LINE.fullmatch, (first, second))):
+        return _of_lines(graphs, first, second)
     matching = [g for g in graphs if g.find(first) is not None and g.find(second) is not None]
     names_nodes = None not in (graph, frame) and all({first, second} <= set(g.numbers_by_name) for g in matching)
     if len(matching) == 1 and (names_nodes or not any(_is_of_several(graphs, name) for name in (first, second))):
@@ -173,6 +176,31 @@ def why(fusion: Fusion, first: str, second: str, graph: str | None = None, frame
     homes = [_places([g for g in graphs if g.find(name) is not None]) for name in (first, second)]
     sentence = f"{first} is in {homes[0]} and {second} in {homes[1]}: each graph is compiled by itself."
     return Why(first, second, False, sentence, considered=False)
+
+
+def _of_lines(graphs: Sequence[Graph], first: str, second: str) -> Why:
+    """Say why the nodes of two lines of the program are one kernel or not, or those of a line and a node.
+
+    InputError for a line that no kernel computes, and where several graphs compute both.
+    """
+    for name in (first, second):
+        line = LINE.fullmatch(name)
+        if line is None:
+            check_known(name, graphs)
+        elif not any(g.on_line(name) for g in graphs):
+            follow = f"t.follow({line[1]!r}, {line[2]}, into='post_grad')"
+            raise InputError(f"no scheduler node computes {name}: {follow} names the FX nodes of the line")
+    sides = [(g, [Side(name, g.on_line(name) or g.find(name) or ()) for name in (first, second)]) for g in graphs]
+    matching = [(g, one, other) for g, (one, other) in sides if one.nodes and other.nodes]
+    if not matching:
+        return Why(
+            first, second, False, f"{first} and {second} are in different graphs: each is compiled by itself.", considered=False
+        )
+    if matching[1:]:
+        places = _places([g for g, *_ in matching])
+        raise InputError(f"several graphs compute {first} and {second}; choose one with frame= and graph=: {places}")
+    ((of_both, one, other),) = matching
+    return of_both.why_lines(one, other)
 
 
 def _is_of_several(graphs: Iterable[Graph], name: str) -> bool:
@@ -308,9 +336,7 @@ def check_known(name: str, graphs: Iterable[Graph]) -> None:
     if places := [place for g in graphs for place in g.operators.get(name, ())]:
         raise several_places(name, places)
     if line := LINE.fullmatch(name):
-        raise InputError(
-            f"{name} is a line, and why is about nodes: t.follow({line[1]!r}, {line[2]}, into='post_grad') names its own"
-        )
+        raise InputError(f"{name} is a line, not a node: t.follow({line[1]!r}, {line[2]}, into='post_grad') names its nodes")
     names = {other for g in graphs for other in g.every_name}
     raise unknown_name("scheduler node, buffer, FX node, operator or kernel", name, names)
 
@@ -668,6 +694,35 @@ class Graph:
     def why(self, first: str, second: str) -> Why:
         """Say why two nodes are one kernel or not."""
         return self._why_sides(*(Side(name, self.find(name) or (), self._result(name)) for name in (first, second)))
+
+    def on_line(self, line: str) -> tuple[int, ...]:
+        """List the scheduler nodes that compute a line of the program, as in "model.py:12"; () for no line, and for none."""
+        match = LINE.fullmatch(line)
+        if match is None:
+            return ()
+        file, number = match[1], int(match[2])
+        names = [
+            str(node["name"])
+            for node in self.graph_nodes
+            if node.get("line") == number and f"/{node.get('file')}".endswith(f"/{file.removeprefix('/')}")
+        ]
+        return tuple(dict.fromkeys(n for name in names for n in self.numbers_by_name.get(name, ())))
+
+    def why_lines(self, one: Side, other: Side) -> Why:
+        """Say why the nodes of two lines are one kernel or not, and name the kernels where only some of them are."""
+        groups = [dict.fromkeys(self._group_of[n].number for n in side.nodes) for side in (one, other)]
+        answer = self._why_sides(one, other)
+        if not answer.fused or len(groups[0] | groups[1]) == 1:
+            return answer
+        kernels = [
+            ", ".join(
+                name
+                for group in own
+                for name in self.verdicts.kernels(self.verdicts.members(group)) or [self.verdicts.name(group)]
+            )
+            for own in groups
+        ]
+        return replace(answer, sentence=f"{one.name} is in {kernels[0]}, {other.name} in {kernels[1]}. {answer.sentence}")
 
     def _result(self, name: str) -> str:
         """Return the FX node of a name's result: the node itself, or that of an operator."""

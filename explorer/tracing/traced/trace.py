@@ -228,10 +228,11 @@ class Trace(NamesGuessed, TraceData):
         """Say why two nodes are one kernel or not; of one node, how it was lowered and why so.
 
         A node is named as the scheduler names it ("op3"), by a buffer ("buf3"), an FX node ("mul_2"), a kernel, or an operator of
-        the program ("cumsum", "silu"). `graph` and `frame` choose where several have the name. A name that both an operator with
-        several places and one of its nodes have ("tanh") means the operator; with both `graph` and `frame`, and a node's name as
-        the other, it means the node. InputError for an unknown name, with the nearest ones, and for an operator that is computed
-        in several places, with these.
+        the program ("cumsum", "silu"). Of two names one or both may be lines of the program ("model.py:3"), which stand for the
+        nodes that compute them. `graph` and `frame` choose where several have the name. A name that both an operator with several
+        places and one of its nodes have ("tanh") means the operator; with both `graph` and `frame`, and a node's name as the
+        other, it means the node. InputError for an unknown name, with the nearest ones, for an operator that is computed in
+        several places, with these, and for a line that no node computes.
         """
         if second is not None:
             return why(self.fusion, first, second, graph, frame)

@@ -1,4 +1,4 @@
-"""Fusion verdicts asked by name, from a graph written down by hand: no torch."""
+"""Fusion verdicts asked by name, from a graph written down by hand; lines of a program, from a compile."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import explorer
 from explorer import Trace
@@ -281,6 +282,28 @@ def test_wrong_and_ambiguous_names_are_errors(trace: Trace) -> None:
     assert both.fusion.table.where(graph="joint") == () != both.fusion.table.where(graph="forward")
     with pytest.raises(InputError, match=says("fusion verdicts", "scheduler", "stage")):
         Trace().why("op0", "op1")
+
+
+@pytest.mark.compile
+def test_two_lines_are_asked_about_by_their_nodes() -> None:
+    """A line of the program stands for the scheduler nodes that compute it, beside another line or a node."""
+    file = Path(__file__).name
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        first = torch.sin(x)
+        second = first * 2
+        product = second @ w
+        return torch.relu(product) + 1
+
+    line = function.__code__.co_firstlineno
+    trace = explorer.trace(function, torch.randn(8, 8), torch.randn(8, 8))
+    sine, doubled, last = (f"{file}:{line + after}" for after in (1, 2, 4))
+    assert trace.why(sine, doubled).fused and sine in trace.why(sine, doubled).sentence
+    apart = trace.why(doubled, last)
+    assert not apart.fused and not untold(apart.sentence, doubled, last, "mm")
+    assert trace.why(last, trace.kernels[-1].name).fused
+    with pytest.raises(InputError, match=says(f"{file}:{line}", "no scheduler node")):
+        trace.why(f"{file}:{line}", sine)
 
 
 def test_nodes_of_different_graphs_are_never_fused() -> None:
