@@ -63,7 +63,8 @@ IN_THE_TABLE = ("bytes", "grid", "operations", "read", "seconds", "time", "writt
 class Kernel(NamesGuessed, KernelData):
     """One generated kernel: its name, its language ("triton", "cpp", "pallas", "halide", "cuda" …) and its source.
 
-    `text(stage)` gives the kernel's text in any stage, "kernel" being its source.
+    `text(stage)` gives the kernel's text in any stage, "kernel" being its source. All texts are those of the compile, also while
+    an edit is in place: the edit has its own as `k.edit(...).text`, and `t.live.edits` lists which edits are in place.
     """
 
     _trace: Trace = field(repr=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.splice.edit import Edit
-from explorer.errors import InputError
+from explorer.errors import InputError, unknown_name
 from explorer.lab.live.editing import TIMEOUT
 from explorer.lab.live.protocol import live_of, needs_live
 from explorer.model.values import Table
@@ -161,8 +161,10 @@ class LiveAccessor(TraceAccessor):
 
     def edit(
         self,
+        kernel: str = "",
+        /,
         *,
-        wrapper: str,
+        wrapper: str | None = None,
         frame: str | None = None,
         graph: str | None = None,
         timeout: float = TIMEOUT,
@@ -176,9 +178,16 @@ class LiveAccessor(TraceAccessor):
         the wrapper's single kernels are undone then. `frame` and `graph` ("backward") say which of several. For a GPU you don't
         have the text is interpreted, and its other kernels are compiled down to machine code; nothing is timed.
 
-        LiveError for a loaded trace. InputError if the edit is not a text, or if several graphs could be meant. NoVerbError if
-        the wrapper is in C++ or replayed by CUDA graphs.
+        LiveError for a loaded trace. InputError if the edit is not a text, if several graphs could be meant, and for the name of
+        a kernel, which `t.kernels["name"].edit` replaces. NoVerbError if the wrapper is in C++ or replayed by CUDA graphs.
         """
+        if kernel:
+            names = [one.name for one in self._trace.kernels]
+            if kernel not in names:
+                raise unknown_name("kernel", kernel, names)
+            raise InputError(f"live.edit replaces output code; t.kernels[{kernel!r}].edit(source=text) replaces this kernel")
+        if wrapper is None:
+            raise InputError("live.edit needs the text that replaces the output code: wrapper=t.text('output_code'), changed")
         live = needs_live(self._trace, "an edit")
         return edited_wrapper(self._trace, live, wrapper, (frame, graph), timeout=timeout, check=check)
 

@@ -234,3 +234,14 @@ def test_what_cannot_be_edited_is_refused(cpu: explorer.Trace) -> None:
         trace = explorer.trace(program, *inputs(), target="h100" if "cpp_wrapper" in options else "cpu", options=options)
         with pytest.raises(NoVerbError, match=words):
             trace.live.edit(wrapper=trace.text("output_code"))
+
+
+def test_a_kernel_is_edited_by_itself(cpu: explorer.Trace) -> None:
+    """The name of a kernel is no text: an unknown one gets the names there are, a known one the verb that replaces it."""
+    name = cpu.kernels[0].name
+    with pytest.raises(InputError, match=says("unknown kernel 'x'", name)):
+        cpu.live.edit("x")
+    with pytest.raises(InputError, match=says(f"t.kernels[{name!r}].edit(source=text)")):
+        cpu.live.edit(name)
+    with pytest.raises(InputError, match=says("wrapper=t.text('output_code')")):
+        cpu.live.edit()
