@@ -215,6 +215,19 @@ def test_one_name_is_answered_with_the_nodes_next_to_it(opened, rotary: Trace, w
     assert panel.locator(".why").inner_text() == f"✕ not fused: {reason}" and not rows.first.is_visible()
 
 
+def test_no_two_neighbours_of_a_node_have_one_title(opened, rotary: Trace) -> None:
+    """A neighbour in the node's own kernel is named by itself, since the kernel's name would stand for each of them."""
+    fused = next(group for group in rotary.fusion.groups if len(group["nodes"]) > 4)
+    panel = show(opened(rotary), "Fusion")
+    for node in fused["nodes"]:
+        assert typed(panel, "first", node).startswith(node)
+        titles = panel.locator(".of-line p").get_by_role("button").all_inner_texts()
+        assert titles and len(titles) == len(set(titles))
+        for row in panel.locator(".of-line p").filter(has_text="✓").all():
+            one, other = row.get_by_role("button").inner_text().split(" → ")
+            assert {one, other} <= set(fused["nodes"]) and f"{one} and {other} are one kernel" in row.inner_text()
+
+
 def test_all_that_is_offered_is_in_sight_in_a_small_view(opened, rotary: Trace) -> None:
     """At 970 x 680 pixels the other nodes of a name need no scrolling, and no placeholder is cut."""
     tab = opened(rotary, viewport={"width": 970, "height": 680})

@@ -465,7 +465,7 @@ export class Fusion {
 
   /**
    * The pairs of what a name stands for with each node that it reads, and that reads it: those that compute
-   * the same, as layers do, once.
+   * the same, as layers do, once, and the nodes of another kernel once.
    *
    * @param {string} name
    * @returns {Pair[]}
@@ -488,16 +488,18 @@ export class Fusion {
         const other = { name: known, nodes: [n], result: known };
         const [first, second] = isRead ? [other, own] : [own, other];
         const answer = this.verdicts.whyOf(first, second);
-        const shown = known === call ? call : this.kernelOf(known);
+        const shown = known === call || answer.fused ? known : this.kernelOf(known);
         const title = isRead ? `${shown} → ${own.name}` : `${own.name} → ${shown}`;
+        if (pairs.has(title)) return;
         const [one, two] = [side.name, side.name].with(1 - at, known);
         const onclick = () => this.choose(one, two, answer, [own.name, own.name].with(1 - at, known));
-        pairs.set(kind, { title, ...answer, onclick });
+        const pair = { title, ...answer, onclick };
+        pairs.set(kind, pair).set(title, pair);
       };
       for (const n of own.nodes) for (const input of inputs.get(n) ?? []) add(input, true);
       for (const [n, read] of inputs) if (read.some((input) => own.nodes.includes(input))) add(n, false);
     }
-    return [...pairs.values()];
+    return [...new Set(pairs.values())];
   }
 
   // The refused pairs of the selected line: those that compute the same, as layers do, once.
