@@ -49,8 +49,12 @@ def launch_bound(traced: TracedCall) -> Iterator[Verdict]:
         traced.lines_of(small),
         traced.places_of(small)[:3],
         {"options": {"triton.cudagraphs": True}} if traced.has_cuda_graphs else {},
-        "" if traced.has_cuda_graphs else "this GPU has no CUDA graphs in Inductor that a trace could show",
+        "" if traced.has_cuda_graphs else f"CUDA graphs are traced for NVIDIA GPUs alone, and this is {_title(traced)}",
     )
+
+
+def _title(traced: TracedCall) -> str:
+    return traced.target.title if traced.target is not None else "none"
 
 
 def _launching(traced: TracedCall) -> Cost:

@@ -205,6 +205,8 @@ def test_work_that_the_launches_hide_is_a_share_of_the_work() -> None:
     assert (bound.kind, precision.kind) == ("launch bound", "slow precision")
     assert precision.is_hidden and "of the work, but the launches take longer" in precision.shared and not bound.is_hidden
     assert bound.shared.endswith("of a call") and not untold(repr(trace.advise()), "less work alone saves no time")
+    (on_amd,) = (v for v in explorer.trace(small, torch.randn(128, 128), target="mi300x").advise() if v.kind == "launch bound")
+    assert on_amd.why_unproved == "CUDA graphs are traced for NVIDIA GPUs alone, and this is AMD Instinct MI300X"
     captured = trace.what_if(options={"triton.cudagraphs": True}, limit=0)
     assert captured.figure("call_seconds")["change"] < 0 == captured.figure("estimated_seconds")["change"]
     assert captured.figure("graph_breaks")["after"] == 0
