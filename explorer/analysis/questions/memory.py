@@ -189,6 +189,10 @@ class Memory(Accessor):
             kept = sum(row["bytes"] or 0 for row in table if row["saved"])
             kept_text = f"; {readable_bytes(kept)} saved for backward" if kept else ""
             lines.append(head + where + kept_text + _left_out(unsized) + _unmeasured(uncounted))
+        figures = memory_figures(self)
+        if len(self._graphs) > 1 and not self.unread and figures.peak is not None:
+            kept_text = f"; {readable_bytes(figures.saved)} saved for backward" if figures.saved else ""
+            lines.append(f"all graphs: {readable_bytes(figures.peak)} at the largest peak{kept_text}")
         return "\n".join(lines) or "no output code, so nothing is known of memory"
 
 

@@ -157,6 +157,16 @@ def test_a_wrapper_in_cpp_does_not_hide_the_memory_of_another_graph() -> None:
     assert not untold(first, "1/0", "inference", "cpp_wrapper") and not untold(second, "128 B")
 
 
+def test_several_graphs_have_a_total() -> None:
+    """Behind the graphs stand the largest peak of one and all that is saved; a graph alone is its own total."""
+    text = "buf0 = empty_strided_cuda((8, 4), (4, 1), torch.float32)\nreturn (buf0, )"
+    (one,) = code(text).artifacts
+    (other,) = code(text.replace("(8, 4)", "(16, 4)")).artifacts
+    several = Trace(artifacts=(one, replace(other, id="b", frame="1/0"))).memory
+    assert several.summary().split("\n")[-1] == "all graphs: 256 B at the largest peak"
+    assert "all graphs" not in code(text).memory.summary()
+
+
 def test_a_trace_without_output_code_says_so() -> None:
     """The message says that there is no output code."""
     assert Trace().memory.unread == ()
