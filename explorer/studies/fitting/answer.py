@@ -7,7 +7,7 @@ from typing import Any
 
 from explorer.analysis.questions.costs import LIMITS
 from explorer.model.values import Table
-from explorer.model.wording import readable_bytes
+from explorer.model.wording import quantity, readable_bytes
 from explorer.reference.gpus.figures import Target
 from explorer.studies.fitting.optimizers import OptimizerMemory
 
@@ -138,7 +138,7 @@ def _time_lines(fit: Fit) -> list[str]:
     lines = [f"{_words(fit.seconds)} estimated for {call}, by what bounds it"]
     for row in fit.bounds:
         limit = BOUND.get(row["limit"]) or LIMITS.get(row["limit"], row["limit"])
-        lines.append(f"  {_words(row['seconds']):<9} {row['number']:>6,}  {limit}")
+        lines.append(f"  {_words(row['seconds']):<9} {quantity(row['number'], 'launch'):>14}  {limit}")
     return lines
 
 

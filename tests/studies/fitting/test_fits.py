@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 import explorer
 from explorer.entry.cli import main
 from explorer.errors import InputError
+from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.studies.fitting import models
 from explorer.studies.fitting.answer import Fit, cache_bytes, left_out
@@ -103,6 +104,7 @@ def test_what_is_printed_says_what_is_left_out(trained: Fit) -> None:
     assert not untold(said, "AdamW.step", "cuBLAS", "NCCL") and any(
         not untold(line, "ranks", "alike") for line in said.splitlines()
     )
+    assert all(f"{quantity(row['number'], 'launch')}  " in said for row in trained.bounds)
     assert "optimizer=" not in said and "without an optimizer" not in said
     assert not untold(head, "tensor-parallel") and not untold(said, "the optimizer's step")
     unnamed = replace(trained, left_out=left_out(True, None, None, 2))
