@@ -39,8 +39,8 @@ OTHERS = INFERENCE[4:]
 BELOW_OTHERS = ("source", "dynamo", "forward")
 #: Stages with links of their own that no text of these recordings has.
 UNLINKED = {
-    *("amdgcn", "assembly", "attention", "bisection", "choice", "compiled_fn", "cuda_graph", "perf_hint", "piece"),
-    *("profile", "sass", "symbolic_steps"),
+    *("amdgcn", "assembly", "attention", "bisection", "choice", "compiled_fn", "cuda_graph", "eager_collective", "perf_hint"),
+    *("piece", "profile", "sass", "symbolic_steps"),
     *("iree_target", "onnx_optimize", "onnxrt_disable", "tvm_target", *PALLAS_FORMS, *HALIDE_FORMS),
 }
 

@@ -40,6 +40,7 @@ ELSEWHERE = {
     **dict.fromkeys(("assumption", "autotune", "autotune_taken", "choice_source"), "tests/analysis/questions/test_choices.py"),
     "choice": "tests/test_autotuning_view.py, made when asked for",
     **dict.fromkeys(("cache", "cuda_graph", "perf_hint"), "tests/observe"),
+    "eager_collective": "tests/capture/observe/test_eager_collectives.py: where there are process groups",
     "written_file": "tests/capture/observe/test_metrics.py",
     "process_groups": "tests/capture/absent/test_cluster.py, tests/ranks: where there are process groups",
     "compiled_fn": "tests/capture/compilers/test_own.py",

@@ -24,6 +24,7 @@ from explorer.capture.observe.compile_calls import compile_calls
 from explorer.capture.observe.context import context
 from explorer.capture.observe.debug_calls import WRITTEN, written_for_debugging
 from explorer.capture.observe.dynamo_graph import graph
+from explorer.capture.observe.eager_collectives import eager_collectives
 from explorer.capture.observe.guards import guards
 from explorer.capture.observe.kernel_lines import kernel_lines
 from explorer.capture.observe.lowering import lowerings
@@ -88,4 +89,5 @@ PROBES: tuple[Probe, ...] = (
     Probe("cuda_graph", cuda_graphs.cuda_graphs, ("cuda_graph",)),
     Probe("written_file", written_files, ("written_file",)),
     Probe("kernel", kernel_lines, ("kernel_lines",)),
+    Probe("eager_collective", eager_collectives, ("eager_collective",)),
 )

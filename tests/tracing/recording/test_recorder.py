@@ -31,7 +31,7 @@ from explorer.tracing.recording.recorder import Recorder, recording
 from tests.facts import says, untold
 
 #: Kinds that a probe emits and `provoke` reaches by none of its programs: tests of their own do.
-UNPROVOKED = {"attention", "cache", "piece", "recompile", "symbol"}
+UNPROVOKED = {"attention", "cache", "eager_collective", "piece", "recompile", "symbol"}
 
 #: What a compile changes in torch without explorer too.
 OF_ANY_COMPILE = {"sizes seen"}
