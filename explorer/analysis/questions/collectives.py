@@ -18,12 +18,14 @@ from typing import TypedDict
 from explorer.analysis.questions.launch_sites import Site, sites, variable_of
 from explorer.analysis.questions.memory import element_size, symbol_values
 from explorer.model.integers import evaluated
+from explorer.model.records import typed
 from explorer.model.shared import FxNode
 from explorer.model.syntax import parsed_expression
 from explorer.model.trace_data import TraceData, source_line
 from explorer.model.values import Artifact, Table, once
 from explorer.stages.fx_graph import NOWHERE, StackPlace, all_fx_nodes, node_lines, places_of, readable_nodes, stack_of
 from explorer.stages.inductor.output_code import EXTERN
+from explorer.stages.torch_compile.eager_collective import EagerCollectives, line_of, name_of, neighbours, sent_by
 
 #: Operators that exchange data between ranks, by torch's namespaces of them.
 _COLLECTIVE = re.compile(
@@ -47,6 +49,10 @@ class CollectiveRow(TypedDict):
     None where a size is known only in the run. `file`, `line` and `code` are the user's. `started` and `waited` are lines of
     `wrapper`, or of `artifact` where that is ""; None if this graph does not wait for it; with several tensors the first wait
     counts. `between` names the kernels and library calls from the one to the other.
+
+    `sent_by` says who sent a collective outside of the graphs, such as "DDP bucket 0: 2 parameters, …"; "" for one in a graph.
+    A row with it has no frame and no node; `artifact` is the text that lists it and `started` its line there. `runs` counts its
+    runs, None in a graph. `after` and `before` name the compiled graphs between which it was sent last, "" where none ran.
     """
 
     frame: str
@@ -69,6 +75,10 @@ class CollectiveRow(TypedDict):
     started: int | None
     waited: int | None
     between: tuple[str, ...]
+    sent_by: str
+    runs: int | None
+    after: str
+    before: str
 
 
 @dataclass(frozen=True)
@@ -176,6 +186,52 @@ def _row(trace: TraceData, artifact: Artifact, node: FxNode, wrapper: str, span:
         "started": span.started,
         "waited": span.waited,
         "between": span.between,
+        "sent_by": "",
+        "runs": None,
+        "after": "",
+        "before": "",
+    }
+
+
+@once
+def eager_rows(trace: TraceData) -> tuple[CollectiveRow, ...]:
+    """The collectives that were sent outside of the compiled graphs, as DDP's and FSDP2's hooks do, in order."""
+    return tuple(
+        _eager_row(artifact.id, data, number)
+        for artifact in trace.find("eager_collective")
+        for data in [typed(EagerCollectives, artifact.data)]
+        for number in range(len(data.rows))
+    )
+
+
+def _eager_row(artifact: str, data: EagerCollectives, number: int) -> CollectiveRow:
+    sent = data.rows[number]
+    before, after = neighbours(data, number)
+    return {
+        "frame": "",
+        "graph": "",
+        "artifact": artifact,
+        "node": "",
+        "operator": sent.operator,
+        "call": sent.call,
+        "group": sent.group,
+        "ranks": sent.ranks,
+        "size": len(sent.ranks) or None,
+        "dtype": sent.dtype,
+        "shape": tuple(map(str, sent.shape)),
+        "bytes": sent.bytes,
+        "module": sent.module,
+        "file": sent.file,
+        "line": sent.line,
+        "code": sent.code,
+        "wrapper": "",
+        "started": line_of(number),
+        "waited": None,
+        "between": (),
+        "sent_by": sent_by(sent),
+        "runs": sent.runs,
+        "after": name_of(before) if before else "",
+        "before": name_of(after) if after else "",
     }
 
 
@@ -379,6 +435,7 @@ __all__ = [
     "CollectiveRow",
     "collective_rows",
     "collectives",
+    "eager_rows",
     "in_order",
     "is_collective",
     "is_wait",

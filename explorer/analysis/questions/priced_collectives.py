@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, is_collective, is_wait
+from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, eager_rows, is_collective, is_wait
 from explorer.analysis.questions.costs import call_rows, kernel_rows
 from explorer.analysis.questions.launch_sites import Site, sites
 from explorer.analysis.questions.streams import Laid, Work, laid_out
@@ -85,7 +85,7 @@ class OverlapRow(TypedDict):
 
 
 def priced_collectives(trace: TraceData) -> Table:
-    """List the collectives of every graph with their price: see `PricedRow`."""
+    """List the collectives of every graph, then those sent outside of them, with their price: see `PricedRow`."""
     rows = (dict(row) for row in priced_rows(trace))
     return Table(rows, {**CollectiveRow.__annotations__, **PricedRow.__annotations__})
 
@@ -95,7 +95,7 @@ def priced_rows(trace: TraceData) -> tuple[PricedRow, ...]:
     """The rows of `priced_collectives`."""
     costs = _costs(trace)
     stalled = {(row["wrapper"], row["node"]): row["seconds"] for row in _overlap_rows(trace) if row["stream"] == "wait"}
-    return tuple(_priced(trace, row, costs, stalled) for row in collective_rows(trace))
+    return tuple(_priced(trace, row, costs, stalled) for row in (*collective_rows(trace), *eager_rows(trace)))
 
 
 def overlap(trace: TraceData) -> Table:

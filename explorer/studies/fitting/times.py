@@ -37,7 +37,7 @@ def _costs(trace: TraceData) -> Iterator[tuple[str, str, float, int]]:
     for row in (*kernel_rows(trace), *calls):
         limit = row["limit"] if row["seconds"] is not None else UNKNOWN
         yield row["graph"], limit, row["seconds"] or 0.0, row["launches"] or 0
-    for collective in priced_collectives(trace):
+    for collective in priced_collectives(trace).where(sent_by=""):
         exposed = collective["exposed"]
         yield collective["graph"], COLLECTIVES if exposed is not None else UNKNOWN, exposed or 0.0, 1
 

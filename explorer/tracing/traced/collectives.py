@@ -16,6 +16,9 @@ class CollectivesAccessor(TraceAccessor):
     def table(self) -> Table:
         """One row per collective, in the order they start: operator, group, ranks, bytes, the user's line, start and wait.
 
+        Collectives that DDP, FSDP2 or Python sent outside of the graphs follow: `sent_by` says who sent one, `after` and `before`
+        between which graphs. Nothing is known there about their wait.
+
         `between` names the kernels and library calls between `started` and `waited`, lines of the output code. For a GPU you
         don't have, `seconds` are an estimate from NCCL's latencies and the GPU's interconnect. `seconds_known` is its source;
         `exposed` is the part that nothing hides.

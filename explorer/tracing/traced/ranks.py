@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from explorer.analysis.questions.collectives import CollectiveRow, collective_rows
+from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, eager_rows
 from explorer.errors import FileError, InputError
 from explorer.model.values import Plain, Table
 from explorer.model.wording import quantity
@@ -62,7 +62,7 @@ class Ranks(Mapping[int, Trace]):
         self._kept: dict[int, Trace] = {}
         self.unreadable: dict[int, str] = {}
         self._runs: dict[int, RankRuns] = {}
-        self._has_groups = False
+        self._has_groups = self._sent_outside = False
         parts, self._worlds = self._read_all()
         self._has_collectives = any(own.collectives for own in parts.values())
         self._ranks = {rank: _Rank(len(own.compiles), own.failed, own.ended_at) for rank, own in parts.items()}
@@ -81,6 +81,7 @@ class Ranks(Mapping[int, Trace]):
             if (runs := runs_of_rank(trace)) is not None:
                 self._runs[rank] = runs
             self._has_groups |= bool(trace.meta.get("process_groups"))
+            self._sent_outside |= bool(trace.find("eager_collective"))
             if isinstance(world := trace.meta.get("world"), int):
                 worlds.add(world)
             if len(self._readers) <= 2:
@@ -124,11 +125,11 @@ class Ranks(Mapping[int, Trace]):
 
     @property
     def exchanges_unseen(self) -> bool:
-        """Whether the job has process groups and no compiled graph has a collective, as with DDP and FSDP2.
+        """Whether the job has process groups and no collective was seen, in a graph or outside, as in a log of torch's.
 
-        Both exchange between the graphs, by hooks that explorer does not record, so explorer does not compare the exchanges.
+        DDP and FSDP2 exchange between the graphs, and `TORCH_TRACE` logs do not have that.
         """
-        return self._has_groups and not self._has_collectives
+        return self._has_groups and not self._has_collectives and not self._sent_outside
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -152,8 +153,8 @@ class Ranks(Mapping[int, Trace]):
 
     @property
     def collectives(self) -> Table:
-        """One row per collective of every rank, in order, with what runs between its start and its wait: see `CollectiveRow`."""
-        rows = ({"rank": rank, **row} for rank in self for row in collective_rows(self[rank]))
+        """One row per collective of every rank, those sent outside of the graphs last: see `CollectiveRow`."""
+        rows = ({"rank": rank, **row} for rank in self for row in (*collective_rows(self[rank]), *eager_rows(self[rank])))
         return Table(rows, ("rank", *CollectiveRow.__annotations__))
 
     @property

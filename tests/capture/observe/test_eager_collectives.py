@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from explorer.capture.observe import eager_collectives as module
 from explorer.capture.observe.eager_collectives import OPERATORS, in_buckets
 from explorer.model.records import typed
 from explorer.stages.torch_compile.eager_collective import EagerCollectives
+from explorer.view.payload import payload
 
 WORLD = 8
 #: torch 2.13 has other names for some functions, which torch 2.11 does not have.
@@ -118,6 +120,26 @@ def test_fsdp2_names_the_module_whose_parameters_it_gathers(group: None) -> None
     layer_bytes = (512 * 512 + 512) * 4
     assert {row.bytes for row in rows} == {layer_bytes}
     assert scattered[-1].parameters == ("layers.0.weight", "layers.0.bias")
+
+
+def test_the_table_has_a_row_for_what_was_sent_outside(group: None, tmp_path: Path) -> None:
+    """It says who sent it and what each rank sends in a ring; a loaded trace has the same rows, and its page can be made."""
+    layer = fully_shard(nn.Linear(512, 512))
+    with explorer.record() as recording:
+        layer(torch.ones(4, 512)).sum().backward()
+    table = recording.trace.collectives.table
+    whole = (512 * 512 + 512) * 4
+    assert [(row["operator"], row["sent_by"], row["sent"]) for row in table] == [
+        ("all_gather_into_tensor", "FSDP2 pre_forward of the outermost module", whole * 7 / 8),
+        ("reduce_scatter_tensor", "FSDP2 post_backward of the outermost module", whole * 7 / 8),
+    ]
+    lines = recording.trace.text("eager_collective").splitlines()
+    assert all(lines[row["started"] - 1].startswith(row["operator"]) for row in table)
+    recording.trace.save(tmp_path / "t.json.gz")
+    loaded = explorer.load(tmp_path / "t.json.gz")
+    assert list(loaded.collectives.table) == list(table)
+    shown = payload(loaded)["collectives"]["table"]
+    assert [row["sent_by"] for row in shown] == [row["sent_by"] for row in table]
 
 
 def train(model: nn.Module, steps: int) -> list[torch.Tensor]:

@@ -124,6 +124,19 @@ def test_each_bucket_of_ddp_is_a_graph_of_one_frame(ranks: Ranks) -> None:
         assert not ranks.divergences.where(frame=frame)
 
 
+def test_what_hooks_send_between_the_graphs_has_rows(ranks: Ranks) -> None:
+    """DDP's reducer and FSDP2's hooks, on both ranks: the bytes of all gradients, and of the block's parameters."""
+    for rank in ranks:
+        rows = [row for row in ranks.collectives.where(rank=rank) if row["sent_by"]]
+        (reduced,) = [row for row in rows if row["operator"] == "all_reduce"]
+        assert reduced["sent_by"].startswith("DDP bucket 0: 4 parameters") and reduced["ranks"] == (0, 1)
+        assert reduced["bytes"] == LAYERS * (512 * 512 + 512) * 4
+        gathered = [row for row in rows if row["operator"] == "all_gather_into_tensor"]
+        assert {row["module"] for row in gathered} == {"blocks.0"}
+        assert {row["bytes"] for row in gathered} == {(64 * 128 + 128 + 128 * 64 + 64) * 4}
+    assert not ranks.exchanges_unseen
+
+
 def test_a_block_that_fsdp2_shards_is_compiled_without_its_hooks(ranks: Ranks) -> None:
     """`block.compile()` before `fully_shard`: the hooks exchange parameters in Python, and the graph has no collective."""
     for rank in ranks:

@@ -21,7 +21,7 @@ export class Collectives {
     this.navigation = navigation;
     const { table = [], overlap = [] } = store.payload.collectives;
     const sources = [...new Set(table.map((row) => row.seconds_known))];
-    const graphs = grouped(table, (row) => `${row.frame} ${row.graph}`);
+    const graphs = grouped(table, titleOf);
     this.element = element(
       "div",
       { class: "panel scrolled collectives", tabindex: 0 },
@@ -29,7 +29,7 @@ export class Collectives {
       element("p", {}, said(table)),
       ...sources.map((source) => element("p", { class: "soft" }, source)),
       ...graphs.flatMap(([name, rows]) => {
-        const mine = overlap.filter((row) => `${row.frame} ${row.graph}` === name);
+        const mine = overlap.filter((row) => titleOf(row) === name);
         return this.graph(name, rows, mine);
       }),
     );
@@ -48,6 +48,9 @@ export class Collectives {
     return [element("h3", {}, name), lanes.element, table.element];
   }
 }
+
+/** @param {{ frame: string, graph: string }} row */
+const titleOf = ({ frame, graph }) => (frame ? `${frame} ${graph}` : "outside the graphs");
 
 /** @param {CollectiveInfo[]} rows */
 function counted(rows) {
@@ -105,6 +108,10 @@ function columns(rows) {
   /** @type {Column<CollectiveInfo>[]} */
   const all = [
     { key: "operator", title: "collective", code: true },
+    { key: "sent_by", title: "sent by", about: "the hook that sends it, and of what" },
+    { key: "runs", title: "runs", number: true },
+    { key: "after", title: "after", code: true, about: "the compiled graph that ran before it" },
+    { key: "before", title: "before", code: true, about: "the compiled graph that ran after it" },
     { key: "ranks", title: "ranks", text: ranksOf, about: "the ranks of its group" },
     {
       key: "bytes",

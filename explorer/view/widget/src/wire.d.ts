@@ -548,6 +548,10 @@ export interface CollectiveInfo {
   started: number | null;
   waited: number | null;
   between: string[];
+  sent_by: string;
+  runs: number | null;
+  after: string;
+  before: string;
   sent: number | null;
   seconds: number | null;
   seconds_known: string;
