@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture.observe.patch import replaced
+from explorer.capture.observe.tensors import has_fractions
 from explorer.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _EXACT = re.compile(
     r"set|sgn|sign|slice|sort|split|squeeze|stack|t\.|t_\.|take|threshold|tile|to_dense|to_sparse|topk|transpose|tril|triu|"
     r"trunc|unbind|unfold|unique|unsafe_view|unsqueeze|values|indices|view|where|zero|max_unpool|channel_shuffle)"
 )
+#: Operators that change the type of a tensor.
+_CASTS = re.compile(r"(_to_copy|to|type_as|convert_element_type)\.")
 #: Products whose factors a GPU may round to TF32 first.
 _PRODUCTS = re.compile(r"_?(mm|bmm|addmm|addbmm|baddbmm|mv|addmv|matmul|(cudnn_)?convolution|scaled_dot_product|flash|efficient)")
 #: Attention on the CPU. A GPU's operators have no float64, so their results are taken as they are.
@@ -68,10 +71,11 @@ def not_compiled_in_modes() -> Iterator[None]:
 def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
     """Return a mode that moves the result of every rounding operator by up to a unit in its last place.
 
-    The summands of float32 and float64 sums are moved likewise, more for long sums. float16 and bfloat16, whose sums are
-    made in float32, are rounded up or down. A convolution in these two types adds its bias to the rounded result. The moves
-    are random numbers from `seed`; with None nothing moves. torch's own generators are left alone. With `decomposed`, the mode
-    runs the operators that Inductor would decompose each operator into.
+    The summands of float32 and float64 sums are moved likewise, more for long sums, in the type in which the operator adds.
+    float16 and bfloat16, whose sums are made in float32, are rounded up or down. A cast to a wider type rounds nothing. A
+    convolution in 16 bits adds its bias to the rounded result. The moves are random numbers from `seed`; with None nothing
+    moves. torch's own generators are left alone. With `decomposed`, the mode runs the operators that Inductor would decompose
+    each operator into.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -111,11 +115,13 @@ class _VariedRounding:
         import torch
 
         name = f"{function._schema.name.partition('::')[2]}.{function._overloadname}"
-        narrows = name.startswith("_to_copy") and kwargs.get("dtype") in (torch.float16, torch.bfloat16, torch.float32)
-        if self._seed is None or (_EXACT.match(name) and not narrows):
+        if self._seed is None or _EXACT.match(name):
             return function(*args, **kwargs)
+        if _CASTS.match(name):
+            result = function(*args, **kwargs)
+            return self._move(result, 1.0) if _rounds(result) and not _holds(result.dtype, args[0]) else result
         written = _written(function, args, kwargs)
-        if (torch.Tag.pointwise not in function.tags and not narrows) or _REMAINDER.match(name):
+        if torch.Tag.pointwise not in function.tags or _REMAINDER.match(name):
             args, kwargs = self._move_summands(function, args, kwargs, {id(tensor) for tensor in written})
 
         def change(tensor: Any) -> Any:
@@ -136,10 +142,14 @@ class _VariedRounding:
         name = function._schema.name.partition("::")[2]
         if _PRODUCTS.match(name):
             units = max(units, _product_units(name, tensors))
+        dtype = _given_arguments(function, args, kwargs).get("dtype")
 
         def move(value: Any) -> Any:
-            fits = isinstance(value, torch.Tensor) and _rounds(value) and id(value) not in written
-            return self._move(value, units) if fits and value.dtype.itemsize >= 4 else value
+            if not isinstance(value, torch.Tensor) or not _rounds(value) or id(value) in written:
+                return value
+            if _holds(dtype, value):
+                value = value.to(dtype)  # as the operator does before it adds
+            return self._move(value, units) if value.dtype.itemsize >= 4 else value
 
         moved: tuple[Any, Any] = pytree.tree_map(move, (args, kwargs))
         return moved
@@ -213,6 +223,16 @@ def _rounds(tensor: Any) -> bool:
     return tensor.layout == torch.strided and (
         tensor.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
     )
+
+
+def _holds(dtype: Any, tensor: Any) -> bool:
+    """Whether a type, or None, holds the floats or complex numbers of a tensor without rounding."""
+    import torch
+
+    if dtype is None or not (dtype.is_floating_point or dtype.is_complex) or not has_fractions(tensor):
+        return False
+    wide, narrow = torch.finfo(dtype), torch.finfo(tensor.dtype)
+    return wide.eps <= narrow.eps and wide.max >= narrow.max and (dtype.is_complex or not tensor.is_complex())
 
 
 def _few_digits(tensor: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import explorer
 from explorer.lab.live import check_rows, float64_reference
@@ -78,6 +80,110 @@ def test_a_kernel_that_is_a_little_wrong_is_found(deep: Deep, right: str, wrong:
     finally:
         for code, text in zip(deep.live.codes, texts, strict=True):
             object.__setattr__(code, "text", text)
+
+
+def _narrowly(function: Any) -> Any:
+    """The function with all that it computes in float64 computed in float32, and cast afterwards."""
+    narrow = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+
+    class Narrow(TorchDispatchMode):
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def narrowed(value: Any) -> Any:
+                if isinstance(value, torch.Tensor):
+                    return value.to(narrow.get(value.dtype, value.dtype))
+                return narrow.get(value, value) if isinstance(value, torch.dtype) else value
+
+            given = pytree.tree_map(narrowed, (args, kwargs or {}))
+            return operator(*given[0], **given[1])
+
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        with Narrow():
+            result = function(x)
+        return result.to(function(x).dtype)
+
+    return compiled
+
+
+TENTHS = torch.full((40,), 0.1, dtype=torch.float64)
+IN_FLOAT64: dict[str, Any] = {
+    "softmax": lambda x: torch.softmax(x, -1, dtype=torch.float64),
+    "log_softmax": lambda x: torch.log_softmax(x, -1, dtype=torch.float64),
+    "sum": lambda x: x.sum(-1, dtype=torch.float64),
+    "nansum": lambda x: x.nansum(-1, dtype=torch.float64),
+    "mean": lambda x: x.mean(-1, dtype=torch.float64),
+    "prod": lambda x: x.prod(-1, dtype=torch.float64),
+    "cumsum": lambda x: x.cumsum(-1, dtype=torch.float64),
+    "cumprod": lambda x: x.cumprod(-1, dtype=torch.float64),
+    "norm": lambda x: torch.norm(x, dim=-1, dtype=torch.float64),
+    "vector norm": lambda x: torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64),
+    "all of a sum": lambda x: x.sum(dtype=torch.float64),
+    "exp of double": lambda x: x.double().exp(),
+    "sum of double": lambda x: x.double().sum(-1),
+    "product of double": lambda x: x.double() @ x.double().T,
+    "layer norm of double": lambda x: nn.functional.layer_norm(x.double(), (40,)),
+    "exp of complex128": lambda x: x.to(torch.complex128).exp(),
+    "times float64": lambda x: x * TENTHS,
+}
+
+
+@pytest.mark.parametrize("name", IN_FLOAT64)
+def test_what_eager_computes_in_float64_is_held_to_float64(name: str) -> None:
+    """A compiler that computes it in float32 and casts is said to differ, though the inputs are float32."""
+    torch.manual_seed(0)
+    call = Call(IN_FLOAT64[name], (0.5 + torch.rand(8, 40),), {})
+    eager = outcome_of(call.function, call)
+    (wrong,) = compared(call, eager, outcome_of(_narrowly(call.function), call))
+    assert wrong.equal is False and wrong.error is not None and wrong.error < 1e-4, wrong
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.exp().double(),
+        lambda x: x.sum(-1).double() * 3,
+        lambda x: torch.softmax(x, -1).double().cumsum(-1),
+        lambda x: (x * torch.tensor(0.1, dtype=torch.float64)).double(),
+        lambda x: (x.double() / 3).float().double(),
+        lambda x: x.to(torch.complex64).exp().to(torch.complex128),
+    ],
+    ids=["exp", "sum", "softmax", "times float64 without dimensions", "narrowed between", "complex"],
+)
+def test_what_eager_rounds_to_float32_before_is_held_to_float32(function: Any) -> None:
+    """A value of type float64 has float32's rounding where eager computes in float32 and casts afterwards."""
+
+    class OtherRounding(TorchDispatchMode):
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def moved(value: Any) -> Any:
+                narrow = isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.complex64)
+                return value * (1 + 2**-23) if narrow else value
+
+            return pytree.tree_map(moved, operator(*args, **(kwargs or {})))
+
+    def compiled(x: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
+        with OtherRounding():
+            return function(x) * factor
+
+    torch.manual_seed(0)
+    call = Call(function, (0.5 + torch.rand(8, 40),), {})
+    eager = outcome_of(function, call)
+    (right,) = compared(call, eager, outcome_of(compiled, call))
+    assert right.equal and right.max_rel is not None and right.max_rel > 1e-8, right
+    (wrong,) = compared(call, eager, outcome_of(lambda x: compiled(x, 1.0001), call))
+    assert wrong.equal is False
+
+
+@pytest.mark.compile
+def test_a_backend_that_computes_in_float32_is_found() -> None:
+    """check() says so of each value that eager computes in float64, and of no other."""
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.softmax(x, -1, dtype=torch.float64), torch.softmax(x, -1).double(), x.double().exp()
+
+    def narrow(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        return lambda x: [torch.softmax(x, -1).double(), torch.softmax(x, -1).double() * (1 + 2**-24), x.exp().double()]
+
+    rows = explorer.trace(program, torch.randn(8, 40), backend=narrow).check()
+    assert [row["equal"] for row in rows] == [False, True, False]
 
 
 def test_one_wrong_element_among_many_is_found() -> None:
