@@ -316,7 +316,10 @@ def state(function: Any) -> list[Any]:
 
 
 def apart(what: str, wanted: Sequence[Any], given: Sequence[Any]) -> Iterable[str]:
-    """Say of each value that is not eager's how it differs, in the words of torch.testing."""
+    """Say of each value that is not eager's how it differs, in the words of torch.testing.
+
+    Strides of gradients are not compared, as in `Trace.check`: autograd lays out `.grad` itself, by its Gradient Layout Contract.
+    """
     import torch
 
     if len(wanted) != len(given):
@@ -326,7 +329,7 @@ def apart(what: str, wanted: Sequence[Any], given: Sequence[Any]) -> Iterable[st
         try:
             if isinstance(one, torch.Tensor):
                 rtol, atol = NEAR.get(str(one.dtype), (0.0, 0.0))
-                strides = what != "gradient"  # nothing asks for those: autograd keeps what an operator gives
+                strides = what != "gradient"
                 torch.testing.assert_close(other, one, rtol=rtol, atol=atol, check_stride=strides, equal_nan=True)
             elif one != other:
                 yield f"{what} {number}: {other!r}, and eager has {one!r}"

@@ -54,6 +54,9 @@ class CheckRow:
 NOTHING = "the function returns nothing and changes nothing that explorer sees"
 #: What was compared of a value that only one side gives.
 PRESENCE = "whether it is there"
+#: How the names of gradients begin, and why their strides are not compared. "Note: Gradient Layout Contract" of torch's
+#: `accumulate_grad.h` is about `.grad` alone: autograd copies a gradient to its input's layout where an operator gave another.
+GRADIENT, GRADIENT_STRIDES = "gradient of ", "autograd lays out .grad itself"
 #: How the note of a value begins that another seed changes.
 RANDOM = "random: depends on numbers that compiled code draws otherwise"
 #: The note of a value that depends on what was in memory.
@@ -120,11 +123,11 @@ def _row(name: str, one: Part | None, other: Part | None, truth: Float64Referenc
         return CheckRow(name, False, compared=PRESENCE, note=f"{side} does not give it")
     if any(part.why_not for part in (one, other)):
         return CheckRow(name, None, note=f"not compared: {one.why_not or other.why_not}")
-    if name.startswith("gradient of ") and (one.value is None) != (other.value is None):
+    if name.startswith(GRADIENT) and (one.value is None) != (other.value is None):
         one, other = _no_gradient(one, other)
     values = one.value, other.value
     if all(isinstance(v, torch.Tensor) for v in values):
-        return _tensors(name, one, other, truth, strides)
+        return _tensors(name, one, other, truth, strides or (GRADIENT_STRIDES if name.startswith(GRADIENT) else ""))
     if any(isinstance(v, torch.Tensor) for v in values):
         kinds = [type(v).__name__ for v in values]
         return CheckRow(name, False, compared="type", note=f"eager gives a {kinds[0]}, compiled a {kinds[1]}")

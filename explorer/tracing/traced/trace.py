@@ -356,16 +356,16 @@ class Trace(NamesGuessed, TraceData):
 
         Floats are judged element by element. An element may be as far from eager's, or from that of the same function in float64,
         as rounding in the function's own operators moves it; `bound` says how far in words. Everything else must be the same:
-        whole numbers, type, shape, strides, and what an output is a view of. `compared` says what was compared, `note` what was
-        not the same. The sign of zero is not judged; `note` counts the zeros whose signs differ. `equal` is None if nothing could
-        be compared: a function that returns nothing and changes nothing has one such row, and so has one that was not compiled.
-        `max_abs` and `max_rel` are the largest differences from eager, the relative one where eager is not 0. `error` and
-        `eager_error` are the largest distances of both from float64, None if that was not needed or cannot be computed. Gradients
-        are of the outputs' sum under fixed weights. A value that depends on random numbers is `random`: it is unequal if the
-        values of several calls are distributed differently from eager's; else `equal` is None, and `note` says which difference
-        would have been found. The arguments are the traced call's, as they were before it. They, the module and the random
-        numbers are left as they are. The function is called several times, as it is and compiled, so a `print` in it prints as
-        often.
+        whole numbers, type, shape, strides except those of gradients, which PyTorch does not promise, and what an output is a
+        view of. `compared` says what was compared, `note` what was not the same. The sign of zero is not judged; `note` counts
+        the zeros whose signs differ. `equal` is None if nothing could be compared: a function that returns nothing and changes
+        nothing has one such row, and so has one that was not compiled. `max_abs` and `max_rel` are the largest differences from
+        eager, the relative one where eager is not 0. `error` and `eager_error` are the largest distances of both from float64,
+        None if that was not needed or cannot be computed. Gradients are of the outputs' sum under fixed weights. A value that
+        depends on random numbers is `random`: it is unequal if the values of several calls are distributed differently from
+        eager's; else `equal` is None, and `note` says which difference would have been found. The arguments are the traced
+        call's, as they were before it. They, the module and the random numbers are left as they are. The function is called
+        several times, as it is and compiled, so a `print` in it prints as often.
 
         For a GPU you don't have, the generated wrappers run, and their kernels are interpreted on the CPU ("interpreted").
         InputError, before anything runs, if interpreting is estimated to take more than `limit` seconds, 120 by default.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -290,6 +291,24 @@ def test_a_number_from_memory_that_nobody_wrote_is_not_compared() -> None:
     one, other = compared(call, eager, outcome_of(lambda x: (0.5, 9.0), call))
     assert (one.equal, one.note, told(one)) == (None, check_rows.UNWRITTEN, {"type"})
     assert (other.equal, told(other)) == (False, {"value", "type"})
+
+
+def test_strides_of_a_gradient_are_not_compared() -> None:
+    """autograd lays out `.grad` as its input whatever an operator gives, and the row says so. An output's are compared."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.t() * 2
+
+    call = Call(program, (torch.randn(3, 4, requires_grad=True),), {}, train=True)
+    eager = outcome_of(program, call)
+    parts = {name: replace(part, strides=part.strides[::-1]) for name, part in eager.returned.items()}
+    output, gradient = compared(call, eager, replace(eager, returned=parts))
+    assert output.equal is False and not untold(output.note, "strides")
+    assert gradient.equal and not untold(gradient.compared, "values", "type", "shape", "not strides", ".grad")
+    x = torch.randn(3, 4, requires_grad=True)
+    given_by_operator = torch.autograd.grad(program(x).contiguous().sum(), x)[0]
+    program(x).contiguous().sum().backward()
+    assert x.grad is not None and x.grad.stride() == x.stride() != given_by_operator.stride()
 
 
 def test_values_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
