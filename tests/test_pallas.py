@@ -22,6 +22,7 @@ from explorer.stages.inductor.kernel import owners
 from explorer.stages.kinds import kernel_kinds
 from explorer.stages.pallas import PALLAS_FORMS
 from explorer.tracing.traced import Trace
+from tests.facts import untold
 
 #: Torch 2.11 broadcasts a row's maximum in a way that JAX refuses, and refuses no fusion of its own.
 OLD = pytest.mark.skipif(
@@ -155,6 +156,27 @@ def test_what_pallas_refuses_to_fuse_has_a_sentence(pallas: Trace) -> None:
     (row,) = trace.fusion.table
     assert row["rule"].startswith("PallasScheduling.can_fuse (")
     assert row["reason"].startswith("op0 and op1 reduce the same buffer in different orders. Inductor's Pallas keeps")
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes", "reason"),
+    [
+        (lambda x, i: x.index_add(0, i, x), (), "IndexError: list index out of range"),
+        (lambda x, i: x.relu().index_add(0, i, x[:1] * 2).relu(), (4, 8), "only one indirect access per kernel"),
+    ],
+    ids=["a scalar's rows", "two indices"],
+)
+def test_a_kernel_that_inductor_does_not_write_is_a_failure_at_the_program_s_line(
+    function: Callable[..., torch.Tensor], sizes: tuple[int, ...], reason: str
+) -> None:
+    """The failure says what to do, where the program asks for it, and what Inductor raised; the forward stays in the trace."""
+    pytest.importorskip("jax", reason="jax is not installed: Pallas kernels are written in it")
+    x, i = torch.ones(sizes, requires_grad=True), torch.tensor([0])
+    trace = explorer.trace(function, x, i, train=True, options={"cpu_backend": "pallas"})
+    (failure,) = trace.failures
+    line = next(n for n, text in enumerate(Path(__file__).read_text().split("\n"), 1) if reason in text)
+    assert failure.fatal and not untold(failure.message, "Pallas", "cpu_backend", f"{__file__}:{line}, in <lambda>", reason)
+    assert trace.find("backward") and trace.find("lowering") and trace.kernels, "the forward was compiled before"
 
 
 # Below the source --------------------------------------------------------------------------------------------------------

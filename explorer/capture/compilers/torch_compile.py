@@ -12,6 +12,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from explorer.capture.absent.torch_cuda import DRIVER, GENERATOR, STREAM
+from explorer.capture.compilers.user_lines import with_user_lines
 from explorer.capture.observe.patch import replaced
 from explorer.capture.observe.versions import isolates_recompiles
 from explorer.errors import chain
@@ -176,11 +177,21 @@ def refused_pallas_kernel(error: BaseException) -> str:
 
 def refused_by_halide(error: BaseException) -> bool:
     """Whether Inductor's Halide backend raised an error as it wrote a kernel, or Halide as it compiled or launched one."""
+    return raised_in(HALIDE, error) or any(HALIDE_GENERATOR in str(e) or HALIDE_FAILED in str(e) for e in chain(error))
+
+
+def raised_in(file: str, error: BaseException) -> bool:
+    """Whether a file of torch raised an error, or one that it was raised because of."""
     innermost = (list(traceback.walk_tb(e.__traceback__))[-1:] for e in chain(error))
-    files = (frame.f_code.co_filename.replace("\\", "/") for frames in innermost for frame, _ in frames)
-    return any(file.endswith(HALIDE) for file in files) or any(
-        HALIDE_GENERATOR in str(e) or HALIDE_FAILED in str(e) for e in chain(error)
-    )
+    return any(frame.f_code.co_filename.replace("\\", "/").endswith(file) for frames in innermost for frame, _ in frames)
+
+
+def nodes_being_written(error: BaseException) -> list[Any]:
+    """Return the FX nodes of the scheduler node that Inductor was writing code for as it raised an error; none elsewhere."""
+    frames = [frame for e in chain(error) for frame, _ in traceback.walk_tb(e.__traceback__)]
+    writers = (frame.f_locals.get("self") for frame in reversed(frames) if frame.f_code.co_name == "codegen")
+    buffers = (getattr(writer, "node", None) for writer in writers)
+    return next((list(origins) for buffer in buffers if (origins := getattr(buffer, "origins", ()))), [])
 
 
 def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
@@ -188,7 +199,7 @@ def comes_from(error: BaseException, others: Sequence[BaseException]) -> bool:
     return any(one is other for one in chain(error) for other in others)
 
 
-#: The file of the function with which Inductor launches a Pallas kernel.
+#: The file that writes Pallas kernels, and has the function with which Inductor launches one.
 PALLAS = "torch/_inductor/codegen/pallas.py"
 #: The file of Inductor's Halide backend, and the name of the file that it has Halide run.
 HALIDE, HALIDE_GENERATOR = "torch/_inductor/codegen/halide.py", "generate_kernel.py"
@@ -246,6 +257,12 @@ def advice(error: BaseException) -> str:
             f"JAX does not compile the Pallas kernel {kernel} as Inductor wrote it: keep its operators out of the compiled "
             "function, or choose Inductor's C++, options={'cpu_backend': 'cpp'}"
         )
+    if raised_in(PALLAS, error):
+        said = (
+            "Inductor's Pallas backend does not write this: keep its operators out of the compiled function, or choose "
+            "Inductor's C++, options={'cpu_backend': 'cpp'}"
+        )
+        return with_user_lines(said, nodes_being_written(error))
     if any(type(e).__name__ == "NoValidChoicesError" for e in chain(error)):
         return (
             "no backend that max_autotune_gemm_backends names has a choice for this operator: the trace's failures say why of "
@@ -254,10 +271,11 @@ def advice(error: BaseException) -> str:
     if any(NO_HALIDE in str(e) for e in chain(error)):
         return "Inductor writes Halide kernels here, which need Halide: pip install 'torch-compile-explorer[halide]'"
     if refused_by_halide(error):
-        return (
+        said = (
             "Inductor's Halide backend does not write or compile this: keep its operators out of the compiled function, or "
             "choose Inductor's C++, options={'cpu_backend': 'cpp'}"
         )
+        return with_user_lines(said, nodes_being_written(error))
     if any(type(e).__name__ == "FakeTensorDeviceMismatchError" or TWO_DEVICES in str(e) for e in chain(error)):
         return "a tensor is created on the CPU, which a GPU would refuse too: create it with a device, such as `device=x.device`"
     if any(type(e).__name__ == "DataDependentOutputException" and "_local_scalar_dense" in str(e) for e in chain(error)):
