@@ -35,7 +35,7 @@ from explorer.model.values import EMPTY, Plain, plain, text_lines
 from explorer.reference.gpus.figures import Target
 from explorer.reference.gpus.occupancy import occupancy
 from explorer.reference.gpus.properties import torch_properties
-from explorer.stages.inductor.helion import is_helion
+from explorer.stages.inductor.helion import REMEDY, is_helion
 
 #: Triton's stages that produce text, in order, by backend.
 TEXTS = {"cuda": ("ttir", "ttgir", "llir", "ptx"), "hip": ("ttir", "ttgir", "llir", "amdgcn"), "xpu": ("ttir", "ttgir", "llir")}
@@ -388,10 +388,7 @@ def lower(
 ) -> Lowered:
     """Execute a kernel's source, as Inductor writes it, and take its function through triton's front end."""
     if is_helion(source):
-        raise InputError(
-            f"{name} is a kernel of Helion's, and its source does not say what it is called with: "
-            "change the Helion function, or its config=, and trace again"
-        )
+        raise InputError(f"{name} is a kernel of Helion's, and its source does not say what it is called with: {REMEDY}")
     return _lowered(source, name, target, config, lambda src, options: front_end(src, options, target, name, dialects))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.model.syntax import parsed
+from explorer.stages.inductor.helion import REMEDY, is_of_host
 
 #: The functions of async_compile that are given a kernel's source, with the language of each.
 LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp", "pallas": "pallas", "halide": "halide"}
@@ -72,6 +73,9 @@ def definition_with(text: str, name: str, source: str | None = None) -> ast.expr
     """
     definition = definitions(text).get(name)
     if definition is None:
+        functions = (statement for statement in parsed(text).body if isinstance(statement, ast.FunctionDef))
+        if any(function.name == name and is_of_host(function) for function in functions):
+            raise InputError(f"{name} is a kernel of Helion's, which explorer cannot replace: {REMEDY}")
         raise InputError(f"the output code does not define {name!r} in Python, so explorer cannot replace it")
     expression = copy.deepcopy(definition.call)  # trees are shared
     if source is not None:

@@ -20,6 +20,8 @@ COMMENT = "Helion's comment above it"
 LAUNCHER = "_launcher"
 #: The name that the arguments of the kernel's call are given below its source.
 CALL = "explorer_call"
+#: How a kernel of Helion's is changed: Helion writes it anew of its function.
+REMEDY = "change the Helion function, or its config=, and trace again"
 _SRC = re.compile(r"^\s*# src\[([^\]\n]+):(\d+)\]: (.*)$")
 #: One that names no line too: of code without a source, or the end of a statement of more than three lines.
 _ANY = re.compile(r"^\s*# src\[")

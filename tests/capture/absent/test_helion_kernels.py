@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 import explorer
+from explorer.errors import InputError
 from explorer.stages.inductor.helion import COMMENT
 from explorer.tracing.traced import Trace
+from tests.facts import says
 
 helion: Any = pytest.importorskip("helion", reason="Helion is not installed: pip install helion")
 hl: Any = pytest.importorskip("helion.language")
@@ -75,6 +78,24 @@ def test_its_lines_are_linked_to_those_of_the_helion_function(trace: Trace) -> N
     (source,) = [a for a in trace.find("source") if "add_relu" in a.title]
     linked = {n for link in trace.links if (link.source, link.how) == (kernel.artifact.id, COMMENT) for n in link.target_lines}
     assert {source.lines[n - 1].strip() for n in linked} >= {"s = x[tile] + y[tile]", "out[tile] = torch.relu(s)"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda kernel: kernel.edit(source=kernel.source.replace("num_warps=8", "num_warps=4")),
+        lambda kernel: kernel.edit(ttgir=kernel.text("ttgir")),
+        lambda kernel: kernel.tune(),
+        lambda kernel: kernel.tune(configs=[{"num_warps": 4}]),
+    ],
+    ids=["edit the source", "edit the TTGIR", "tune", "tune with configs"],
+)
+def test_what_is_changed_of_it_is_the_helion_function(change: Callable[[explorer.Kernel], object], trace: Trace) -> None:
+    """Helion writes the kernel, so an edit and other configs are refused with what to do, and the kernel stays as it is."""
+    (kernel,) = [k for k in trace.kernels if "_helion_add_relu" in k.source]
+    with pytest.raises(InputError, match=says(kernel.artifact.kernel, "Helion", "config=", "trace again")):
+        change(kernel)
+    assert [row["equal"] for row in trace.check()] == [True]
 
 
 def test_what_was_compiled_computes_what_eager_does(trace: Trace) -> None:
