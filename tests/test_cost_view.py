@@ -60,6 +60,26 @@ def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, 
     assert not untold(panel.locator(".cost-sum").inner_text(), "estimated", "of that launch overhead")
 
 
+def test_a_launch_has_one_time_in_every_place(opened, rotary: Trace) -> None:
+    """The longest row has the digits that the overview has for it, and the table sorts by what one launch takes."""
+    tab = opened(rotary)
+    longest = show(tab, "Overview").locator(".hottest .seconds").first.inner_text()
+    table = show(tab, "Kernels").get_by_role("table", name="kernels")
+    heads = table.locator("th[scope=col]").all_inner_texts()
+
+    def column(head: str) -> list[str]:
+        return list(table.locator("tbody tr").evaluate_all(CELLS, heads.index(head)))
+
+    assert re.sub(r"\d+ (launches|calls)$", "", column("time (estimated)")[0]) == f"≈ {longest}"
+    each = [row["seconds"] / row["launches"] for row in rotary.kernels.table]
+    each += [sum(row["seconds"] for row in group) / len(group) for group in calls_together(rotary)]
+    by_launch = table.get_by_role("button", name="per launch")
+    by_launch.click()
+    assert [seconds(text) for text in column("per launch")] == pytest.approx(sorted(each), rel=0.005)
+    by_launch.click()
+    assert [seconds(text) for text in column("per launch")] == pytest.approx(sorted(each, reverse=True), rel=0.005)
+
+
 def test_the_sum_is_that_of_the_overview(opened, rotary: Trace) -> None:
     """The work and the launches that make up a call are the overview's, to the digit, and so is what the call takes."""
     (info,) = payload(rotary)["overview"]

@@ -1,7 +1,7 @@
 // Why the program is slow: one card a verdict, the costliest first, with its lines, its cost, what was
 // recorded, what to do, and the call that proves it.
 
-import { element } from "./dom.js";
+import { element, link, panel } from "./dom.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Navigation } from "./navigation.js" */
@@ -20,9 +20,8 @@ export class Advice {
       { class: "card nothing" },
       `${headline[0].toUpperCase()}${headline.slice(1)}.`,
     );
-    this.element = element(
-      "div",
-      { class: "panel scrolled", tabindex: 0 },
+    this.element = panel(
+      "",
       element("h2", {}, "Why is it slow?"),
       element("p", { class: "soft" }, about),
       ...(cards.length ? cards : [nothing]),
@@ -73,10 +72,7 @@ const fact = (name, value) => (value ? [element("dt", {}, name), element("dd", {
  */
 function lines(navigation, { lines: all }) {
   const items = all.map(([source, line, place, code]) => {
-    const at =
-      source < 0
-        ? place
-        : element("button", { class: "link", onclick: () => navigation.goTo(source, line) }, place);
+    const at = source < 0 ? place : link(place, () => navigation.goTo(source, line));
     return element("li", {}, at, " ", element("code", {}, code));
   });
   const rest = items.slice(MOST);
@@ -94,18 +90,12 @@ function lines(navigation, { lines: all }) {
  * @param {CauseInfo} verdict
  */
 function texts(store, navigation, { places }) {
-  const items = places
-    .slice(0, MOST)
-    .map(([index, line]) =>
-      element(
-        "li",
-        {},
-        element(
-          "button",
-          { class: "link", onclick: () => navigation.goTo(index, line) },
-          `${store.name(index)}, line ${store.numberOf(index, line)}`,
-        ),
-      ),
-    );
+  const items = places.slice(0, MOST).map(([index, line]) =>
+    element(
+      "li",
+      {},
+      link(`${store.name(index)}, line ${store.numberOf(index, line)}`, () => navigation.goTo(index, line)),
+    ),
+  );
   return items.length ? [element("dt", {}, "see"), element("dd", {}, element("ul", {}, ...items))] : [];
 }

@@ -3,7 +3,7 @@
 
 import { choiceCard } from "./choicecard.js";
 import { choiceColumns, commonSettings, formName, isTaken, textsOf } from "./choices.js";
-import { element, plural } from "./dom.js";
+import { element, panel, plural } from "./dom.js";
 import { quietLine } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 import { Table } from "./table.js";
@@ -49,9 +49,8 @@ export class Autotuning {
       if (index !== undefined) selection.choose(index, line);
     });
     this.beside = element("section", { class: "choice-diff" }, this.diff.element);
-    this.element = element(
-      "div",
-      { class: "panel scrolled autotuning", tabindex: 0 },
+    this.element = panel(
+      "autotuning",
       element("h2", {}, "What Inductor chose among"),
       element("p", { class: "soft" }, ABOUT),
       this.head,

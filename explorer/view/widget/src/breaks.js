@@ -2,7 +2,7 @@
 // function: each version with the guard of every earlier one that failed.
 
 import { MOST_GUARDS, MOST_VERSIONS, bare, recompilesOf } from "./calltree.js";
-import { element, firstOf, plural } from "./dom.js";
+import { element, firstOf, link, plural } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { compiledSource, functionNumber } from "./tree.js";
 
@@ -82,12 +82,7 @@ function place(store, navigation, a, index) {
   const go = () => (linked ? navigation.goTo(linked[0], [...linked[1].keys()][0]) : navigation.goTo(index));
   const at = file ? `${file}:${line}` : "its text";
   const code = linked ? (store.lines(linked[0])[[...linked[1].keys()][0] - 1] ?? "").trim() : "";
-  return element(
-    "p",
-    {},
-    element("button", { class: "link", onclick: go }, `at ${at}`),
-    code ? [" ", element("code", {}, code)] : null,
-  );
+  return element("p", {}, link(`at ${at}`, go), code ? [" ", element("code", {}, code)] : null);
 }
 
 /**
@@ -154,7 +149,7 @@ function stepOf(navigation, { a, index }, last) {
   return element(
     "li",
     {},
-    element("button", { class: "link", onclick }, a.frame),
+    link(a.frame, onclick),
     `${a.frame === last ? " is not compiled" : ""}, since a guard of ${earlier} failed: `,
     element("code", { title: guard }, bare(guard)),
   );
@@ -213,7 +208,7 @@ function version(navigation, { a, index }) {
       element("code", { class: "as-written" }, guard),
     ),
   );
-  const heading = element("button", { class: "link", onclick }, a.frame);
+  const heading = link(a.frame, onclick);
   return element("li", {}, heading, " was compiled because", element("ul", {}, ...failed));
 }
 

@@ -1,7 +1,7 @@
 // What broke and what was compiled again, as a tree: the line that called a function, the frame compiled for
 // it, what happened there, and the calls from there.
 
-import { baseName, element, firstOf } from "./dom.js";
+import { baseName, element, firstOf, link } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { compiledSource, functionNumber } from "./tree.js";
 
@@ -258,16 +258,14 @@ export function callTreeList(store, navigation) {
   const roots = callTree(store);
   if (!roots.length) return null;
   /** @param {string} text @param {number} index @param {string} [about] */
-  const link = (text, index, about) =>
-    index < 0
-      ? text
-      : element("button", { class: "link", title: about, onclick: () => navigation.goTo(index) }, text);
+  const linked = (text, index, about) =>
+    index < 0 ? text : link(text, () => navigation.goTo(index), { title: about });
   /** @param {Site} site @returns {HTMLElement} */
   const siteItem = ({ place, code, index, compiles }) =>
     element(
       "li",
       {},
-      place ? ["called at ", link(baseName(place), index, place), " "] : "caller unknown",
+      place ? ["called at ", linked(baseName(place), index, place), " "] : "caller unknown",
       code ? element("code", {}, code) : null,
       element("ul", {}, ...firstOf(compiles, MOST_VERSIONS, (one) => compileItem(one))),
     );
@@ -277,12 +275,12 @@ export function callTreeList(store, navigation) {
       "li",
       {},
       how,
-      link(`${id} ${name}`, source),
+      linked(`${id} ${name}`, source),
       element(
         "ul",
         {},
         ...firstOf(happened, MOST_GUARDS, ({ sign, text, code, index }) =>
-          element("li", {}, `${sign} `, link(text, index), code ? [" ", element("code", {}, code)] : null),
+          element("li", {}, `${sign} `, linked(text, index), code ? [" ", element("code", {}, code)] : null),
         ),
         ...resumed.map((one) => compileItem(one, "goes on in ")),
         ...sites.map(siteItem),

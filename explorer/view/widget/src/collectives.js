@@ -2,7 +2,7 @@
 // each graph what computes and what communicates, with the waits that nothing hides.
 
 import { timeText } from "./costs.js";
-import { bytes, element, listed, plural } from "./dom.js";
+import { bytes, element, listed, panel, plural } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { Lanes } from "./lanes.js";
 import { Table } from "./table.js";
@@ -22,9 +22,8 @@ export class Collectives {
     const { table = [], overlap = [] } = store.payload.collectives;
     const sources = [...new Set(table.map((row) => row.seconds_known))];
     const graphs = grouped(table, titleOf);
-    this.element = element(
-      "div",
-      { class: "panel scrolled collectives", tabindex: 0 },
+    this.element = panel(
+      "collectives",
       element("h2", {}, counted(table)),
       element("p", {}, said(table)),
       ...sources.map((source) => element("p", { class: "soft" }, source)),

@@ -2,7 +2,7 @@
 // first of them beside it, and a strip over that pane leads through all of them.
 
 import { timeText, timedBy, totals } from "./costs.js";
-import { button, element } from "./dom.js";
+import { button, element, link } from "./dom.js";
 import { grouped } from "./grouped.js";
 
 /** @import { Parts } from "./app.js" */
@@ -311,11 +311,7 @@ export class Computing {
       this.chips.find(({ group }) => group.includes(one))?.element.focus();
     };
     if (!pane.editing.isUnsaved) return open();
-    const go = element(
-      "button",
-      { class: "link", onclick: open },
-      `keep it as a draft and open ${one.title}`,
-    );
+    const go = link(`keep it as a draft and open ${one.title}`, open);
     this.held.replaceChildren("Here is an edit that you have not run: ", go);
   }
 

@@ -218,13 +218,16 @@ export function shares(rows) {
 export const timedBy = (costs) => [...new Set(costs.map(({ timed }) => timed).filter(Boolean))].join(" and ");
 
 /**
- * A time as people write it: of an estimate, which is not good to three digits, two.
+ * The time of kernels and calls, rounded as everywhere, with "≈" where some of it is estimated.
  *
- * @param {number} seconds
+ * @param {number | null} seconds
  * @param {string} timed
  */
-export const timeText = (seconds, timed) =>
-  timed === "measured" ? duration(seconds) : `≈ ${duration(seconds, 2)}`;
+export function timeText(seconds, timed) {
+  if (seconds === null) return "—";
+  if (timed === "measured") return duration(seconds);
+  return seconds < 1e-9 ? "< 1 ns" : `≈ ${duration(seconds)}`;
+}
 
 /** @param {number} fraction */
 export function percent(fraction) {

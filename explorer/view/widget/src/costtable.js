@@ -1,6 +1,6 @@
 // The table of what each kernel and library call costs, with totals, shares, marks and the rows of one mark.
 
-import { bytes, duration, element, plural } from "./dom.js";
+import { bytes, duration, element, link, plural } from "./dom.js";
 import {
   costRows,
   figure,
@@ -14,7 +14,7 @@ import {
   totals,
 } from "./costs.js";
 import { judgedKernel } from "./judged.js";
-import { estimated, gridText } from "./kernel.js";
+import { gridText } from "./kernel.js";
 import { inParts, parted } from "./names.js";
 import { lineTable } from "./programlines.js";
 import { Table } from "./table.js";
@@ -153,7 +153,7 @@ export class CostTable {
       const part = mine.reduce((all, row) => all + (this.shares.share(row) ?? 0), 0);
       return {
         name: `${name ? `${name}, ` : ""}total of ${plural(mine.length, "row")}`,
-        seconds: seconds === null ? "" : `${isMeasured(mine) ? "" : "≈ "}${duration(seconds)}`,
+        seconds: seconds === null ? "" : timeText(seconds, timedBy(mine.map(({ cost }) => cost))),
         share: part ? percent(part) : "",
         launches: launches === null ? "" : plural(launches, "launch", "launches"),
         read: read === null ? "" : bytes(read),
@@ -170,6 +170,7 @@ export class CostTable {
     return all.filter(({ key, text }) => {
       if (ALWAYS.includes(key)) return true;
       if (key === "graph") return graphs.size > 1;
+      if (key === "each") return this.rows.some(({ cost }) => perLaunch(cost) !== cost.seconds);
       if (key === "operators") return this.rows.some(({ title }) => !title);
       return this.rows.some((row) => (text?.(row) ?? "") !== "");
     });
@@ -210,13 +211,20 @@ export class CostTable {
         text: ({ cost }) => timeCell(cost, timed),
         under: ({ cost, call }) => {
           const many = cost.launches ?? 1;
-          if (many < 2) return [];
-          const each = cost.seconds === null ? "" : ` of ${timeText(cost.seconds / many, cost.timed)}`;
-          return [element("small", {}, `${many} ${call ? "calls" : "launches"}${each}`)];
+          return many > 1 ? [element("small", {}, `${many} ${call ? "calls" : "launches"}`)] : [];
         },
         sort: ({ cost }) => cost.seconds,
         why: ({ cost }) => cost.seconds_known,
         about: "seconds in one run, over all launches",
+      },
+      {
+        key: "each",
+        title: "per launch",
+        number: true,
+        kept: true,
+        text: ({ cost }) => timeText(perLaunch(cost), cost.timed),
+        sort: ({ cost }) => perLaunch(cost),
+        about: "seconds of one launch or call: the mean of those in one run",
       },
       {
         key: "share",
@@ -283,7 +291,7 @@ export class CostTable {
     const words = [element("span", { class: "place" }, place), " ", element("code", {}, code)];
     if (source < 0) return element("span", {}, ...words);
     const onclick = () => this.go(source, at);
-    return element("button", { class: "link user", title: code, onclick }, ...words);
+    return link(words, onclick, { class: "link user", title: code });
   }
 
   /**
@@ -331,9 +339,6 @@ function nodes(calls) {
   const names = calls.map(({ node }) => node);
   return names.length > 2 ? `${names[0]} … ${names.at(-1)}` : names.join(", ");
 }
-
-/** @param {CostRow[]} rows */
-const isMeasured = (rows) => timedBy(rows.map(({ cost }) => cost)) === "measured";
 
 /** @param {Mark} mark */
 const chip = ({ text, about, kind }) => element("span", { class: `mark ${kind}`, title: about }, text);
@@ -463,8 +468,11 @@ function moved(key, title) {
  * @param {Cost} cost
  * @param {string} timed
  */
-const timeCell = (cost, timed) =>
-  timed.includes(" ") && cost.timed ? `${estimated(cost)} ${cost.timed}` : estimated(cost);
+const timeCell = ({ seconds, timed: how }, timed) =>
+  `${timeText(seconds, how)} ${timed.includes(" ") ? how : ""}`.trim();
+
+/** @param {Cost} cost */
+const perLaunch = ({ seconds, launches }) => (seconds === null ? null : seconds / (launches || 1));
 
 /**
  * What a trace's kernels and calls take together, how that is known, and what of it is launches.

@@ -71,6 +71,25 @@ export const button = (sign, label, onclick, more = {}) =>
   element("button", { title: label, "aria-label": label, onclick, ...more }, sign);
 
 /**
+ * Words that do something, such as lead to a line.
+ *
+ * @param {Child | Child[]} words
+ * @param {() => unknown} onclick
+ * @param {Attributes} [more]
+ */
+export const link = (words, onclick, more = {}) =>
+  element("button", { class: "link", onclick, ...more }, words);
+
+/**
+ * What a tab shows, below each other, to be scrolled.
+ *
+ * @param {string} name
+ * @param {(Child | Child[])[]} parts
+ */
+export const panel = (name, ...parts) =>
+  element("div", { class: `panel scrolled ${name}`, tabindex: 0 }, ...parts);
+
+/**
  * A button that copies a text, and says for a moment whether the browser did.
  *
  * @param {string} about
@@ -132,7 +151,7 @@ export function firstOf(list, most, draw) {
   if (!rest.length) return first;
   const more = element("li");
   const onclick = () => more.replaceWith(...rest.map((item) => draw(item)));
-  more.append(element("button", { class: "link", onclick }, `${rest.length} more`));
+  more.append(link(`${rest.length} more`, onclick));
   return [...first, more];
 }
 
@@ -165,12 +184,11 @@ const DURATIONS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], NANOSECOND];
  * A short time with three digits, such as 7.87 µs.
  *
  * @param {number} value
- * @param {number} [digits]
  * @returns {string}
  */
-export function duration(value, digits = 3) {
+export function duration(value) {
   const [least, unit] = DURATIONS.find(([from]) => value >= from) ?? NANOSECOND;
-  return `${Number((value / least).toPrecision(digits))} ${unit}`;
+  return `${Number((value / least).toPrecision(3))} ${unit}`;
 }
 
 /**

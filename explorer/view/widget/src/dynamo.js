@@ -2,7 +2,7 @@
 
 import { breakCards, recompileCards, textsOf } from "./breaks.js";
 import { callTreeList } from "./calltree.js";
-import { element, toggle } from "./dom.js";
+import { element, panel, toggle } from "./dom.js";
 import { guardCount, nextCalls } from "./nextcall.js";
 import { Table } from "./table.js";
 
@@ -31,9 +31,8 @@ export class Dynamo {
     const guards = /** @type {(GuardFact & Found)[]} */ (rowsOf(store, "guards"));
     const sizes = /** @type {(Size & Found)[]} */ (rowsOf(store, "symbol"));
     const created = sizes.filter((row) => row.what === "created");
-    this.element = element(
-      "div",
-      { class: "panel scrolled", tabindex: 0 },
+    this.element = panel(
+      "",
       element("h2", {}, "Graph breaks and recompiles"),
       callTreeList(store, navigation),
       ...breakCards(store, navigation),

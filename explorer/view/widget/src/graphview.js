@@ -1,6 +1,6 @@
 // The graph view: any FX graph or scheduler graph of the trace, collapsed by module or by fused kernel.
 
-import { button, element, plural, toggle } from "./dom.js";
+import { button, element, link, plural, toggle } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { sightOf } from "./colours.js";
 import { arrange, firstOpen, groupTree } from "./graph.js";
@@ -438,22 +438,10 @@ export class GraphView {
       ...this.costs.facts([node]),
     ];
     const code = line
-      ? element(
-          "button",
-          { class: "link", onclick: () => this.navigation.goTo(this.artifact, line) },
-          `line ${line} of its text`,
-        )
+      ? link(`line ${line} of its text`, () => this.navigation.goTo(this.artifact, line))
       : null;
     const kernels = (this.store.lowered(this.artifact, node)?.kernels ?? []).map((name) =>
-      element(
-        "button",
-        {
-          class: "link",
-          title: `mark the nodes of ${name}`,
-          onclick: () => this.light(name),
-        },
-        this.called(name),
-      ),
+      link(this.called(name), () => this.light(name), { title: `mark the nodes of ${name}` }),
     );
     const held = this.held === node;
     const hold = this.mine.length

@@ -1,7 +1,8 @@
 // What is known of one kernel: what it costs, what it takes of the GPU, its launches, its autotune
 // candidates.
 
-import { bytes, duration, element } from "./dom.js";
+import { timeText } from "./costs.js";
+import { bytes, element } from "./dom.js";
 import { cells } from "./hover.js";
 import { Table } from "./table.js";
 
@@ -12,18 +13,6 @@ import { Table } from "./table.js";
 
 /** What a kernel takes in bytes, of a block, or of a thread. */
 const IN_BYTES = ["shared", "tmem_size", "global_scratch_size", "stack", "spill_stores", "spill_loads"];
-
-/**
- * A kernel's time: of an estimate, which is not good to three digits, two, and nothing of less than a
- * nanosecond.
- *
- * @param {Cost} cost
- */
-export function estimated({ seconds, timed }) {
-  if (seconds === null) return "—";
-  if (timed !== "estimated") return duration(seconds);
-  return seconds < 1e-9 ? "< 1 ns" : `≈ ${duration(seconds, 2)}`;
-}
 
 /** @param {LaunchInfo["grid"]} grid */
 export const gridText = (grid) => `(${grid.join(", ")})`;
@@ -45,7 +34,7 @@ export function costFacts({ cost }) {
   const { read, written, seconds, launches, bytes_known: bytesKnown, seconds_known: secondsKnown } = cost;
   const over = launches && launches > 1 ? `, over its ${launches} launches` : "";
   const moved = read === null ? "" : `reads ${bytes(read)}, writes ${bytes(written ?? 0)}: `;
-  const time = seconds === null ? "" : `${estimated(cost)}, `;
+  const time = seconds === null ? "" : `${timeText(seconds, cost.timed)}, `;
   const rows = [
     ["bytes", `${moved}${bytesKnown}`],
     ["time", `${time}${secondsKnown}`],

@@ -1,6 +1,6 @@
 // Over a kernel's text: the kernel's other texts, and the user's lines that it computes.
 
-import { element } from "./dom.js";
+import { element, link } from "./dom.js";
 
 const SHORT = 6; // letters of a name that is an abbreviation
 const [ASSEMBLY, MACHINE] = ["ptx", "sass"]; // what a kernel is assembled from, and what it is assembled to
@@ -79,8 +79,7 @@ export class KernelBar {
       const name = file === before ? null : element("span", { class: "soft" }, file);
       before = file;
       const onclick = () => this.on.source(source, at);
-      const attributes = { class: "link", title: `${place}: ${code}`, "aria-label": place, onclick };
-      return [name, element("button", attributes, `${line}`)];
+      return [name, link(`${line}`, onclick, { title: `${place}: ${code}`, "aria-label": place })];
     });
   }
 }

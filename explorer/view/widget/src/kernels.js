@@ -4,7 +4,7 @@
 import { marksOf, short } from "./costs.js";
 import { CostTable } from "./costtable.js";
 import { Detail } from "./detail.js";
-import { element, plural } from "./dom.js";
+import { element, link, panel, plural } from "./dom.js";
 import { judgedKernel } from "./judged.js";
 import { callFacts, costFacts, launchTable, resourceFacts, candidateTable } from "./kernel.js";
 import { called } from "./names.js";
@@ -44,12 +44,7 @@ export class Kernels {
     const go = (artifact, line) => navigation.goTo(artifact, line);
     const table = new CostTable(store, (row) => this.pick(row), go);
     this.rows = table.rows;
-    this.element = element(
-      "div",
-      { class: "panel scrolled", tabindex: 0 },
-      ...table.elements,
-      this.one.element,
-    );
+    this.element = panel("", ...table.elements, this.one.element);
     this.slow = table.rows.toSorted((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0));
     /** @param {(row: CostRow) => boolean} has */
     const first = (has) => {
@@ -73,8 +68,8 @@ export class Kernels {
     if (row.kernel) this.select(row.kernel.artifact);
     else if (row.call?.line) this.selection.choose(row.call.artifact, row.call.line);
     const { top } = this.one.element.getBoundingClientRect();
-    const panel = this.element.getBoundingClientRect();
-    if (top + BELOW > panel.bottom) this.element.scrollTop += top - panel.top; // a notebook stays where it is
+    const whole = this.element.getBoundingClientRect();
+    if (top + BELOW > whole.bottom) this.element.scrollTop += top - whole.top; // a notebook stays where it is
   }
 
   /**
@@ -145,7 +140,7 @@ export class Kernels {
     const edited = slowest
       ? [
           " There is no source of it to edit; the slowest kernel that has one: ",
-          element("button", { class: "link", onclick: () => this.detail(slowest) }, titleOf(slowest)),
+          link(titleOf(slowest), () => this.detail(slowest)),
         ]
       : [];
     return [...why, ...edited];
@@ -154,7 +149,7 @@ export class Kernels {
   /** @param {number} artifact @param {number} line */
   callLine(artifact, line) {
     const onclick = () => this.navigation.goTo(artifact, line);
-    return element("button", { class: "link", onclick }, `line ${line} of the output code`);
+    return link(`line ${line} of the output code`, onclick);
   }
 
   // What is worth a look, and what to do about it.

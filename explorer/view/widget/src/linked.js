@@ -1,6 +1,6 @@
 // The list of the lines that are linked to a line, each a button that leads to it; arrow keys walk it.
 
-import { element, plural } from "./dom.js";
+import { element, link, plural } from "./dom.js";
 
 /** @import { Route } from "./links.js" */
 /** @import { Store } from "./store.js" */
@@ -47,7 +47,7 @@ function group(store, artifact, lines, go) {
     const code = (store.lines(artifact)[line - 1] ?? "").trim();
     const onclick = () => go(artifact, line);
     const number = element("span", { class: "number" }, store.numberOf(artifact, line));
-    return element("button", { class: "link", onclick }, number, element("code", {}, code));
+    return link([number, element("code", {}, code)], onclick);
   });
   const left = lines.size - rows.length;
   const more = left > 0 ? element("span", { class: "soft" }, `and ${plural(left, "more line")}`) : null;

@@ -1,7 +1,7 @@
 // The memory of each compiled graph: how much is allocated at each line of the output code, and what each
 // piece of it is.
 
-import { bytes, element, plural } from "./dom.js";
+import { bytes, element, panel, plural } from "./dom.js";
 import { MemoryChart, briefly, isInput, kindOf, liveAt, nameOf, sizeOf, total } from "./memorychart.js";
 import { Table } from "./table.js";
 import { groupName } from "./why.js";
@@ -21,9 +21,8 @@ export class Memory {
     const about =
       "Sizes are those of the buffers' layouts, without the allocator's rounding. " +
       "Scratch is what a library call takes inside, as the same call took when it was measured.";
-    this.element = element(
-      "div",
-      { class: "panel scrolled", tabindex: 0 },
+    this.element = panel(
+      "",
       element("h2", {}, "Memory, as the output code allocates and frees it"),
       element("p", { class: "soft" }, about),
       ...[...graphs.values()].flatMap((row) => this.graph(memory, row)),

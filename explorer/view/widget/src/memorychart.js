@@ -2,7 +2,7 @@
 // allocates. The pointer, or the arrow keys, choose a line, and the storages that are live after it are named
 // below.
 
-import { baseName, button, bytes, element, listed, plural } from "./dom.js";
+import { baseName, button, bytes, element, link, listed, plural } from "./dom.js";
 import { grouped } from "./grouped.js";
 
 /** @import { MomentRow, StorageRow, UncountedRow } from "./wire.js" */
@@ -54,11 +54,7 @@ export class MemoryChart {
       ...this.bars,
     );
     const sentence = `Peak with the inputs: ${bound} ${live}, ${most} of it allocated here, at `;
-    const there = element(
-      "button",
-      { class: "link", onclick: () => goTo(highest.line) },
-      `line ${highest.line} of the output code`,
-    );
+    const there = link(`line ${highest.line} of the output code`, () => goTo(highest.line));
     const last = points[points.length - 1].line;
     this.element = element(
       "div",

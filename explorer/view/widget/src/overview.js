@@ -1,7 +1,7 @@
 // What a compile came to, on one screen: the flow from the program to what is launched, where a call's time
 // goes, the longest launches, what is worth a look, and the memory. Everything leads to where it is told.
 
-import { bytes, duration, element, plural } from "./dom.js";
+import { bytes, duration, element, link, panel, plural } from "./dom.js";
 import { percent } from "./costs.js";
 import { timedLines } from "./programlines.js";
 
@@ -51,9 +51,8 @@ export class Overview {
       this.looks(),
       ...overview.map((each) => this.memory(each)),
     );
-    this.element = element(
-      "div",
-      { class: `panel scrolled overview${several ? " several" : ""}`, tabindex: 0 },
+    this.element = panel(
+      `overview${several ? " several" : ""}`,
       element("div", { class: "sheet" }, this.differences(), traces, aside),
     );
   }
@@ -176,11 +175,7 @@ export class Overview {
     const left = ranked - shown.reduce((sum, hot) => sum + hot.launches, 0);
     const rows = shown.map((hot) => this.hot(hot, longest));
     const more = left
-      ? element(
-          "button",
-          { class: "link more", onclick: () => void this.tabs.show("kernels") },
-          `${left} more: Kernels`,
-        )
+      ? link(`${left} more: Kernels`, () => this.tabs.show("kernels"), { class: "link more" })
       : null;
     return element(
       "div",
@@ -200,7 +195,7 @@ export class Overview {
       element("span", { class: "seconds" }, duration(seconds)),
       element("span", { class: "lane", title: `${percent(share)} of the work` }, bar),
       kind === "library calls" && this.tabs.has("kernels")
-        ? element("button", { class: "link what", title: kernel, onclick: () => this.toCall(hot) }, title)
+        ? link(title, () => this.toCall(hot), { class: "link what", title: kernel })
         : this.toLine("what", kernel, artifact, line, title),
       hot.place ? this.userLine(hot) : null,
     );
@@ -231,7 +226,7 @@ export class Overview {
   toLine(name, title, artifact, line, ...words) {
     if (artifact < 0) return element("span", { class: name, title }, ...words);
     const onclick = () => this.navigation.goTo(artifact, line);
-    return element("button", { class: `link ${name}`, title, onclick }, ...words);
+    return link(words, onclick, { class: `link ${name}`, title });
   }
 
   // The lines of the program, each with the time of the kernels and calls that compute it; null where no such
@@ -361,8 +356,7 @@ export class Overview {
       words: `${kind} ${bytes(size)}`,
     }));
     /** @param {string} words */
-    const link = (words) =>
-      element("button", { class: "link", onclick: () => void this.tabs.show("memory") }, words);
+    const toMemory = (words) => link(words, () => this.tabs.show("memory"));
     return element(
       "section",
       { class: "at-peak" },
@@ -370,13 +364,13 @@ export class Overview {
         "h3",
         {},
         trace ? `${trace}: ` : "",
-        link("memory"),
+        toMemory("memory"),
         ` at the peak of ${peak}, with the inputs: ${bound} `,
         element("b", {}, bytes(whole)),
       ),
       ...bars(parts),
       saved
-        ? element("p", {}, link("saved for backward"), ", with inputs ", element("b", {}, bytes(saved)))
+        ? element("p", {}, toMemory("saved for backward"), ", with inputs ", element("b", {}, bytes(saved)))
         : null,
       lacks_backward ? element("p", { class: "soft" }, "without a backward, which train=True adds") : null,
     );

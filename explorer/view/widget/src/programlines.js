@@ -95,7 +95,7 @@ function columns(store, rows, go) {
       title: timed && !timed.includes(" ") ? `time (${timed})` : "time",
       number: true,
       kept: true,
-      text: ({ seconds }) => (seconds === null ? "—" : timeText(seconds, timed)),
+      text: ({ seconds }) => timeText(seconds, timed),
       sort: ({ seconds }) => seconds,
       about: "of the kernels and calls that compute it, over all launches of one run",
     },

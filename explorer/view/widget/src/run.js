@@ -1,6 +1,6 @@
 // The run panel: what the process that compiled can still do with the compiled function.
 
-import { duration, element, plural } from "./dom.js";
+import { duration, element, panel, plural } from "./dom.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
@@ -38,7 +38,7 @@ export class Run {
   constructor({ hub, live }) {
     const title = element("h2", {}, "Run");
     const controls = new Controls(live, hub);
-    this.element = element("div", { class: "panel scrolled", tabindex: 0 });
+    this.element = panel("");
     const fill = () =>
       this.element.replaceChildren(title, ...(live.attached ? controls.elements : [notice(live.ended)]));
     hub.on("process", fill);

@@ -1,6 +1,6 @@
 // A table of rows that can be sorted by its headings and filtered by words.
 
-import { element, plural } from "./dom.js";
+import { element, link, plural } from "./dom.js";
 
 /** @import { Child } from "./dom.js" */
 
@@ -182,15 +182,7 @@ export class Table {
       const shown = column.draw ? column.draw(row) : text;
       const inner =
         this.pick && !at
-          ? element(
-              "button",
-              {
-                class: "link",
-                "aria-label": column.draw ? text : null,
-                onclick: () => this.pick?.(row),
-              },
-              text ? shown : "—",
-            )
+          ? link(text ? shown : "—", () => this.pick?.(row), { "aria-label": column.draw ? text : null })
           : shown;
       const title = column.why?.(row) || (text.length > 16 && !column.wide ? text : null);
       return element("td", { class: looksOf(column), title }, inner, column.under?.(row) ?? null);

@@ -1,6 +1,6 @@
 // Where the compiler's time went, by its own clock: each phase as a bar on one time line.
 
-import { element, seconds } from "./dom.js";
+import { element, panel, seconds } from "./dom.js";
 import { inParts, parted } from "./names.js";
 
 /** @import { Parts } from "./app.js" */
@@ -20,9 +20,8 @@ export class Timings {
         ? [frame(a.frame, /** @type {Phase[]} */ (/** @type {object[]} */ (a.rows)))]
         : [],
     );
-    this.element = element(
-      "div",
-      { class: "panel scrolled", tabindex: 0 },
+    this.element = panel(
+      "",
       element("h2", {}, "Where the compiler's time went"),
       element("p", { class: "soft" }, about),
       ...frames,

@@ -1,7 +1,7 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element } from "./dom.js";
+import { bytes, duration, element, panel } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
@@ -25,7 +25,7 @@ export class Traces {
     /** @type {Map<string, NameParts>} those of the names of all kernels */
     this.parts = new Map();
     const { comparison, lines } = store.payload;
-    this.element = element("div", { class: "panel scrolled traces", tabindex: 0 });
+    this.element = panel("traces");
     if (!comparison) return;
     /** @type {string[]} */
     this.names = comparison.traces.map(({ name }) => name);
