@@ -52,7 +52,9 @@ def test_a_question_mark_that_is_typed_opens_nothing(opened, rotary):
 
 
 def test_the_stages_name_a_kernel_by_what_it_computes(opened, rotary):
-    """Each kernel has in the rail the title that the table of kernels has, and its number; the name is in its tooltip."""
+    """Each kernel has in the rail the title that the table of kernels has, and its number; the name is in its tooltip. A title of
+    one operator, such as "sum", which other kernels have too, has the line of the program behind it. A frame explains its number.
+    """
     tab = opened(rotary)
     kernels = [kernel for kernel in payload(rotary)["kernels"] if kernel["title"]]
     assert kernels
@@ -60,7 +62,13 @@ def test_the_stages_name_a_kernel_by_what_it_computes(opened, rotary):
     labels = {hint.splitlines()[0]: label for label, hint in tab.get_by_role("treeitem").evaluate_all(items) if hint}
     for kernel in kernels:
         number = re.search(r"_\d+$", kernel["name"])
-        assert labels[kernel["name"]].startswith(f"{kernel['title']} {number[0] if number else ''}".strip())
+        said = f"{kernel['title']} {number[0] if number else ''}".strip()
+        place = kernel["user"][2]
+        if place and kernel["title"].isidentifier():
+            said += f", {place}"
+        assert re.sub(r" ×\d+$", "", labels[kernel["name"]]) == said
+    assert any(kernel["title"].isidentifier() and kernel["user"][2] for kernel in kernels)
+    assert "compile id" in tab.get_by_role("treeitem", name="0/0").first.get_attribute("title")
 
 
 def test_the_stages_that_few_ask_for_stand_under_more(opened, rotary):

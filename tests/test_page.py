@@ -279,6 +279,8 @@ def test_a_link_is_the_view_the_panes_and_the_line(opened, small):
     tab.locator(".status", has_text="Copied").wait_for()
     link = tab.evaluate("navigator.clipboard.readText()")
     assert link == tab.evaluate("location.href")
+    to_view(tab, "Code")
+    assert tab.locator(".status").inner_text().startswith("Line 2 of "), "another view says what is selected, not what was copied"
     other = opened(small, f"#{link.partition('#')[2]}")
     assert other.get_by_role("tab", name="Diff").get_attribute("aria-selected") == "true"
     to_view(other, "Code")

@@ -21,6 +21,7 @@ from explorer.model.values import Artifact, Event, Failure, Link, plain
 from explorer.stages.dynamo.graph_break import GraphBreak
 from explorer.stages.dynamo.recompile import Recompile, Recompiles
 from explorer.stages.inductor.autotune import Autotune
+from explorer.stages.torch_compile.phase import Phases
 from explorer.stages.triton.origins import KernelForm
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
@@ -442,7 +443,7 @@ def test_tables_sort_and_filter(opened, trained):
 
 
 def test_guards_are_facts_that_lead_to_their_lines(opened, rotary):
-    """The table opens on what the caller passes, a press adds another group, and a fact leads to its line of the guards."""
+    """The table opens on what the caller passes, a press adds another group, and a fact, never cut, leads to its guards' line."""
     tab = opened(rotary)
     panel = show(tab, "Guards")
     (guards,) = rotary.find("guards")
@@ -451,6 +452,9 @@ def test_guards_are_facts_that_lead_to_their_lines(opened, rotary):
     assert cells.all_inner_texts() == [fact["fact"] for fact in facts if fact["group"] in ("argument", "size", "value")]
     panel.get_by_role("button", name="program").click()
     assert cells.count() == sum(fact["group"] in ("argument", "size", "value", "program") for fact in facts)
+    links = cells.locator(".link")
+    links.first.evaluate("link => (link.textContent = 'a fact '.repeat(60))")
+    assert links.first.evaluate("link => link.scrollWidth <= link.clientWidth && link.clientHeight > 30"), "a long one wraps"
     passed = next(fact for fact in facts if fact["fact"].startswith("angles: float32 [8, 4] on cpu"))
     panel.get_by_role("button", name=passed["fact"]).click()
     drawn(tab)
@@ -505,11 +509,20 @@ def test_a_break_is_one_card_for_its_place_with_its_hints_in_full(opened):
 
 
 def test_phases_are_bars(opened, trained):
-    """The compiler's phases are bars whose widths are their shares of the time."""
-    panel = show(opened(trained), "Compiler")
+    """The compiler's phases are bars whose widths are their shares of the time, each in its lane, below the function's name."""
+    phase, *_ = trained.find("phase")
+    phases = typed(Phases, phase.data).rows
+    end = max(row.start + (row.seconds or 0) for row in phases)
+    last = Phases(rows=(*phases, replace(phases[-1], start=end - 0.001, seconds=0.001)))
+    trace = replace(trained, artifacts=tuple(replace(a, data=last) if a is phase else a for a in trained.artifacts))
+    panel = show(opened(trace), "Compiler")
     assert panel.locator(".bars li").count() > 5
     widths = panel.locator(".bars").first.locator("i").evaluate_all("bars => bars.map(b => parseFloat(b.style.width))")
     assert max(widths) > 20 and all(0 < w <= 100.01 for w in widths)
+    ends = "bars => bars.map(b => parseFloat(b.style.left) + parseFloat(b.style.width))"
+    assert max(panel.locator(".bars").first.locator("i").evaluate_all(ends)) <= 100.01
+    (source,) = trained.find("source")
+    assert panel.locator("h3").first.inner_text().startswith(f"0/0 {source.data.qualname}, ")
 
 
 def test_a_saved_trace_says_that_it_cannot_run(opened, trained):

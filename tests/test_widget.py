@@ -612,6 +612,8 @@ def test_what_is_under_way_is_shown_in_every_view_and_can_be_stopped(hosted):
     tab.evaluate(TOLD, {"what": "check", "done": 0, "of": 0})
     tab.evaluate(TOLD, {"what": "check", "error": "the worker was ended by SystemExit: 3"})
     assert bar.is_hidden() and "check: the worker was ended" in tab.locator(".status").inner_text()
+    tab.evaluate(TOLD, {"what": "check", "rows": []})
+    assert "the worker was ended" not in tab.locator(".status").inner_text(), "the next one went well"
 
 
 def test_a_process_that_has_ended_is_said_to_have(hosted):

@@ -8,6 +8,7 @@ import { arrange, groupTree } from "./graph.js";
 import { GraphCosts } from "./graphcosts.js";
 import { cells, factsOfNode } from "./hover.js";
 import { artifactOf, lineOf } from "./links.js";
+import { frameLabel } from "./tree.js";
 import { WhatIf } from "./whatif.js";
 import { Verdicts, groupName } from "./why.js";
 
@@ -63,7 +64,11 @@ export class Fusion {
       "select",
       { "aria-label": "graph", onchange: () => this.show(this.source.selectedIndex) },
       ...this.graphs.map(({ frame, graph, of }) =>
-        element("option", {}, [frame, graph, of].filter(Boolean).join(" ")),
+        element(
+          "option",
+          {},
+          [frameLabel(frame, store.payload.artifacts), graph, of].filter(Boolean).join(" "),
+        ),
       ),
     );
     this.known = element("datalist", { id: "fusion-names" });

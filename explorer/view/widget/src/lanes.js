@@ -33,7 +33,7 @@ export class Lanes {
       "div",
       { class: "streams", role: "img", "aria-label": `what runs over the time of the graph: ${told}` },
       element("p", { class: "soft" }, `${told}. Launches are taken to cost nothing.`),
-      ...streams(rows).map(([title, mine]) =>
+      ...streams(rows.filter(({ seconds }) => seconds)).map(([title, mine]) =>
         element(
           "div",
           { class: "stream" },
@@ -46,8 +46,7 @@ export class Lanes {
 
   /** @param {OverlapInfo[]} rows @param {number} end */
   blocks(rows, end) {
-    const mine = rows.filter(({ seconds }) => seconds);
-    return merged(mine, end / FINEST).map(({ row, begins, seconds, count }) => {
+    return merged(rows, end / FINEST).map(({ row, begins, seconds, count }) => {
       const took = timeText(seconds, ESTIMATED);
       const made = element("i", {
         class: row.stream,
@@ -72,11 +71,9 @@ function streams(rows) {
     ({ group }) => group,
   );
   const several = communicating.length > 1;
+  const computing = rows.filter(({ stream }) => stream !== "communication");
   return [
-    /** @type {[string, OverlapInfo[]]} */ ([
-      "computes",
-      rows.filter(({ stream }) => stream !== "communication"),
-    ]),
+    ...(computing.length ? [/** @type {[string, OverlapInfo[]]} */ (["computes", computing])] : []),
     ...communicating.map(
       ([group, mine]) =>
         /** @type {[string, OverlapInfo[]]} */ ([several ? `group ${group}` : "communicates", mine]),

@@ -4,6 +4,7 @@
 import { bytes, element, panel, plural } from "./dom.js";
 import { MemoryChart, briefly, isInput, kindOf, liveAt, nameOf, sizeOf, total } from "./memorychart.js";
 import { Table } from "./table.js";
+import { frameLabel } from "./tree.js";
 import { groupName } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
@@ -84,7 +85,11 @@ export class Memory {
       // all rows together would add up what is never live at once
       { foot: (shown) => (shown.length < rows.length ? [totalOf(shown)] : []) },
     );
-    const parts = [element("h3", {}, `${frame} ${graph}`), ...savedBy(rows), storages.element];
+    const parts = [
+      element("h3", {}, `${frameLabel(frame, this.store.payload.artifacts)} ${graph}`),
+      ...savedBy(rows),
+      storages.element,
+    ];
     /** @param {number} line */
     const goToSource = (line) => goTo(output < 0 ? line : leading(this.store, output, line, rows));
     const left = uncounted

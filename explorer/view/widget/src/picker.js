@@ -64,7 +64,7 @@ export class Picker {
     this.value = value;
     if (this.missing) this.select.replaceChildren(element("option", { value }, name));
     this.select.value = String(value);
-    this.select.title = title;
+    this.select.title = `${name}\n${title}`;
     this.name = name;
     this.show();
   }

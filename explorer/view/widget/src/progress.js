@@ -41,8 +41,8 @@ export class Progress {
     const words = WORDS[what] ?? what;
     if (error || rows) {
       this.end();
-      if (error) this.status.say(`${words}: ${error}`);
-      else if (stopped) this.status.say(`${words}: stopped`);
+      if (error || stopped) this.status.say(`${words}: ${error || "stopped"}`);
+      else this.status.tell(); // an earlier outcome is none of this one
       return;
     }
     if (!what) return;

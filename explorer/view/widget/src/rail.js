@@ -2,18 +2,12 @@
 
 import { afterwards, element, focusedBeside, seconds, within } from "./dom.js";
 import { WORDS, judgedKernel } from "./judged.js";
-import { inParts, parted } from "./names.js";
 import { texts, tree } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { TreeNode } from "./tree.js" */
 
-/** @import { Parts as NameParts } from "./names.js" */
-/**
- * A node among its siblings, with the parts of their names.
- *
- * @typedef {{ node: TreeNode, level: number, at: number, of: number, names: Map<string, NameParts> }} Row
- */
+/** @typedef {{ node: TreeNode, level: number, at: number, of: number }} Row a node among its siblings */
 /** @typedef {{ node: TreeNode, element: HTMLElement, marks: HTMLElement[], shownText: string }} Drawn */
 
 /**
@@ -210,15 +204,14 @@ export class Rail {
 
   /** @param {TreeNode[]} nodes @param {number} level */
   collect(nodes, level) {
-    const names = parted(nodes.map(({ label }) => label));
     nodes.forEach((node, at) => {
-      this.rows.push({ node, level, at, of: nodes.length, names });
+      this.rows.push({ node, level, at, of: nodes.length });
       if (node.children && this.open.has(node.key)) this.collect(node.children, level + 1);
     });
   }
 
   /** @param {Row} row @returns {Drawn} */
-  row({ node, level, at, of, names }) {
+  row({ node, level, at, of }) {
     const open = this.open.has(node.key);
     const marks = [
       element("span", { class: "side", title: "in a pane" }),
@@ -241,12 +234,7 @@ export class Rail {
         title: node.hint || null,
       },
       element("span", { class: "twist", "aria-hidden": "true" }, node.children ? (open ? "▾" : "▸") : ""),
-      element(
-        "span",
-        { class: "label in-parts" },
-        ...inParts(node.label, names),
-        many ? element("span", { class: "many" }, many) : null,
-      ),
+      element("span", { class: "label" }, node.label, many ? element("span", { class: "many" }, many) : null),
       ...marks,
       element(
         "span",

@@ -17,7 +17,7 @@ export class Status {
     this.selection = selection;
     this.element = element("p", { class: "status", role: "status" });
     this.write = afterwards((/** @type {string} */ text) => (this.element.textContent = text));
-    hub.on("selected", () => this.tell());
+    for (const event of /** @type {const} */ (["selected", "viewed"])) hub.on(event, () => this.tell());
   }
 
   /** @param {string} text */

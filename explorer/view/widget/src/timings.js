@@ -2,11 +2,13 @@
 
 import { element, panel, seconds } from "./dom.js";
 import { inParts, parted } from "./names.js";
+import { frameLabel } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Phase } from "./wire.js" */
 /** @typedef {Phase & { seconds: number }} Timed */
 
+const NARROWEST = 0.15; // percent of the time line
 const LEAST = 0.001; // seconds; shorter phases are left out
 
 export class Timings {
@@ -17,7 +19,12 @@ export class Timings {
       "phases under a millisecond are left out.";
     const frames = store.payload.artifacts.flatMap((a) =>
       a.stage === "phase" && a.rows
-        ? [frame(a.frame, /** @type {Phase[]} */ (/** @type {object[]} */ (a.rows)))]
+        ? [
+            frame(
+              frameLabel(a.frame, store.payload.artifacts),
+              /** @type {Phase[]} */ (/** @type {object[]} */ (a.rows)),
+            ),
+          ]
         : [],
     );
     this.element = panel(
@@ -44,7 +51,7 @@ function frame(name, phases) {
   const total = rows.reduce((sum, row) => sum + (row.depth === 0 ? row.seconds : 0), 0);
   const names = parted(rows.map((row) => row.name));
   const bars = rows.map((row) => phaseBar(row, inParts(row.name, names), start, end - start || 1));
-  const title = element("h3", {}, `frame ${name}, ${seconds(total)}`);
+  const title = element("h3", {}, `${name}, ${seconds(total)}`);
   return element("section", {}, title, element("ol", { class: "bars" }, ...bars));
 }
 
@@ -56,8 +63,9 @@ function frame(name, phases) {
  */
 function phaseBar(row, parts, start, span) {
   const bar = element("i", { "aria-hidden": "true" });
-  bar.style.left = `${((row.start - start) / span) * 100}%`;
-  bar.style.width = `${Math.max(0.15, (row.seconds / span) * 100)}%`;
+  // the last phase may begin where all end: its bar is still in sight
+  bar.style.left = `${Math.min(100 - NARROWEST, ((row.start - start) / span) * 100)}%`;
+  bar.style.width = `${Math.max(NARROWEST, (row.seconds / span) * 100)}%`;
   const name = element(
     "span",
     { class: "name in-parts", title: [row.name, row.function].filter(Boolean).join("\n") },

@@ -7,8 +7,9 @@ import { PROGRAM } from "./program.js";
 
 /** @import { Live } from "./live.js" */
 /** @import { Store } from "./store.js" */
-/** @import { ArtifactInfo, StageInfo } from "./wire.js" */
+/** @import { ArtifactInfo, KernelInfo, StageInfo } from "./wire.js" */
 
+const COMPILE_ID = "compile id: the number of the function, and of its compile, both from 0";
 const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
 
 /**
@@ -54,7 +55,10 @@ export function tree(store, live) {
       const key = `${frame}|${graph}`;
       return branch(key, `${graph} graph`, "", stageNodes(list, known, key));
     });
-    return branch(frame, frameLabel(frame, indexed), "", [...stageNodes(alone, known, frame), ...graphs]);
+    return branch(frame, frameLabel(frame, indexed), frame ? COMPILE_ID : "", [
+      ...stageNodes(alone, known, frame),
+      ...graphs,
+    ]);
   });
   return [...all.map((node) => ({ ...node, artifacts: [] })), ...frames];
 }
@@ -96,8 +100,13 @@ export function compiledSource(artifacts, frame) {
 /** @param {Pick<ArtifactInfo, "data">} source */
 const isWrapper = ({ data }) => WRAPPER.test(String(data.file));
 
-/** @param {string} frame @param {Indexed[]} artifacts */
-function frameLabel(frame, artifacts) {
+/**
+ * A frame's compile id, with the name of the function: the id alone says nothing to a newcomer.
+ *
+ * @param {string} frame
+ * @param {ArtifactInfo[]} artifacts
+ */
+export function frameLabel(frame, artifacts) {
   const piece = artifacts.find((a) => a.stage === "piece" && a.frame === frame);
   const [, part, size] = piece?.title.match(/^(\S+).* for ([^,]*)/) ?? [];
   if (part) return `${frame} ${size} ${part}`; // the size first: a narrow rail cuts the end
@@ -150,11 +159,20 @@ function kernelNode(kernel, list, { stages, live, store }, key) {
   const missing = source ? live.makes(list) : [];
   const toMake = missing.map((form) => makeable(form.stage, form.title, source ? source.index : -1));
   const [info] = list.flatMap(({ index }) => store.kernelAt(index) ?? []);
-  const label = info ? called(info) : kernel;
+  const label = info ? withLine(info) : kernel;
   if (list.length === 1 && !toMake.length) return leaf(list[0], label, about(list[0]));
   const leaves = list.map((a) => leaf(a, title(a), about(a)));
   return branch(`${key}|kernel|${kernel}`, label, kernel, [...leaves, ...toMake]);
 }
+
+/**
+ * What a kernel is called; one that is titled by a single operator, such as "sum", with its line too, since
+ * others are titled alike.
+ *
+ * @param {KernelInfo} info
+ */
+const withLine = (info) =>
+  [called(info), /^\w+$/.test(info.title) && info.user[2]].filter(Boolean).join(", ");
 
 /**
  * What the texts of one stage are told apart by: of "Pre-grad graph of cond_true_0" the name, for the stage's
