@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from playwright.sync_api import expect
 
+import explorer
 from explorer.analysis.questions.argument_lines import argument_lines
 from explorer.analysis.questions.program_lines import program_lines
 from explorer.model.values import Artifact, Link
@@ -511,3 +514,23 @@ def test_the_program_is_coloured_by_what_is_open_now(opened, rotary):
         ]
         coloured = [{look for look in each if look.isdigit()} for each in looks]
         assert coloured[0] <= coloured[1] and coloured[1], rotary.artifacts[kernel].id
+
+
+# A line that computes nothing ---------------------------------------------------------------------------------------------------
+
+
+def view_of_product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    product = x @ weight
+    return product.view(2, 2, 8)
+
+
+@pytest.mark.compile
+def test_a_line_that_makes_a_view_says_why_it_has_no_kernel(opened):
+    """The footer says that it makes a view; of the line that computes it says no such thing."""
+    tab = opened(explorer.trace(view_of_product, torch.ones(4, 8), torch.ones(8, 8)), "#view=code")
+    footer = tab.locator(".status")
+    click(tab, "return product.view(2, 2, 8)")
+    expect(footer).to_contain_text("it makes a view, which takes no kernel")
+    click(tab, "product = x @ weight")
+    expect(footer).to_contain_text("linked line")
+    expect(footer).not_to_contain_text("makes a view")

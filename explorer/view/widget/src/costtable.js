@@ -23,7 +23,7 @@ import { Table } from "./table.js";
 /** @import { CostRow, Mark, MarkKind, Totals } from "./costs.js" */
 /** @import { Store } from "./store.js" */
 /** @import { Column, Foot } from "./table.js" */
-/** @import { CallInfo, Cost, KernelPlace, OverviewInfo, UserPlace } from "./wire.js" */
+/** @import { CallInfo, Cost, OverviewInfo, UserPlace } from "./wire.js" */
 /** @typedef {"read" | "written"} Moved */
 /**
  * Rows that can be shown alone.
@@ -46,6 +46,8 @@ export class CostTable {
     this.store = store;
     this.go = go;
     this.rows = costRows(store);
+    /** @type {Map<CostRow, string>} by which the filter finds each */
+    this.words = new Map();
     /** @type {(has: Part["has"]) => void} is told which rows are shown alone */
     this.shown = () => {};
     this.shares = shares(this.rows);
@@ -273,17 +275,19 @@ export class CostTable {
   }
 
   /**
-   * Every line of the program in a kernel or call.
+   * Every line of the program in a kernel or call; the filter asks for those of all rows at each key.
    *
    * @param {CostRow} row
    */
-  linesOf({ kernel, calls }) {
-    const isIn = (/** @type {KernelPlace} */ { artifact, line }) =>
-      kernel
-        ? artifact === kernel.artifact
-        : calls.some((call) => call.artifact === artifact && call.line === line);
-    const lines = this.store.payload.lines.filter(({ kernels }) => kernels.flat().some(isIn));
-    return lines.map(({ place, code }) => `${place}: ${code}`).join(" ");
+  linesOf(row) {
+    const { kernel, calls } = row;
+    let words = this.words.get(row);
+    if (words === undefined) {
+      const lines = this.store.linesOf(kernel ? [{ ...kernel, line: 0 }] : calls);
+      words = lines.map(({ place, code }) => `${place}: ${code}`).join(" ");
+      this.words.set(row, words);
+    }
+    return words;
   }
 
   /** @param {UserPlace} user */

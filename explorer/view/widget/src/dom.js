@@ -71,6 +71,13 @@ export const button = (sign, label, onclick, more = {}) =>
   element("button", { title: label, "aria-label": label, onclick, ...more }, sign);
 
 /**
+ * Words that matter less than those beside them.
+ *
+ * @param {Child[]} words
+ */
+export const soft = (...words) => element("span", { class: "soft" }, ...words);
+
+/**
  * Words that do something, such as lead to a line.
  *
  * @param {Child | Child[]} words

@@ -2,7 +2,7 @@
 // it, beside the original, with the edits before it.
 
 import { diffLines } from "./diff.js";
-import { duration, element, focusedBeside } from "./dom.js";
+import { duration, element, focusedBeside, soft } from "./dom.js";
 import { splitLines } from "./text.js";
 
 /** @import { Edits } from "./edits.js" */
@@ -295,7 +295,7 @@ export class Editing {
       made.setAttribute("aria-pressed", String(edit.number === this.edit?.number));
       return made;
     });
-    return [element("span", { class: "soft" }, "history"), ...buttons];
+    return [soft("history"), ...buttons];
   }
 
   /** @param {EditInfo} edit */

@@ -33,7 +33,7 @@ export function viewsAndInputs(store, artifact) {
  *
  * @param {string} target
  */
-function isView(target) {
+export function isView(target) {
   const parts = target.split(".");
   const name = /^(?:torch\.ops\.)?(?:aten|prims)\./.test(target) ? parts.at(-2) : parts.at(-1);
   return name === "getitem" || VIEWS.has(name ?? "");

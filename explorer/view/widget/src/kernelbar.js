@@ -1,6 +1,6 @@
 // Over a kernel's text: the kernel's other texts, and the user's lines that it computes.
 
-import { element, link } from "./dom.js";
+import { element, link, soft } from "./dom.js";
 
 const SHORT = 6; // letters of a name that is an abbreviation
 const [ASSEMBLY, MACHINE] = ["ptx", "sass"]; // what a kernel is assembled from, and what it is assembled to
@@ -76,7 +76,7 @@ export class KernelBar {
     let before = "";
     return found.flatMap(({ artifact: source, at, place, line, code }) => {
       const file = place.slice(0, place.lastIndexOf(":"));
-      const name = file === before ? null : element("span", { class: "soft" }, file);
+      const name = file === before ? null : soft(file);
       before = file;
       const onclick = () => this.on.source(source, at);
       return [name, link(`${line}`, onclick, { title: `${place}: ${code}`, "aria-label": place })];

@@ -1,7 +1,7 @@
 // The streams of a GPU over the time of a graph: what computes, what communicates, and the waits between.
 
 import { timeText } from "./costs.js";
-import { element, plural } from "./dom.js";
+import { element, plural, soft } from "./dom.js";
 import { grouped } from "./grouped.js";
 
 /** @import { OverlapInfo } from "./wire.js" */
@@ -37,7 +37,7 @@ export class Lanes {
         element(
           "div",
           { class: "stream" },
-          element("span", { class: "soft" }, title),
+          soft(title),
           element("div", { class: "stream-lane" }, ...this.blocks(mine, end)),
         ),
       ),

@@ -1,6 +1,6 @@
 // The list of the lines that are linked to a line, each a button that leads to it; arrow keys walk it.
 
-import { element, link, plural } from "./dom.js";
+import { element, link, plural, soft } from "./dom.js";
 
 /** @import { Route } from "./links.js" */
 /** @import { Store } from "./store.js" */
@@ -50,7 +50,7 @@ function group(store, artifact, lines, go) {
     return link([number, element("code", {}, code)], onclick);
   });
   const left = lines.size - rows.length;
-  const more = left > 0 ? element("span", { class: "soft" }, `and ${plural(left, "more line")}`) : null;
+  const more = left > 0 ? soft(`and ${plural(left, "more line")}`) : null;
   return element("section", { "aria-label": title }, element("h4", {}, title), ...rows, more);
 }
 

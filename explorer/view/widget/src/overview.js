@@ -1,7 +1,7 @@
 // What a compile came to, on one screen: the flow from the program to what is launched, where a call's time
 // goes, the longest launches, what is worth a look, and the memory. Everything leads to where it is told.
 
-import { bytes, duration, element, link, panel, plural } from "./dom.js";
+import { bytes, duration, element, link, panel, plural, soft } from "./dom.js";
 import { percent } from "./costs.js";
 import { timedLines } from "./programlines.js";
 
@@ -128,7 +128,7 @@ export class Overview {
       { title: about },
       "a call takes ",
       element("b", {}, duration(seconds)),
-      element("span", { class: "soft" }, ` on ${where}, ${known}`),
+      soft(` on ${where}, ${known}`),
     );
     const onDevice = work.map(({ what, count, seconds: of }) => ({
       kind: what.replaceAll(" ", "-"),
@@ -209,7 +209,7 @@ export class Overview {
 
   /** @param {Pick<HotInfo, "place" | "code" | "source" | "at" | "others">} line */
   userLine({ place, code, source, at, others }) {
-    const more = others ? element("span", { class: "soft" }, `+${plural(others, "line")}`) : null;
+    const more = others ? soft(`+${plural(others, "line")}`) : null;
     const words = [element("span", { class: "place" }, place), element("code", {}, code), more];
     return this.toLine("user", `${place}: ${code}`, source, at, ...words);
   }
@@ -251,12 +251,7 @@ export class Overview {
     return element(
       "div",
       { class: "your-lines" },
-      element(
-        "h3",
-        {},
-        "your lines ",
-        element("span", { class: "soft" }, "(longest first; what computes several counts for each)"),
-      ),
+      element("h3", {}, "your lines ", soft("(longest first; what computes several counts for each)")),
       list,
     );
   }
@@ -337,7 +332,7 @@ export class Overview {
    * @param {string} [tone]
    */
   look(text, note, onclick, tone = "") {
-    const words = [element("span", { class: "text" }, text), element("span", { class: "soft" }, note)];
+    const words = [element("span", { class: "text" }, text), soft(note)];
     const card = onclick
       ? element("button", { class: `look ${tone}`, onclick }, ...words)
       : element("p", { class: `look ${tone}` }, ...words);

@@ -1,7 +1,7 @@
 // The passes one after the other: FX passes and patterns of the trace, those of other compilers, and where it
 // is live the MLIR passes of a kernel. ↑ ↓ step.
 
-import { element, plural, seconds, within } from "./dom.js";
+import { element, plural, seconds, soft, within } from "./dom.js";
 import { called, inParts, parted } from "./names.js";
 import { quietLines } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
@@ -196,11 +196,7 @@ export class Passes {
     here.scrollIntoView({ block: "nearest" });
     this.list.setAttribute("aria-activedescendant", here.id);
     const place = `  ${this.at + 1} of ${plural(this.steps.length, "step")}`;
-    this.title.replaceChildren(
-      element("b", {}, step.name),
-      ` ${step.note}`,
-      element("span", { class: "soft" }, place),
-    );
+    this.title.replaceChildren(element("b", {}, step.name), ` ${step.note}`, soft(place));
     this.diff.show(step.before, step.after(), { normalise: Boolean(step.renumbered) });
     this.diff.jump(1);
   }

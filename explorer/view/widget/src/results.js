@@ -1,7 +1,7 @@
 // The lines that a search has found, in a list under its box: by stage in the compiler's order, equal lines
 // once with their number, and last what kernels only say of themselves.
 
-import { element, plural } from "./dom.js";
+import { element, plural, soft } from "./dom.js";
 
 /** @import { Parts } from "./app.js" */
 /** @typedef {{ index: number, line: number, code: string, count: number }} Hit the first of equal lines */
@@ -101,7 +101,7 @@ export class Results {
         element("mark", {}, code.slice(at, at + query.length)),
         code.slice(at + query.length, from + LONGEST),
       ),
-      element("span", { class: "soft" }, count > 1 ? `× ${count}` : `${number}`),
+      soft(count > 1 ? `× ${count}` : `${number}`),
     );
   }
 
