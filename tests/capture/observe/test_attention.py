@@ -48,19 +48,24 @@ def traced(attend: Attend, dtype: torch.dtype = torch.float16, *, train: bool = 
     return trace
 
 
+def is_of(name: str, pattern: str) -> bool:
+    """Whether a pattern's name is this one, to which newer torch adds "_half_inference" and the like; "" is none."""
+    return name.startswith(f"{pattern}_") or name == pattern
+
+
 @pytest.mark.compile
 @pytest.mark.parametrize(
     ("attend", "pattern", "reason"),
     [
-        (capped, "_sfdp_pattern_2_half_inference", "it has aten.mul.Tensor(scale_factor) where the program has tanh = aten.tanh"),
-        (returned, "_sfdp_pattern_2_half_inference", "and 2 of the program's read convert_element_type_3 = "),
+        (capped, "_sfdp_pattern_2", "it has aten.mul.Tensor(scale_factor) where the program has tanh = aten.tanh"),
+        (returned, "_sfdp_pattern_2", "and 2 of the program's read convert_element_type_3 = "),
         (matrices, "", "none of Inductor's patterns of attention ends at aten.mm.default"),
     ],
 )
 def test_the_nearest_pattern_says_where_its_match_ended(attend: Attend, pattern: str, reason: str) -> None:
     """A softmax between two products that stayed so has a row at its line, with the operator that kept the pattern out."""
     (row,) = traced(attend).table("attention")
-    assert row["kernel"] == "" and row["pattern"] == pattern and reason in row["reason"]
+    assert row["kernel"] == "" and is_of(row["pattern"], pattern) and reason in row["reason"]
     assert row["graph"] == "inference" and any(part in row["code"] for part in ("softmax", "weights @ v"))
 
 
@@ -68,7 +73,7 @@ def test_the_nearest_pattern_says_where_its_match_ended(attend: Attend, pattern:
 def test_a_pattern_that_fires_leaves_no_row() -> None:
     """Attention that became scaled_dot_product_attention needs no reason."""
     trace = traced(plain)
-    assert "_sfdp_pattern_2_half_inference" in [row["pattern"] for row in trace.inductor.matches]
+    assert any(is_of(row["pattern"], "_sfdp_pattern_2") for row in trace.inductor.matches)
     assert list(trace.table("attention")) == []
 
 
@@ -78,7 +83,7 @@ def test_a_pattern_that_fires_leaves_no_row() -> None:
 def test_a_check_that_refuses_names_its_condition(attend: Attend) -> None:
     """In float32 without TF32 the pattern of the training step matches, and torch's check refuses it; the setting is named."""
     (row,) = traced(attend, torch.float32, train=True).table("attention")
-    assert row["graph"] == "joint" and row["pattern"].endswith("_training")
+    assert row["graph"] == "joint" and row["pattern"].startswith("_sfdp_pattern_")
     assert "its check refuses it: query is float32" in row["reason"]
     assert row["setting"] == "torch.backends.cuda.matmul.allow_tf32"
 
@@ -98,7 +103,7 @@ def test_the_advice_says_why_and_a_setting_that_proves_it() -> None:
     """The verdict on scores in memory quotes the reason, and where a setting decides, that setting is the proof."""
     given = [torch.randn(4, 16, 512, 64) for _ in range(3)]
     verdict = next(one for one in explorer.trace(plain, *given, target="h100").advise() if "scores" in one.title)
-    assert "_sfdp_pattern_2_inference matches, and its check refuses it" in verdict.evidence
+    assert "_sfdp_pattern_2" in verdict.evidence and "matches, and its check refuses it" in verdict.evidence
     assert verdict.call == "t.what_if(settings={'torch.backends.cuda.matmul.allow_tf32': True})"
     assert verdict.remedy.startswith("torch.backends.cuda.matmul.allow_tf32 = True") and not verdict.why_unproved
 

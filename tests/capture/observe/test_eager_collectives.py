@@ -150,6 +150,7 @@ def train(model: nn.Module, steps: int) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("steps", [2, 3])
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")
 def test_ddp_names_the_parameters_of_each_bucket(alone: None, steps: int) -> None:
     """The first step reduces all parameters at once, later ones a layer in each bucket; as many as torch's profiler counts."""
     torch.manual_seed(0)
