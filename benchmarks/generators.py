@@ -99,7 +99,7 @@ PROGRAMS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[torch.Tens
     "convolution": (Convolution, lambda: (torch.randn(2, 3, 16, 16),)),
     "scatter": (Scatter, lambda: (torch.randn(8, 8), torch.arange(8) * 2)),
 }
-COLUMNS = ("generator", "program", "compiles here", "source lines", "kernels", "links", "below", "check equal")
+COLUMNS = ("generator", "program", "compiles here", "source lines", "kernels", "links", "below", "check equal", "view")
 
 
 def traced(generator: Generator, program: str, train: bool) -> Any:
@@ -126,6 +126,7 @@ def row(generator: str, program: str, train: bool) -> tuple[dict[str, str], str]
     cells["source lines"] = str(sum(len(kernel.artifact.lines) for kernel in trace.kernels))
     linked, computing = links(trace)
     cells["links"] = f"{linked} of {computing}, {linked / computing:.1%}" if computing else ""
+    cells["view"] = shown(trace)
     if not why:
         made, possible = below(trace)
         cells["below"] = f"{made} of {possible}"
@@ -282,6 +283,7 @@ def row_of_path(path: str, program: str, train: bool) -> tuple[dict[str, str], d
         "links": f"{linked} of {computing}, {linked / computing:.1%}" if computing else "",
         "below": f"{made} of {possible}",
         "check equal": f"{compiled.equal[0]} of {compiled.equal[1]}",
+        "view": shown(trace),
         "user lines": f"{sum(bool(launch['line']) for launch in launches)} of {len(launches)}",
         "missing": ", ".join(stage for stage in why if stage != "compile"),
     }
@@ -313,6 +315,14 @@ def links(trace: Any) -> tuple[int, int]:
         computing += len(lines)
         linked += len(lines & {number for link in to_nodes for number in link.source_lines})
     return linked, computing
+
+
+def shown(trace: Any) -> str:
+    """How many of the view's kernels say what they compute and from which line of the program, and how many it has."""
+    from explorer.view.payload import payload
+
+    kernels = payload(trace)["kernels"]
+    return f"{sum(bool(kernel['title'] and kernel['user'][1]) for kernel in kernels)} of {len(kernels)}"
 
 
 def below(trace: Any) -> tuple[int, int]:
