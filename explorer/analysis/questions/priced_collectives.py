@@ -7,6 +7,7 @@ on the GPU between the start and the wait hides them: both are laid out on the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import TypedDict
 
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, eager_rows, is_collective, is_wait
@@ -14,8 +15,10 @@ from explorer.analysis.questions.costs import call_rows, kernel_rows
 from explorer.analysis.questions.launch_sites import Site, sites
 from explorer.analysis.questions.streams import Laid, Work, laid_out
 from explorer.analysis.questions.target import compiled_for
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData, artifact_of
 from explorer.model.values import Table, once
+from explorer.model.wording import quantity
 from explorer.reference.gpus.interconnect import (
     FORMULA,
     HOST,
@@ -26,6 +29,7 @@ from explorer.reference.gpus.interconnect import (
     seconds_of_collective,
     sent_by_each,
 )
+from explorer.stages.torch_compile.run_times import ExchangeTime, RunTimes
 
 ESTIMATED = (
     "estimated: the bytes of a ring ({formula}) over {title}, {rate:.4g} GB/s in one direction ({source}), with the latency and "
@@ -40,6 +44,7 @@ TOO_MANY = (
     "no estimate: a group of {size} is larger than the {gpus} GPUs that {title} connects in a host ({host}), and what connects "
     "hosts is not known here; explorer.Cluster(…, interconnect=…) states it in bytes/s"
 )
+MEASURED = "measured: the median of {runs} in {source}"
 NO_FORMULA = "no estimate: {operator} has no formula here"
 
 
@@ -51,7 +56,9 @@ class PricedRow(CollectiveRow):
     """A row of `t.collectives.table`: `CollectiveRow` and its price.
 
     `sent` are the bytes that each rank sends in a ring, `seconds` how long the collective takes once all ranks have started, None
-    where not known; `seconds_known` is the source, or why not. `meanwhile` are the estimated seconds of what runs between start
+    where not known; `seconds_known` is the source, or why not. For a collective outside of the graphs that a profile has,
+    `seconds` are the measured median of its runs, waits for late ranks included, and `exposed` the median of the parts during
+    which the GPU ran no other kernel. `meanwhile` are the estimated seconds of what runs between start
     and wait, None where one of it is not known. `exposed` is how long its wait holds the kernels after it, in seconds, also while
     an earlier collective runs; work that hides several collectives counts once.
     """
@@ -95,7 +102,24 @@ def priced_rows(trace: TraceData) -> tuple[PricedRow, ...]:
     """The rows of `priced_collectives`."""
     costs = _costs(trace)
     stalled = {(row["wrapper"], row["node"]): row["seconds"] for row in _overlap_rows(trace) if row["stream"] == "wait"}
-    return tuple(_priced(trace, row, costs, stalled) for row in (*collective_rows(trace), *eager_rows(trace)))
+    inside = (_priced(trace, row, costs, stalled) for row in collective_rows(trace))
+    return (*inside, *(_measured(trace, _priced(trace, row, costs, {})) for row in eager_rows(trace)))
+
+
+def _measured(trace: TraceData, row: PricedRow) -> PricedRow:
+    """A row of a collective outside of the graphs with the times of a profile, if there is one that has it."""
+    profiles = trace.find("run_times")
+    if not profiles:
+        return row
+    times = typed(RunTimes, profiles[-1].data)
+    every = [one for one in times.exchanges if (one.artifact, one.line) == (row["artifact"], row["started"])]
+    runs: list[ExchangeTime] = [one for one in every if one.run] or every  # those that no compile delayed
+    seconds = [one.seconds for one in runs if one.seconds is not None]
+    if not seconds or len(seconds) < len(runs):
+        return row
+    exposed = [one.seconds - one.overlapped for one in runs if one.seconds is not None and one.overlapped is not None]
+    known = MEASURED.format(runs=quantity(len(runs), "run"), source=times.source)
+    return {**row, "seconds": median(seconds), "seconds_known": known, "exposed": median(exposed) if exposed else None}
 
 
 def overlap(trace: TraceData) -> Table:

@@ -46,7 +46,7 @@ def _with(trace: T, profile: Profile | None, times: RunTimes | None = None) -> T
     """Return the trace with a profile's texts, which replace another profile's."""
     bare = _without_profile(trace)
     events = [Event(kind="profile", time=0.0, data=profile)] if profile else []
-    if times is not None and times.calls:
+    if times is not None and (times.calls or times.exchanges):
         events.append(Event(kind="run_times", time=0.0, data=times))
     return extended(bare, list(rendered(bare, events)))
 

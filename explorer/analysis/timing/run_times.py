@@ -1,7 +1,7 @@
 """What each call of a compiled frame took in a profile, and each collective that it ran. Pure.
 
 On the CPU a call waits for a collective in `_c10d_functional::wait_tensor`, whose span has the time. On a GPU NCCL's kernel has
-it: it runs until all ranks have come to it.
+it: it runs until all ranks have come to it. For a collective outside of the graphs, gloo's own span on the CPU has the time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from explorer.analysis.questions.collectives import (
     CollectiveRow,
     collective_rows,
+    eager_rows,
     is_collective,
     is_wait,
     short_name,
@@ -22,11 +23,28 @@ from explorer.analysis.questions.collectives import (
 from explorer.analysis.timing.launch_names import launches_of
 from explorer.analysis.timing.runs import Run, regions_of, runs_of
 from explorer.analysis.timing.timeline import NONE, Span, Timeline
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData, artifact_of
+from explorer.model.wording import quantity
+from explorer.stages.torch_compile.eager_collective import EagerCollectives, line_of
 from explorer.stages.torch_compile.run_times import CallTime, ExchangeTime, RunTimes
 
 #: How the kernels of NCCL are named: ncclDevKernel_AllReduce_Sum_f32_RING_LL.
 NCCL = "nccl"
+#: How gloo names its spans in torch's ProcessGroupGloo, which sends an all_reduce for a reduce_scatter, by the operators of c10d.
+GLOO: Mapping[str, str] = {
+    "c10d::allreduce_": "gloo:all_reduce",
+    "c10d::_reduce_scatter_base_": "gloo:all_reduce",
+    "c10d::_allgather_base_": "gloo:all_gather",
+    "c10d::allgather_": "gloo:all_gather",
+    "c10d::alltoall_base_": "gloo:all_to_all",
+    "c10d::broadcast_": "gloo:broadcast",
+    "c10d::reduce_": "gloo:reduce",
+    "c10d::gather_": "gloo:gather",
+    "c10d::scatter_": "gloo:scatter",
+}
+#: How the spans of torch's compiler end: "compile_fx_inner (dynamo_timed)".
+COMPILES = " (dynamo_timed)"
 #: The frame of a run, and whether it is its backward.
 Key = tuple[str, bool]
 Interval = tuple[float, float]
@@ -49,8 +67,10 @@ def run_times(trace: TraceData, timeline: Timeline) -> RunTimes:
         calls.append(_call(run, key, timeline))
         exchanges += _exchanges(trace, own, rows, counts[key], kernels)
         counts[key] += 1
-    in_order = (one for _, one in sorted(exchanges, key=lambda pair: pair[0]))
-    return RunTimes(source=timeline.source, calls=tuple(calls), exchanges=tuple(in_order))
+    outside = _Outside(trace, kernels)
+    exchanges += outside.exchanges()
+    in_order = tuple(one for _, one in sorted(exchanges, key=lambda pair: pair[0]))
+    return RunTimes(source=timeline.source, calls=tuple(calls), exchanges=in_order, unmatched=tuple(outside.unmatched))
 
 
 # Calls -------------------------------------------------------------------------------------------------------------------
@@ -156,6 +176,98 @@ def _waited(trace: TraceData, rows: Sequence[CollectiveRow], waits: Sequence[flo
     for place, seconds in zip(expected, waits, strict=True):
         found[place] = found.get(place, 0.0) + seconds
     return found
+
+
+# Collectives outside the graphs ------------------------------------------------------------------------------------------
+
+
+class _Outside:
+    """The collectives of a profile that hooks and Python sent; `unmatched` says which have times but no row, and why."""
+
+    def __init__(self, trace: TraceData, kernels: _Kernels) -> None:
+        artifacts = trace.find("eager_collective")
+        self._artifact = artifacts[0] if len(artifacts) == 1 else None
+        self._kernels, self._timeline = kernels, kernels.timeline
+        self._sent = [number for number, span in enumerate(self._timeline.cpu) if span.name.startswith("c10d::")]
+        self._spans: Mapping[int, Sequence[Span]] = {**_spans_of_gloo(trace, self._timeline, self._sent), **kernels.launched_in}
+        self.unmatched: list[str] = []
+
+    def exchanges(self) -> Iterator[tuple[float, ExchangeTime]]:
+        """Each with the time at which it was sent."""
+        if self._artifact is None:
+            return
+        data = typed(EagerCollectives, self._artifact.data)
+        undelayed = self._undelayed()
+        for call, operator in {row.call: row.operator for row in data.rows}.items():
+            numbers = [number for number in self._sent if self._is_outside(number, call.replace(".", "::"))]
+            runs: Counter[int | None] = Counter()
+            for number, row in zip(numbers, self._rows(data, call, len(numbers)), strict=True):
+                runs[row] += number in undelayed
+                spans = self._spans.get(number, ())
+                exchange = ExchangeTime(
+                    artifact=self._artifact.id,
+                    node="",
+                    operator=operator,
+                    run=runs[row] if number in undelayed else 0,
+                    seconds=sum(span.seconds for span in spans) if spans else None,
+                    overlapped=sum(map(self._kernels.overlapped, spans)) if spans and self._timeline.gpu else None,
+                    line=line_of(row) if row is not None else None,
+                )
+                yield self._timeline.cpu[number].start, exchange
+
+    def _is_outside(self, number: int, name: str) -> bool:
+        by_a_graph = regions_of(self._timeline)[number] != NONE and _inside(self._timeline, number)
+        return self._timeline.cpu[number].name == name and not by_a_graph
+
+    def _rows(self, data: EagerCollectives, call: str, count: int) -> Sequence[int | None]:
+        """The row of each call of an operator in the profile, by their order; None where the recording has other calls.
+
+        Of a long job the recording has only the order of the last calls.
+        """
+        recorded = sum(row.runs for row in data.rows if row.call == call)
+        if recorded != count:
+            times = f"the profile has {quantity(count, 'call')} of {call}, the recording {recorded}"
+            self.unmatched.append(f"which collective outside the graphs took how long is not known: {times}")
+            return [None] * count
+        order = [step for step in data.order if step >= 0 and data.rows[step].call == call]
+        return [*[None] * (count - len(order)), *order]
+
+    def _undelayed(self) -> set[int]:
+        """The calls that no compile delays on this rank or another: since the last one, a collective has already ended.
+
+        What is sent before the first compile is not among them, as a program begins with it.
+        """
+        compiles = sorted(_interval(span) for span in self._timeline.cpu if span.name.endswith(COMPILES))
+        if not compiles:
+            return set(self._sent)
+        found: set[int] = set()
+        compiled, first_end = 0.0, float("inf")
+        for number in self._sent:
+            start = self._timeline.cpu[number].start
+            while compiles and compiles[0][0] < start:
+                compiled, first_end = max(compiled, compiles.pop(0)[1]), float("inf")
+            spans = self._spans.get(number, ())
+            if compiled and first_end <= min((span.start for span in spans), default=start):
+                found.add(number)
+            if compiled and start >= compiled:
+                first_end = min(first_end, max((_interval(span)[1] for span in spans), default=float("inf")))
+        return found
+
+
+def _spans_of_gloo(trace: TraceData, timeline: Timeline, sent: Sequence[int]) -> Mapping[int, Sequence[Span]]:
+    """The span of gloo's thread for each call, by their order; {} with several groups, as each has threads of its own."""
+    if len({row["group"] for row in (*collective_rows(trace), *eager_rows(trace))}) != 1:
+        return {}
+    found: dict[int, Sequence[Span]] = {}
+    for title in dict.fromkeys(GLOO.values()):
+        calls = [number for number in sent if GLOO.get(timeline.cpu[number].name) == title]
+        spans = [span for span in timeline.cpu if span.name == title]
+        if len(calls) == len(spans) and all(timeline.cpu[n].start <= span.start for n, span in zip(calls, spans, strict=True)):
+            found.update((number, (span,)) for number, span in zip(calls, spans, strict=True))
+    return found
+
+
+# What ran on the GPU -----------------------------------------------------------------------------------------------------
 
 
 class _Kernels:

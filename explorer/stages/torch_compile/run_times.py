@@ -29,11 +29,13 @@ class CallTime(Record):
 
 @record
 class ExchangeTime(Record):
-    """One run of a collective in a compiled frame: `node` is its node in the graph `artifact`, "" if that is unclear.
+    """One run of a collective: `node` is its node in the graph `artifact`, "" if that is unclear.
 
-    `run` counts the calls of its frame. `seconds` is the time of its kernel on a GPU, which waits there for the other ranks; on
-    the CPU, the time that the call waited for it. None where it is not known. `overlapped` is the part during which a GPU ran
-    another kernel; None on the CPU.
+    Of one that was sent outside of the graphs, `artifact` is the text that lists them, and `line` its line there, None if that is
+    unclear. `run` counts the calls of its frame; outside, the collective's own runs from 1, and 0 for a run that a compile may
+    have delayed. `seconds` is the time of its kernel on a GPU, which waits there for the other ranks; on the CPU, the time that
+    the call waited for it, outside of the graphs the time of gloo's own span. None where it is not known. `overlapped` is the
+    part during which a GPU ran another kernel; None on the CPU.
     """
 
     artifact: str
@@ -42,6 +44,7 @@ class ExchangeTime(Record):
     run: int
     seconds: float | None
     overlapped: float | None
+    line: int | None = None
 
 
 @record
@@ -73,15 +76,17 @@ FREEING, REST = "freed results", "not attributed"
 
 @record
 class RunTimes(Record):
-    """The calls of compiled frames in a profile, and the collectives that they ran, both in the order of time.
+    """The calls of compiled frames in a profile, and the collectives of the program, both in the order of time.
 
-    `source` is what recorded it. `parts` has the rows of `t.live.cost()`; None where no call was measured in parts.
+    `source` is what recorded it. `parts` has the rows of `t.live.cost()`; None where no call was measured in parts. `unmatched`
+    says for which collectives outside of the graphs it is unclear which of them took how long.
     """
 
     source: str
     calls: tuple[CallTime, ...]
     exchanges: tuple[ExchangeTime, ...]
     parts: tuple[CallPart, ...] | None = None
+    unmatched: tuple[str, ...] = ()
 
 
 def render(event: Event, id: str) -> Artifact:
@@ -89,7 +94,12 @@ def render(event: Event, id: str) -> Artifact:
     data = typed(RunTimes, event.data)
     head = [f"{data.source}: {summary_of(data)}", f"{'ms in all':>12} {'runs':>6} {'median ms':>10}  what"]
     return text_artifact(
-        event, id, "Run times", "text", text="\n".join([*head, *_calls(data), *_exchanges(data), *_parts(data)]), data=data
+        event,
+        id,
+        "Run times",
+        "text",
+        text="\n".join([*head, *_calls(data), *_exchanges(data), *data.unmatched, *_parts(data)]),
+        data=data,
     )
 
 
@@ -102,12 +112,19 @@ def _calls(data: RunTimes) -> Iterator[str]:
 
 
 def _exchanges(data: RunTimes) -> Iterator[str]:
-    exchanges: dict[tuple[str, str, str], list[ExchangeTime]] = {}
+    exchanges: dict[tuple[str, str, str, int | None], list[ExchangeTime]] = {}
     for one in data.exchanges:
-        exchanges.setdefault((one.artifact, one.node, one.operator), []).append(one)
-    for (artifact, node, operator), own in exchanges.items():
+        exchanges.setdefault((one.artifact, one.node, one.operator, one.line), []).append(one)
+    for (artifact, node, operator, line), own in exchanges.items():
         seconds = [one.seconds for one in own if one.seconds is not None]
-        name = f"{artifact}  {node}" if node else f"{operator}, of an unknown graph"
+        name = (
+            f"{artifact}  {node}"
+            if node
+            else f"{operator}, outside the graphs"
+            if artifact
+            else f"{operator}, of an unknown graph"
+        )
+        name += f", line {line} of {artifact}" if line is not None else ""
         yield _line(seconds, f"in {name}") if seconds else f"{'':30}  in {name}: not known how long"
 
 
@@ -131,9 +148,15 @@ def summary_of(data: RunTimes) -> str:
     if data.parts and not data.calls:
         return f"a warm call takes {data.parts[0].seconds * 1e3:.4g} ms"
     outer = [call.seconds for call in data.calls if call.outer]
-    waited = sum(one.seconds or 0.0 for one in data.exchanges)
     said = f"{quantity(len(outer), 'call')} of compiled frames took {sum(outer) * 1e3:.4g} ms"
-    return said + (f", {waited * 1e3:.4g} ms in collectives" if data.exchanges else "")
+    sent = [one for one in data.exchanges if one.artifact and not one.node]
+    inside = [one for one in data.exchanges if not one.artifact or one.node]
+    said += f", {_seconds(inside) * 1e3:.4g} ms in collectives" if inside else ""
+    return said + (f"; collectives outside the graphs took {_seconds(sent) * 1e3:.4g} ms" if sent else "")
+
+
+def _seconds(exchanges: Sequence[ExchangeTime]) -> float:
+    return sum(one.seconds or 0.0 for one in exchanges)
 
 
 def summary(artifacts: Sequence[Artifact]) -> str:

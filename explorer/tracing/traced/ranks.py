@@ -25,6 +25,7 @@ from explorer.sources.ranks.waiting import (
     incomplete_groups,
     late_by_rank,
     longest_wait,
+    most_exposed,
     runs_of_rank,
     wait_rows,
     waited_by_rank,
@@ -184,9 +185,10 @@ class Ranks(Mapping[int, Trace]):
 
     @property
     def waits(self) -> Table:
-        """One row per collective of compiled code that ranks were profiled in: which came last, how long others waited.
+        """One row per collective that ranks were profiled in: which came last, how long others waited.
 
-        See `WaitRow`. If a frame is called several times, its first call, which compiles, does not count. `explorer trace
+        See `WaitRow`. If a frame is called several times, its first call, which compiles, does not count, nor does what a
+        compile delays outside of the graphs. `explorer trace
         --profile` takes a profile, and `Trace.attach` reads one in before the trace is saved. A group has no row if one of
         its ranks has no profile, which `str(ranks)` says, or if its ranks were not recorded.
         """
@@ -322,10 +324,37 @@ def _of_runs(runs: Mapping[int, RankRuns], waits: Sequence[Wait]) -> list[str]:
         row = longest.rows[last]
         lines.append(
             f"last: rank {last}: others waited {_ms(late[last])} for it in {len(own)} of {len(waits)} runs of collectives, "
-            f"up to {_ms(longest_wait(longest))} in {row['operator']}"
+            f"up to {_ms(longest_wait(longest))} in {_collective(row)}"
         )
         lines += [f"  at {row['file']}:{row['line']}  {row['code']}"] if row["file"] else []
+    lines += _of_exposed(runs)
+    reasons: dict[str, list[int]] = {}
+    for rank, of_rank in runs.items():
+        for why in of_rank.unmatched:
+            reasons.setdefault(why, []).append(rank)
+    lines += [f"rank {_list(tuple(ranks))}: {why}" for why, ranks in reasons.items()]
     return [*lines, *_of_incomplete(runs)]
+
+
+def _collective(row: CollectiveRow) -> str:
+    """A collective's operator, and outside of the graphs who sent it."""
+    return f"{row['operator']}{', sent by ' + row['sent_by'] if row['sent_by'] else ''}"
+
+
+def _of_exposed(runs: Mapping[int, RankRuns]) -> list[str]:
+    """Say which rank was longest in collectives while its GPU ran nothing else, and in which most; [] without a GPU's profile."""
+    exposed = {
+        rank: (own.in_collectives - own.overlapped, own.in_collectives)
+        for rank, own in runs.items()
+        if own.in_collectives and own.overlapped is not None
+    }
+    if not exposed:
+        return []
+    rank = max(exposed, key=lambda rank: exposed[rank])
+    seconds, whole = exposed[rank]
+    row = most_exposed(runs[rank].exchanges)
+    most = f", most in {_collective(row)}" if row else ""
+    return [f"exposed: rank {rank}: beside {_ms(seconds)} of {_ms(whole)} in collectives no other kernel ran{most}"]
 
 
 def _of_incomplete(runs: Mapping[int, RankRuns]) -> list[str]:

@@ -28,7 +28,14 @@ from tests.facts import untold
 
 def row(operator: str, group: tuple[int, ...] = (0, 1, 2)) -> CollectiveRow:
     """A collective on a line of its own."""
-    told: dict[str, Any] = {"artifact": "0/0:post_grad", "node": operator, "operator": operator, "ranks": group, "group": "0"}
+    told: dict[str, Any] = {
+        "artifact": "0/0:post_grad",
+        "node": operator,
+        "operator": operator,
+        "ranks": group,
+        "group": "0",
+        "sent_by": "",
+    }
     return cast(CollectiveRow, {**told, "frame": "0/0", "graph": "inference", "file": "train.py", "line": 3, "code": operator})
 
 
@@ -112,6 +119,41 @@ def test_the_only_call_of_a_frame_counts_beside_one_that_is_called_often(monkeyp
         source="a profile", calls=tuple(call(name, s) for name, _, s in ran), exchanges=tuple(exchange(*one) for one in ran)
     )
     artifact = SimpleNamespace(data=times)
-    found = runs_of_rank(cast(TraceData, SimpleNamespace(find=lambda _: (artifact,))))
+    found = runs_of_rank(cast(TraceData, SimpleNamespace(find=lambda stage: (artifact,) * (stage == "run_times"))))
     assert found is not None and (found.calls, found.seconds) == (3, 7.0)
     assert (found.in_collectives, found.overlapped) == (7.0, 3.5)
+
+
+def hook(started: int, operator: str = "all_reduce") -> CollectiveRow:
+    """What DDP sends outside of the graphs, listed at a line."""
+    outside = {"artifact": "-:eager_collective", "node": "", "frame": "", "graph": "", "started": started}
+    return cast(CollectiveRow, {**row(operator, (0, 1)), **outside, "sent_by": f"DDP bucket {started}"})
+
+
+def ranks_of(*columns: tuple[CollectiveRow, bool, tuple[float, float]]) -> dict[int, RankRuns]:
+    """Two ranks with the same collectives, each with whether it is later and the seconds of both; a fourth is overlapped."""
+    exchanges = [tuple(Exchange(each, own[n], own[n] / 4, later) for each, later, own in columns) for n in (0, 1)]
+    return {rank: RankRuns(1, 1.0, own, 8.0, 2.0, ("why",) * rank) for rank, own in enumerate(exchanges)}
+
+
+def test_a_hooks_collective_names_the_late_rank_and_who_sent_it() -> None:
+    """One row per collective, with what no other kernel ran beside; a run that a compile delays and a broadcast have none.
+
+    Where ranks came last equally often, the row names the one that others waited for longest.
+    """
+    rows = ((hook(1), False, (9.0, 0.0)), (hook(9, "broadcast"), True, (0.0, 9.0)))
+    job = ranks_of(*rows, (hook(2), True, (4.0, 1.0)), (hook(3), True, (1.0, 1.5)), (hook(2), True, (1.0, 2.0)))
+    waits = waits_of(job)
+    found = [(one["sent_by"], one["runs"], one["late"], one["waited"], one["seconds"]["0"]) for one in wait_rows(waits)]
+    assert found == [("DDP bucket 2", 2, 1, 3.0, 5.0), ("DDP bucket 3", 1, 0, 0.5, 1.0)]
+    assert wait_rows(waits)[0]["exposed"] == {"0": 5.0 * 3 / 4, "1": 3.0 * 3 / 4}
+    said = _of_runs(job, waits)
+    assert any(not untold(line, "last", "rank 1", "all_reduce", "DDP bucket 2") for line in said)
+    assert any(not untold(line, "exposed", "6000.0 ms", "8000.0 ms", "DDP bucket 2") for line in said)
+    assert "rank 1: why" in said
+
+
+def test_a_graphs_collective_is_not_taken_for_a_hooks() -> None:
+    """Where one rank has a graph's all_reduce and the other a hook's, they are not compared."""
+    hooks, graphs = ranks_of((hook(2), True, (4.0, 1.0))), ranks_of((row("all_reduce", (0, 1)), True, (4.0, 1.0)))
+    assert waits_of({0: hooks[0], 1: graphs[1]}) == () != waits_of(hooks)

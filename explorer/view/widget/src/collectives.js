@@ -13,7 +13,7 @@ import { Table } from "./table.js";
 
 const MOST_RANKS = 8; // ranks of a group that are named
 const MOST_BETWEEN = 3; // kernels between start and wait that are named
-const ESTIMATED = "estimated";
+const [ESTIMATED, MEASURED] = ["estimated", "measured"];
 
 export class Collectives {
   /** @param {Pick<Parts, "store" | "navigation">} parts */
@@ -63,17 +63,26 @@ function counted(rows) {
  * @param {CollectiveInfo[]} rows
  */
 function said(rows) {
+  const timed = rows.every((row) => timedBy(row) === MEASURED) ? MEASURED : ESTIMATED;
   const [sent, took, exposed] = [total(rows, "sent"), total(rows, "seconds"), total(rows, "exposed")];
   const parts = [
     sent === null ? "" : `Each rank sends ${bytes(sent)}`,
-    took === null ? "" : `which takes ${timeText(took, ESTIMATED)}`,
-    exposed === null ? "" : exposed ? waiting(exposed) : "all of it hidden by what runs meanwhile",
+    took === null ? "" : `which takes ${timeText(took, timed)}`,
+    exposed === null
+      ? ""
+      : exposed
+        ? `${timeText(exposed, timed)} of it exposed: kernels wait that long`
+        : "all of it hidden by what runs meanwhile",
   ].filter(Boolean);
   return parts.length ? `${parts.join(", ")}.` : "";
 }
 
-/** @param {number} exposed */
-const waiting = (exposed) => `${timeText(exposed, ESTIMATED)} of it exposed: kernels wait that long`;
+/**
+ * How the time of a collective is known; what runs meanwhile is always estimated.
+ *
+ * @param {CollectiveInfo} row
+ */
+const timedBy = ({ seconds_known }) => (seconds_known.startsWith(MEASURED) ? MEASURED : ESTIMATED);
 
 /**
  * A sum over all rows; null where one of them is not known.
@@ -100,7 +109,8 @@ function columns(rows) {
     about,
     number: true,
     /** @param {CollectiveInfo} row */
-    text: (row) => (row[key] === null ? "" : timeText(row[key], ESTIMATED)),
+    text: (row) =>
+      row[key] === null ? "" : timeText(row[key], key === "meanwhile" ? ESTIMATED : timedBy(row)),
     /** @param {CollectiveInfo} row */
     why: (row) => (row[key] === null ? row.seconds_known : null),
   });
