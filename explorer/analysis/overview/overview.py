@@ -14,6 +14,7 @@ from explorer.analysis.questions.costs import exchanges
 from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain
+from explorer.stages import stage_of
 
 #: The steps from graph to kernels, and what a call runs: a name of `comparison.figures`, its noun, and whether it is a launch.
 STEPS = (
@@ -80,6 +81,11 @@ class Overview:
     def saved_for_backward(self) -> int | None:
         """The bytes that forward graphs save for their backward; None where that is not known."""
         return self._figures.get("saved for backward (bytes)")
+
+    @property
+    def sent_outside(self) -> str:
+        """How many collectives were sent outside of the graphs, and by whom; "" where none was."""
+        return "; ".join(stage_of(self.trace, a.stage).summary([a]) for a in self.trace.find("eager_collective"))
 
     @property
     def lacks_backward(self) -> bool:

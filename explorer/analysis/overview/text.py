@@ -58,7 +58,8 @@ def _whole(overview: Overview, width: int) -> list[str]:
         facts.append(f"{shown('peak memory (bytes)', overview.peak_memory)} of memory at the peak of a graph")
     if overview.saved_for_backward:
         facts.append(f"{shown('saved for backward (bytes)', overview.saved_for_backward)} saved for backward")
-    return [part for line in (flow, "; ".join(facts)) for part in textwrap.wrap(line, width, subsequent_indent="  ")]
+    outside = f"{overview.sent_outside}; t.collectives.table lists them" if overview.sent_outside else ""
+    return [part for line in (flow, "; ".join(facts), outside) for part in textwrap.wrap(line, width, subsequent_indent="  ")]
 
 
 def _counted(step: Step) -> str:

@@ -141,9 +141,10 @@ def line_of(number: int) -> int:
 
 
 def summary_of(data: EagerCollectives) -> str:
-    """How many collectives each sender has."""
+    """How many collectives each sender has: "3 collectives outside the graphs: 1 by DDP, 2 by Python"; one alone by its name."""
     counts = Counter(row.sender for row in data.rows)
-    parts = ", ".join(f"{counts[sender]} by {sender}" for sender in SENDERS if counts[sender])
+    alone = len(counts) == 1
+    parts = ", ".join(sender if alone else f"{counts[sender]} by {sender}" for sender in SENDERS if counts[sender])
     return f"{quantity(len(data.rows), 'collective')} outside the graphs: {parts}"
 
 
