@@ -58,7 +58,9 @@ def _of_events(events: Iterable[Any]) -> Timeline:
     gpu: list[Span] = []
     for event in events:
         on_device = not str(event.device_type).endswith("CPU")
-        if getattr(event, "is_python_function", False) or event.is_async or (on_device and event.is_user_annotation):
+        # gloo's spans are marked as asynchronous, though each begins and ends on the same thread of gloo's
+        is_async = event.is_async and not event.name.startswith("gloo:")
+        if getattr(event, "is_python_function", False) or is_async or (on_device and event.is_user_annotation):
             continue
         driver = not on_device and _DRIVER_NAME.match(event.name) is not None
         span = Span(

@@ -133,6 +133,7 @@ def test_the_table_has_a_row_for_what_was_sent_outside(group: None, tmp_path: Pa
         ("all_gather_into_tensor", "FSDP2 pre_forward of the outermost module", whole * 7 / 8),
         ("reduce_scatter_tensor", "FSDP2 post_backward of the outermost module", whole * 7 / 8),
     ]
+    assert "2 collectives outside the graphs: FSDP2; t.collectives.table" in str(recording.trace)
     lines = recording.trace.text("eager_collective").splitlines()
     assert all(lines[row["started"] - 1].startswith(row["operator"]) for row in table)
     recording.trace.save(tmp_path / "t.json.gz")
@@ -140,6 +141,14 @@ def test_the_table_has_a_row_for_what_was_sent_outside(group: None, tmp_path: Pa
     assert list(loaded.collectives.table) == list(table)
     shown = payload(loaded)["collectives"]["table"]
     assert [row["sent_by"] for row in shown] == [row["sent_by"] for row in table]
+
+
+def test_several_senders_are_counted(group: None) -> None:
+    """Of a program that sends in Python what FSDP2 sends too, the printed trace says how many each sends."""
+    layer = fully_shard(nn.Linear(512, 512))
+    with explorer.record() as recording:
+        distributed.all_reduce(layer(torch.ones(4, 512)))
+    assert "2 collectives outside the graphs: 1 by FSDP2, 1 by Python; t.collectives.table" in str(recording.trace)
 
 
 def train(model: nn.Module, steps: int) -> list[torch.Tensor]:
@@ -175,6 +184,16 @@ def test_buckets_that_do_not_fit_exactly_have_no_parameters() -> None:
     parameters = [("c", 4), ("b", 8), ("a", 4)]
     assert in_buckets(parameters, [12, 4]) == [("c", "b"), ("a",)]
     assert in_buckets(parameters, [8, 8]) == [] == in_buckets(parameters, [12])
+
+
+def test_a_profile_of_this_process_has_the_times_of_gloo(alone: None) -> None:
+    """Each call has the seconds of gloo's span in the profile, though torch marks it as asynchronous."""
+    with torch.profiler.profile(acc_events=True) as profile, explorer.record() as recording:
+        for _ in range(3):
+            distributed.all_reduce(torch.ones(4))
+    (row,) = recording.trace.attach(profile).collectives.table
+    spans = sorted(event.time_range.elapsed_us() for event in profile.events() if event.name == "gloo:all_reduce")
+    assert len(spans) == row["runs"] == 3 and row["seconds"] == pytest.approx(spans[1] / 1e6)
 
 
 class Sum(nn.Module):
