@@ -52,7 +52,6 @@ MAX_ROWS, MAX_STEPS = 1000, 4096
 OF_FSDP2 = "torch/distributed/fsdp/_fully_shard/"
 PARAM_GROUP = f"{OF_FSDP2}_fsdp_param_group.py"
 OF_DDP = "torch/nn/parallel/distributed.py"
-OPERATOR_CALL = "torch/_ops.py"
 ENGINE = "torch/autograd/graph.py"
 INTERPRETER = "torch/fx/interpreter.py"
 
@@ -226,19 +225,11 @@ class _Notes:
 
 
 def _by_a_graph(frame: FrameType | None, *, inside: bool) -> bool:
-    """Whether a compiled graph sends this: its operator of _c10d_functional asks the process group without more Python."""
-    file = in_package(frame.f_code.co_filename) if frame is not None else ""
+    """Whether a graph sends this: compiled, its operator asks the process group without more Python; else FX runs it."""
     if inside:
-        return not file.startswith("torch/distributed/")
-    if file != OPERATOR_CALL:
-        return False
-    for each in _frames(frame):
-        name = each.f_code.co_filename
-        if name.startswith("<eval_with_key>") or in_package(name) == INTERPRETER:
-            return True
-        if not in_package(name).startswith("torch/") or in_package(name).startswith("torch/distributed/"):
-            return False
-    return False
+        return frame is None or not in_package(frame.f_code.co_filename).startswith("torch/distributed/")
+    files = (each.f_code.co_filename for each in _frames(frame))
+    return any(file.startswith("<eval_with_key>") or in_package(file) == INTERPRETER for file in files)
 
 
 def _row(operator: str, arguments: Sequence[Any], frame: FrameType | None) -> tuple[EagerCollective, int]:
