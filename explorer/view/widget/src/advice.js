@@ -1,7 +1,7 @@
 // Why the program is slow: one card a verdict, the costliest first, with its lines, its cost, what was
 // recorded, what to do, and the call that proves it.
 
-import { element, link, panel } from "./dom.js";
+import { element, link, panel, remark } from "./dom.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Navigation } from "./navigation.js" */
@@ -23,7 +23,7 @@ export class Advice {
     this.element = panel(
       "",
       element("h2", {}, "Why is it slow?"),
-      element("p", { class: "soft" }, about),
+      remark(about),
       ...(cards.length ? cards : [nothing]),
     );
   }

@@ -6,7 +6,7 @@ import { TracePanes } from "./trace_panes.js";
 import { Called } from "./called.js";
 import { Colours } from "./colours.js";
 import { Computing } from "./computing.js";
-import { element } from "./dom.js";
+import { element, isModified } from "./dom.js";
 import { Edits } from "./edits.js";
 import { Following } from "./following.js";
 import { FullScreen } from "./fullscreen.js";
@@ -178,7 +178,7 @@ export class App {
     if (typing) return;
     if (event.key === "Escape" && this.fullScreen.style !== null) this.fullScreen.shrink();
     else if (event.key === "Escape") this.selection.clear();
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isModified(event)) return;
     if (event.key === "/") this.header.box.focus();
     else if (event.key === "?") this.keys.showModal();
     else return;

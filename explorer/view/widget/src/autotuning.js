@@ -3,7 +3,7 @@
 
 import { choiceCard } from "./choicecard.js";
 import { choiceColumns, commonSettings, formName, isTaken, textsOf } from "./choices.js";
-import { element, panel, plural } from "./dom.js";
+import { element, panel, plural, remark } from "./dom.js";
 import { quietLine } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
 import { Table } from "./table.js";
@@ -52,7 +52,7 @@ export class Autotuning {
     this.element = panel(
       "autotuning",
       element("h2", {}, "What Inductor chose among"),
-      element("p", { class: "soft" }, ABOUT),
+      remark(ABOUT),
       this.head,
       this.table,
       this.cards,

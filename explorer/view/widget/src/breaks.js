@@ -2,7 +2,7 @@
 // function: each version with the guard of every earlier one that failed.
 
 import { MOST_GUARDS, MOST_VERSIONS, bare, recompilesOf } from "./calltree.js";
-import { element, firstOf, link, plural } from "./dom.js";
+import { element, firstOf, link, plural, remark } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { compiledSource, functionNumber } from "./tree.js";
 
@@ -23,7 +23,7 @@ const WAY = "The guards that failed on the way there:"; // in a failure, before 
  */
 export function breakCards(store, navigation) {
   const places = breakPlaces(store);
-  if (!places.length) return [element("p", { class: "soft" }, "No graph break: each frame is one graph.")];
+  if (!places.length) return [remark("No graph break: each frame is one graph.")];
   return places.map((repeats) => breakCard(store, navigation, repeats));
 }
 
@@ -57,10 +57,8 @@ function breakCard(store, navigation, repeats) {
         )
       : null;
   const heading = repeats.length > 1 ? "" : `frame ${a.frame}: `;
-  return element(
-    "article",
-    { class: "card warn" },
-    element("h3", {}, `⚠ ${heading}${reason || a.title}`),
+  return warning(
+    `⚠ ${heading}${reason || a.title}`,
     place(store, navigation, a, index),
     often,
     explanation ? element("p", { class: "as-written" }, explanation) : null,
@@ -128,10 +126,8 @@ function limitCard(store, navigation, text, way, said) {
   const name = nameOf(store, functionNumber(text.a.frame));
   const failure = failureOf(store, limit, name);
   said.add(failure);
-  return element(
-    "article",
-    { class: "card warn" },
-    element("h3", {}, `⚠ ${name}: ${limit} reached, ${value} compiles`),
+  return warning(
+    `⚠ ${name}: ${limit} reached, ${value} compiles`,
     failure ? element("p", { class: "as-written" }, failure.split(WAY)[0].trim()) : null,
     element("p", {}, "The way there:"),
     element(
@@ -184,10 +180,8 @@ export function nameOf(store, frame) {
 /** @param {Store} store @param {Navigation} navigation @param {string} frame @param {Text[]} versions */
 function functionCard(store, navigation, frame, versions) {
   const name = nameOf(store, frame);
-  return element(
-    "article",
-    { class: "card warn" },
-    element("h3", {}, `↻ ${name} compiled again, ${plural(versions.length, "time")}`),
+  return warning(
+    `↻ ${name} compiled again, ${plural(versions.length, "time")}`,
     element(
       "ul",
       { class: "versions" },
@@ -222,12 +216,7 @@ function limits(store, said) {
   return store.payload.failures
     .filter(({ message }) => LIMIT.test(message) && !said.has(message))
     .map(({ message }) =>
-      element(
-        "article",
-        { class: "card warn" },
-        element("h3", {}, `⚠ ${LIMIT.exec(message)?.[0]} reached`),
-        element("p", { class: "as-written" }, message),
-      ),
+      warning(`⚠ ${LIMIT.exec(message)?.[0]} reached`, element("p", { class: "as-written" }, message)),
     );
 }
 
@@ -241,3 +230,7 @@ function limits(store, said) {
 export function textsOf(store, stage) {
   return store.payload.artifacts.map((a, index) => ({ a, index })).filter(({ a }) => a.stage === stage);
 }
+
+/** @param {string} title @param {(import("./dom.js").Child | HTMLElement[])[]} parts */
+const warning = (title, ...parts) =>
+  element("article", { class: "card warn" }, element("h3", {}, title), ...parts);

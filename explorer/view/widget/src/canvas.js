@@ -1,7 +1,7 @@
 // A graph on a canvas: only what is in view is drawn, with less detail the smaller it is. Drag pans, the
 // wheel zooms, keys walk.
 
-import { element, eachFrame } from "./dom.js";
+import { eachFrame, element, isModified } from "./dom.js";
 import { LINES, Painter, TEXT, pen } from "./painter.js";
 import { WheelGate } from "./wheelgate.js";
 
@@ -380,7 +380,7 @@ export class Canvas {
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isModified(event)) return;
     const way = WAYS[event.key];
     if (way) this.walk(way);
     else if (event.key === "+" || event.key === "=") this.zoom(1.25);

@@ -2,7 +2,7 @@
 // recorded of it.
 
 import { formName, isTaken, settingText, standing, textsOf, timeText } from "./choices.js";
-import { element, plural } from "./dom.js";
+import { element, plural, remark } from "./dom.js";
 
 /** @import { Choice } from "./choices.js" */
 /** @import { Child } from "./dom.js" */
@@ -32,11 +32,11 @@ export function choiceCard({ store, live }, choice, other, { open, make, close }
     element("button", { class: "quiet", title: label, "aria-label": label, onclick: close }, "×"),
     element("h3", { class: "code" }, choice.choice),
     element("p", {}, [standing(choice), timeText(choice)].filter(Boolean).join(", ")),
-    choice.why ? element("p", { class: "soft" }, choice.why) : "",
+    choice.why ? remark(choice.why) : "",
     ...settingsList(choice, other),
     rungs.length ? element("div", { class: "ladder" }, ...rungs) : "",
     ...notRecorded(choice, texts, live),
-    ...(isTaken(choice) && rungs.length ? [element("p", { class: "soft" }, FUSED)] : []),
+    ...(isTaken(choice) && rungs.length ? [remark(FUSED)] : []),
   );
 }
 

@@ -2,7 +2,7 @@
 // each graph what computes and what communicates, with the waits that nothing hides.
 
 import { timeText } from "./costs.js";
-import { bytes, element, listed, panel, plural } from "./dom.js";
+import { bytes, element, listed, panel, plural, remark } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { Lanes } from "./lanes.js";
 import { Table } from "./table.js";
@@ -26,7 +26,7 @@ export class Collectives {
       "collectives",
       element("h2", {}, counted(table)),
       element("p", {}, said(table)),
-      ...sources.map((source) => element("p", { class: "soft" }, source)),
+      ...sources.map((source) => remark(source)),
       ...graphs.flatMap(([name, rows]) => {
         const mine = overlap.filter((row) => titleOf(row) === name);
         return this.graph(name, rows, mine);

@@ -63,38 +63,34 @@ export function costRows(store) {
     [...new Set(ones.flatMap(({ advised }) => advised))].map((number) => advice.verdicts[number]);
   /** @param {number} artifact */
   const trace = (artifact) => (artifact < 0 ? 0 : store.traceOf(artifact));
+  /** @param {KernelInfo | CallInfo} one */
+  const shared = ({ name, title, user, frame, graph, artifact }) => ({
+    name,
+    title,
+    user,
+    frame,
+    graph,
+    trace: trace(artifact),
+  });
   return [
-    ...kernels.map(({ name, title, user, operators, frame, graph, cost, artifact }, at) => ({
-      name,
-      title,
-      user,
-      operators,
-      frame,
-      graph,
-      trace: trace(artifact),
-      cost,
-      advice: about(kernels[at]),
-      kernel: kernels[at],
+    ...kernels.map((kernel) => ({
+      ...shared(kernel),
+      operators: kernel.operators,
+      cost: kernel.cost,
+      advice: about(kernel),
+      kernel,
       call: null,
       calls: [],
     })),
-    ...alike(calls, trace).map((group) => {
-      const [{ name, title, user, operator, frame, graph, artifact }] = group;
-      return {
-        name,
-        title,
-        user,
-        operators: operator ? [operator] : [],
-        frame,
-        graph,
-        trace: trace(artifact),
-        cost: together(group),
-        advice: about(...group),
-        kernel: null,
-        call: group[0],
-        calls: group,
-      };
-    }),
+    ...alike(calls, trace).map((group) => ({
+      ...shared(group[0]),
+      operators: group[0].operator ? [group[0].operator] : [],
+      cost: together(group),
+      advice: about(...group),
+      kernel: null,
+      call: group[0],
+      calls: group,
+    })),
   ];
 }
 
@@ -145,29 +141,30 @@ export const figure = (value) => (typeof value === "number" ? value : null);
 export function marksOf({ cost, kernel, advice }) {
   /** @type {Mark[]} */
   const marks = [];
+  /** @param {MarkKind} kind @param {string} text @param {string} about */
+  const mark = (kind, text, about) => marks.push({ kind, text, about });
   if (cost.limit === "launch")
-    marks.push({
-      kind: "launch",
-      text: "launch floor",
-      about: "It takes hardly more than its launch. Fewer launches help here, a faster kernel does not.",
-    });
+    mark(
+      "launch",
+      "launch floor",
+      "It takes hardly more than its launch. Fewer launches help here, a faster kernel does not.",
+    );
   const spilled = spills(kernel?.resources);
   if (spilled)
-    marks.push({
-      kind: "spills",
-      text: `spills ${bytes(spilled)}`,
-      about: "Registers do not suffice: each thread stores so many bytes in memory and loads them again.",
-    });
+    mark(
+      "spills",
+      `spills ${bytes(spilled)}`,
+      "Registers do not suffice: each thread stores so many bytes in memory and loads them again.",
+    );
   const occupancy = kernel?.resources.occupancy;
   if (occupancy && occupancy.fraction < LOW_OCCUPANCY)
-    marks.push({
-      kind: "occupancy",
-      text: `occupancy ${percent(occupancy.fraction)}`,
-      about: `Less than half of the warps that an SM can hold, limited by ${occupancy.limited_by}.`,
-    });
+    mark(
+      "occupancy",
+      `occupancy ${percent(occupancy.fraction)}`,
+      `Less than half of the warps that an SM can hold, limited by ${occupancy.limited_by}.`,
+    );
   for (const { kind, title, remedy } of advice)
-    if (!marks.some(({ text }) => text === kind))
-      marks.push({ kind: "advice", text: kind, about: `${title}. What to do: ${remedy}` });
+    if (!marks.some(({ text }) => text === kind)) mark("advice", kind, `${title}. What to do: ${remedy}`);
   return marks;
 }
 

@@ -78,6 +78,13 @@ export const button = (sign, label, onclick, more = {}) =>
 export const soft = (...words) => element("span", { class: "soft" }, ...words);
 
 /**
+ * A paragraph that matters less than what stands beside it.
+ *
+ * @param {Child[]} words
+ */
+export const remark = (...words) => element("p", { class: "soft" }, ...words);
+
+/**
  * Words that do something, such as lead to a line.
  *
  * @param {Child | Child[]} words
@@ -217,6 +224,9 @@ export const plural = (count, name, many = `${name}s`) =>
  */
 export const listed = (names, most) =>
   names.slice(0, most).join(", ") + (names.length > most ? ` and ${names.length - most} more` : "");
+
+/** @param {KeyboardEvent} event whether it is a command of the browser's or the notebook's */
+export const isModified = ({ ctrlKey, metaKey, altKey }) => ctrlKey || metaKey || altKey;
 
 /** Letters that select, copy, cut, paste, undo, redo and find in a text, with Ctrl or Cmd. */
 const OF_TEXTS = "acxvzyf";

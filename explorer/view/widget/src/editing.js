@@ -2,7 +2,7 @@
 // it, beside the original, with the edits before it.
 
 import { diffLines } from "./diff.js";
-import { duration, element, focusedBeside, soft } from "./dom.js";
+import { duration, element, focusedBeside, remark, soft } from "./dom.js";
 import { splitLines } from "./text.js";
 
 /** @import { Edits } from "./edits.js" */
@@ -366,7 +366,7 @@ function difference(original, { text }) {
   const [before, after] = [splitLines(original), splitLines(text)];
   const rows = diffLines(before, after);
   const changed = rows.flatMap(([, , isSame], at) => (isSame ? [] : [at]));
-  if (!changed.length) return element("p", { class: "soft" }, "The text is the original's.");
+  if (!changed.length) return remark("The text is the original's.");
   const near = (/** @type {number} */ at) => changed.some((other) => Math.abs(other - at) <= AROUND);
   /** @type {HTMLElement[]} */
   const lines = [];

@@ -1,7 +1,7 @@
 // The streams of a GPU over the time of a graph: what computes, what communicates, and the waits between.
 
 import { timeText } from "./costs.js";
-import { element, plural, soft } from "./dom.js";
+import { element, plural, remark, soft } from "./dom.js";
 import { grouped } from "./grouped.js";
 
 /** @import { OverlapInfo } from "./wire.js" */
@@ -18,7 +18,7 @@ export class Lanes {
   constructor(rows, pick) {
     this.pick = pick;
     const end = endOf(rows);
-    this.element = end === null ? element("p", { class: "soft" }, unknown(rows)) : this.drawn(rows, end);
+    this.element = end === null ? remark(unknown(rows)) : this.drawn(rows, end);
   }
 
   /** @param {OverlapInfo[]} rows @param {number} end */
@@ -32,7 +32,7 @@ export class Lanes {
     return element(
       "div",
       { class: "streams", role: "img", "aria-label": `what runs over the time of the graph: ${told}` },
-      element("p", { class: "soft" }, `${told}. Launches are taken to cost nothing.`),
+      remark(`${told}. Launches are taken to cost nothing.`),
       ...streams(rows.filter(({ seconds }) => seconds)).map(([title, mine]) =>
         element(
           "div",

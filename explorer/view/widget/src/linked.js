@@ -1,6 +1,6 @@
 // The list of the lines that are linked to a line, each a button that leads to it; arrow keys walk it.
 
-import { element, link, plural, soft } from "./dom.js";
+import { element, link, plural, remark, soft } from "./dom.js";
 
 /** @import { Route } from "./links.js" */
 /** @import { Store } from "./store.js" */
@@ -31,7 +31,7 @@ export function linkedList(store, index, line, shown, go) {
   texts.sort(([a], [b]) => rank(a) - rank(b) || a - b);
   const groups = texts.slice(0, TEXTS).map(([artifact, lines]) => group(store, artifact, lines, go));
   const left = texts.length - TEXTS;
-  const more = left > 0 ? element("p", { class: "soft" }, `and ${plural(left, "more text")}`) : null;
+  const more = left > 0 ? remark(`and ${plural(left, "more text")}`) : null;
   return element("div", { class: "linked-lines", onkeydown: step }, ...groups, more);
 }
 

@@ -1,7 +1,7 @@
 // The memory of each compiled graph: how much is allocated at each line of the output code, and what each
 // piece of it is.
 
-import { bytes, element, panel, plural } from "./dom.js";
+import { bytes, element, panel, plural, remark } from "./dom.js";
 import { MemoryChart, briefly, isInput, kindOf, liveAt, nameOf, sizeOf, total } from "./memorychart.js";
 import { Table } from "./table.js";
 import { frameLabel } from "./tree.js";
@@ -25,7 +25,7 @@ export class Memory {
     this.element = panel(
       "",
       element("h2", {}, "Memory, as the output code allocates and frees it"),
-      element("p", { class: "soft" }, about),
+      remark(about),
       ...[...graphs.values()].flatMap((row) => this.graph(memory, row)),
       ...(memory.unread ?? []).flatMap(unread),
     );

@@ -2,7 +2,7 @@
 // allocates. The pointer, or the arrow keys, choose a line, and the storages that are live after it are named
 // below.
 
-import { baseName, button, bytes, element, link, listed, plural } from "./dom.js";
+import { baseName, button, bytes, element, link, listed, plural, remark } from "./dom.js";
 import { grouped } from "./grouped.js";
 
 /** @import { MomentRow, StorageRow, UncountedRow } from "./wire.js" */
@@ -59,7 +59,7 @@ export class MemoryChart {
     this.element = element(
       "div",
       {},
-      element("p", { class: "soft" }, sentence, there, leftOut),
+      remark(sentence, there, leftOut),
       element("p", { class: "memory-axis" }, live, legend()),
       this.chart,
       element("p", { class: "memory-axis" }, `line ${points[0].line}`, element("span", {}, `line ${last}`)),
@@ -132,7 +132,7 @@ export class MemoryChart {
     this.now.replaceChildren(
       element("p", {}, said),
       element("ul", {}, ...own.slice(0, MOST_LISTED).map((row) => this.item(row))),
-      element("p", { class: "soft" }, of.length ? `and ${of.join(" and ")}` : ""),
+      remark(of.length ? `and ${of.join(" and ")}` : ""),
     );
   }
 

@@ -1,7 +1,7 @@
 // What a compile came to, on one screen: the flow from the program to what is launched, where a call's time
 // goes, the longest launches, what is worth a look, and the memory. Everything leads to where it is told.
 
-import { bytes, duration, element, link, panel, plural, soft } from "./dom.js";
+import { bytes, duration, element, link, panel, plural, remark, soft } from "./dom.js";
 import { percent } from "./costs.js";
 import { timedLines } from "./programlines.js";
 
@@ -308,7 +308,7 @@ export class Overview {
     const more = rest.length
       ? [element("details", {}, element("summary", {}, `${rest.length} more`), element("ul", {}, ...rest))]
       : [];
-    const nothing = element("p", { class: "soft" }, `${advice.headline || "Nothing was found"}.`);
+    const nothing = remark(`${advice.headline || "Nothing was found"}.`);
     return element(
       "section",
       { class: "looks" },
@@ -367,7 +367,7 @@ export class Overview {
       saved
         ? element("p", {}, toMemory("saved for backward"), ", with inputs ", element("b", {}, bytes(saved)))
         : null,
-      lacks_backward ? element("p", { class: "soft" }, "without a backward, which train=True adds") : null,
+      lacks_backward ? remark("without a backward, which train=True adds") : null,
     );
   }
 }

@@ -1,7 +1,7 @@
 // The passes one after the other: FX passes and patterns of the trace, those of other compilers, and where it
 // is live the MLIR passes of a kernel. ↑ ↓ step.
 
-import { element, plural, seconds, soft, within } from "./dom.js";
+import { element, plural, remark, seconds, soft, within } from "./dom.js";
 import { called, inParts, parted } from "./names.js";
 import { quietLines } from "./noise.js";
 import { SideBySide } from "./sidebyside.js";
@@ -76,7 +76,7 @@ export class Passes {
       onclick: (event) => this.click(event),
     });
     this.title = element("p", { class: "pass-title" });
-    this.note = element("p", { class: "soft" });
+    this.note = remark();
     const side = element("div", { class: "steps-side" }, this.source, this.list, this.note);
     const bar = element("div", { class: "panel-bar" }, this.title, this.diff.bar);
     const main = element("div", { class: "steps-main" }, bar, this.diff.element);

@@ -1,6 +1,6 @@
 // The stage rail: the tree of texts with sizes and times, and beside each what is linked, found and shown.
 
-import { afterwards, element, focusedBeside, seconds, within } from "./dom.js";
+import { afterwards, element, focusedBeside, isModified, seconds, within } from "./dom.js";
 import { WORDS, judgedKernel } from "./judged.js";
 import { texts, tree } from "./tree.js";
 
@@ -294,7 +294,7 @@ export class Rail {
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isModified(event)) return;
     const at = this.rows.findIndex((row) => row.node.key === this.focus);
     if (at < 0) return;
     const { node } = this.rows[at];

@@ -1,7 +1,7 @@
 // Two lists of lines side by side: equal lines next to each other, runs of them folded, and steps from change
 // to change.
 
-import { button, element, plural, within } from "./dom.js";
+import { button, element, isModified, plural, within } from "./dom.js";
 import { alignByOrigin, changedParts, common, diffLines } from "./diff.js";
 import { hoverClass } from "./hovering.js";
 import { List } from "./list.js";
@@ -269,7 +269,7 @@ export class SideBySide {
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isModified(event)) return;
     const by = STEPS[event.key];
     const aside = ASIDE[event.key];
     if (by) this.jump(by);

@@ -1,6 +1,6 @@
 // The border between two parts of the view, which is moved with the pointer or with the arrow keys.
 
-import { element } from "./dom.js";
+import { element, isModified } from "./dom.js";
 
 /**
  * What lies on both sides of it: "element" holds both "parts" in a flexbox, side by side or one above the
@@ -92,7 +92,7 @@ export class Splitter {
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isModified(event)) return;
     const [before, after] = this.sizes;
     const by = ACROSS.includes(event.key) === this.isStacked ? STEPS[event.key] : 0;
     if (by) this.move(before + by * STEP * (event.shiftKey ? 4 : 1));

@@ -1,6 +1,6 @@
 // Where the compiler's time went, by its own clock: each phase as a bar on one time line.
 
-import { element, panel, seconds } from "./dom.js";
+import { element, panel, remark, seconds } from "./dom.js";
 import { inParts, parted } from "./names.js";
 import { frameLabel } from "./tree.js";
 
@@ -27,12 +27,7 @@ export class Timings {
           ]
         : [],
     );
-    this.element = panel(
-      "",
-      element("h2", {}, "Where the compiler's time went"),
-      element("p", { class: "soft" }, about),
-      ...frames,
-    );
+    this.element = panel("", element("h2", {}, "Where the compiler's time went"), remark(about), ...frames);
   }
 }
 

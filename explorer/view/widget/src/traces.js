@@ -1,7 +1,7 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element, panel } from "./dom.js";
+import { bytes, duration, element, panel, remark } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
@@ -47,7 +47,7 @@ export class Traces {
         ...facts,
         new Table("figures", this.figures(), figures).element,
       ),
-      element("p", { class: "soft" }, this.compiled()),
+      remark(this.compiled()),
       element("h2", {}, "Lines of the program, and the kernels that compute them"),
       new Table("lines", this.lines(), lines, ({ artifact, at }) => {
         if (artifact >= 0) navigation.goTo(artifact, at);
