@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +13,16 @@ import pytest
 import explorer
 from explorer.analysis.overview.overview import Overview
 from explorer.analysis.questions.comparison import figures
+from explorer.model.values import Event
+from explorer.stages.inductor.assumption import Assumption
 from explorer.tracing.traced import Trace
+from explorer.tracing.traced.trace import trace_of_events
+from explorer.view.page import bundle, packed
 from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import APP, drawn, load_axe, selected, serious, show
 from tests.tabs import to_texts
+from tests.test_widget import HOST, LIVE_HOST
 
 #: What of the overview reaches out of it to the right; words in a title or a line of code end in an ellipsis there.
 BEYOND = """panel => {
@@ -314,3 +320,29 @@ def test_axe_finds_nothing_serious(opened: Any, layers: Trace, engines: Any, sch
         assert shown_of(tab).is_visible()
         load_axe(tab)
         assert serious(tab) == []
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_what_nobody_compared_is_a_card_of_its_own(tabs: Any, layers: Trace, is_live: bool) -> None:
+    """Results that were not compared with eager are told from what was assumed for a GPU. In a saved trace their card says why,
+    beside the process it says what compares them.
+    """
+    why = "the trace was made with check=False"
+    uncompared = Assumption(where="Halide's results", assumed="not compared with eager; t.check() compares them", why=why)
+    rows = uncompared, Assumption(where="mm of (8, 8) and (8, 8)", assumed="faster with padding", why="nothing can be timed")
+    assumed = trace_of_events([Event("assumption", 0.0, "0/0", data=row) for row in rows]).artifacts
+    trace = replace(layers, artifacts=(*layers.artifacts, *assumed))
+    page = tabs()
+    host = LIVE_HOST if is_live else HOST
+    page.evaluate(host, [bundle(), base64.b64encode(packed(trace)).decode(), "vscode-light", False])
+    panel = shown_of(page)
+    cards = panel.locator(".looks .look")
+    said = {" ".join(card.split()) for card in cards.evaluate_all("all => all.map((one) => one.textContent)")}
+    assert "Halide's results: not compared with eager" + ("t.check() compares them" if is_live else why) in said
+    assert "1 assumptionin place of what the GPU would tell" in said
+    card = cards.filter(has_text="Halide's")
+    if not card.is_visible():
+        panel.locator(".looks summary").click()
+    card.click()
+    drawn(page)
+    assert "not compared with eager" in "".join(page.locator(".pane:visible").all_inner_texts())

@@ -24,22 +24,23 @@ MAX_SECONDS_WITH_JAX = 20.0
 EXPERIMENTAL = {"pallas": "Pallas", "halide": "Halide"}
 
 
-def note_difference(live: LiveFunction, recorder: Recorder, backend: object, seconds: float) -> None:
+def note_difference(live: LiveFunction, recorder: Recorder, backend: object, seconds: float, *, check: bool = True) -> None:
     """Add a Failure where the result of another compiler, or of Pallas or Halide, differs from eager's; a call took `seconds`.
 
     The function is called twice more, eagerly and compiled, with everything put back. That is not done for an expensive call,
-    for tensors without data, or where Python code of the program runs between the graphs, such as a print. For an expensive call
-    and for such Python code an assumption says so: a result that nobody compared may be wrong.
+    for tensors without data, or where Python code of the program runs between the graphs, such as a print. It is not done either
+    without `check`. Except for tensors without data an assumption says so: a result that nobody compared may be wrong.
     """
     if live.compiled is None or live.uncompiled or live.empty or live.absent is not None:
         return
     stage = "execution" if compiler_of(backend) else "output_code"
     if title := _written_by(backend, recorder.events):
-        recorder.attempt(stage, "check", partial(_compare_or_say_why_not, live, recorder, stage, title, seconds))
+        recorder.attempt(stage, "check", partial(_compare_or_say_why_not, live, recorder, stage, title, seconds, check))
 
 
-def _compare_or_say_why_not(live: LiveFunction, recorder: Recorder, stage: str, title: str, seconds: float) -> None:
-    if why := _too_much(live, recorder.events, title, seconds):
+def _compare_or_say_why_not(live: LiveFunction, recorder: Recorder, stage: str, title: str, seconds: float, check: bool) -> None:
+    why = _too_much(live, recorder.events, title, seconds) if check else "the trace was made with check=False"
+    if why:
         last = next((event for event in reversed(recorder.events) if event.kind == "dynamo"), None)
         time, frame = (last.time, last.frame) if last else (0.0, "")
         assumed = Assumption(where=f"{title}'s results", assumed="not compared with eager; t.check() compares them", why=why)

@@ -270,8 +270,7 @@ class _Tracing:
             live.loaded = kernels.modules
             live.options = compiling.options_of(plan.request.mode, plan.request.options)
             live.guard_events = [event for event in recorder.events if event.kind == "guards"]
-            if self.request.check:
-                note_difference(live, recorder, plan.request.backend, seconds)
+            note_difference(live, recorder, plan.request.backend, seconds, check=self.request.check)
         trace = finished(recorder, meta, plan.request.stages, live)
         live.late_losses = partial(recorder.guard.failures, failures_of(recorder))
         return with_unfulfilled(trace, recorder.events, plan.changes)

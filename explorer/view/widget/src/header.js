@@ -123,7 +123,7 @@ export class Header {
       this.tabs.show("code");
       this.navigation.open(this.store.first("assumption"));
     };
-    const title = "what was assumed where Inductor would have timed";
+    const title = "what was assumed, and which results were not compared with eager";
     const attributes = { class: "chip partial", title, onclick };
     return element("button", attributes, `≈ ${plural(count, "assumption")}`);
   }

@@ -28,9 +28,11 @@ const VIEW_OF_STEP = {
 };
 
 export class Overview {
-  /** @param {Pick<Parts, "store" | "tabs" | "navigation" | "beside">} parts */
-  constructor({ store, tabs, navigation, beside }) {
+  /** @param {Pick<Parts, "store" | "hub" | "live" | "tabs" | "navigation" | "beside">} parts */
+  constructor({ store, hub, live, tabs, navigation, beside }) {
     this.store = store;
+    this.hub = hub;
+    this.live = live;
     this.beside = beside;
     this.tabs = tabs;
     this.navigation = navigation;
@@ -276,10 +278,10 @@ export class Overview {
 
   looks() {
     const { artifacts, advice, failures } = this.store.payload;
-    /** @param {string} stage */
-    const lines = (stage) => artifacts.reduce((sum, a) => sum + (a.stage === stage ? a.lines : 0), 0);
     const again = artifacts.filter(({ stage }) => stage === "recompile").length;
-    const assumed = lines("assumption");
+    const rows = artifacts.flatMap((a) => (a.stage === "assumption" ? (a.rows ?? []) : []));
+    const uncompared = rows.filter(({ assumed }) => String(assumed).startsWith("not compared"));
+    const assumed = rows.length - uncompared.length;
     const isAdvised = advice.verdicts.some(({ kind }) => kind === "recompiles");
     const cards = [
       ...failures.map(({ title, what, fatal, stage }) =>
@@ -296,10 +298,17 @@ export class Overview {
       again && !isAdvised
         ? this.look(plural(again, "recompile"), "which guard failed", () => void this.tabs.show("dynamo"))
         : null,
+      ...uncompared.map(({ where, why }) =>
+        this.look(
+          `${where}: not compared with eager`,
+          this.compares(String(why)),
+          this.toStage("assumption"),
+        ),
+      ),
       assumed
         ? this.look(
             plural(assumed, "assumption"),
-            "where Inductor would have timed",
+            "in place of what the GPU would tell",
             this.toStage("assumption"),
           )
         : null,
@@ -317,6 +326,15 @@ export class Overview {
     );
   }
 
+  /** @param {string} why a result was not compared; where the process lives, what compares it is said */
+  compares(why) {
+    const said = element("span");
+    const tell = () => (said.textContent = this.live.attached ? "t.check() compares them" : why);
+    this.hub.on("process", tell);
+    tell();
+    return said;
+  }
+
   /** @param {string} stage @returns {(() => void) | undefined} what shows a stage's first text */
   toStage(stage) {
     const at = this.store.first(stage);
@@ -327,7 +345,7 @@ export class Overview {
    * A card of one line that leads somewhere; `note` says what it costs.
    *
    * @param {string} text
-   * @param {string} note
+   * @param {Child} note
    * @param {(() => void) | undefined} onclick
    * @param {string} [tone]
    */
