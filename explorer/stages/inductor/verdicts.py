@@ -267,10 +267,16 @@ class Verdicts:
             saved = f": they share {shared}, which one kernel moves once instead of twice" if shared else ""
             return f"{a} and {b} are fused{saved}."
         if verdict.verdict == "possible":
-            nodes = (self.members(verdict.first), self.members(verdict.second))
-            if self.shared_kernels(*nodes)[0]:
-                return f"{a} and {b} may be fused, and fusions with other nodes made them one kernel."
-            return f"{a} and {b} may be fused, but were not in this round."
+            one, other = self.members(verdict.first), self.members(verdict.second)
+            numbers = (final.number for final in self.data.final)
+            group = next((number for number in numbers if {*one, *other} <= {*self.members(number)}), None)
+            if group is not None:
+                kernels = self.kernels(self.members(group))
+                which = "one kernel" if len(kernels) < 2 else f"one group, for which {len(kernels)} kernels were written"
+                return f"{a} and {b} are {which}: {', '.join(kernels) or self.name(group)}."
+            kernel, is_one_launch = self.shared_kernels(one, other)
+            loops = f"; Inductor wrote their loops into one kernel, {kernel}" if is_one_launch else ""
+            return f"{a} and {b} may be fused, but were not in this round{loops}."
         why = sentence(verdict.rule, verdict.args, a=a, b=b, shared=verdict.shared or 0, **self.settings)
         if verdict.rule.said == CYCLE and verdict.args and verdict.args[0]:
             through = ", ".join(self.name(int(n)) for n in verdict.args[0].split())

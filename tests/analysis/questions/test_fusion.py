@@ -368,10 +368,15 @@ def test_no_template_is_announced_that_inductor_would_not_choose(rotary: Trace) 
 
 
 def test_a_pair_that_others_made_one_kernel_is_not_said_to_be_apart() -> None:
-    """op0 and op1 may be fused, and each was fused with the other's group: one launch computes both."""
-    facts = data(pairs=[[0, "possible", 0, 0, 256, 1, "1"]])
-    verdicts = Verdicts(typed(Fusion, facts))
-    assert not untold(verdicts.sentence(next(verdicts.each())), "op0", "op1", "one kernel")
+    """op0 and op1 are in one group: their kernel is named. Loops of one C++ kernel are not said to be fused."""
+    facts = data(pairs=[[0, "possible", 0, 0, 256, 1, "1"], [2, "possible", 0, 0, 256, 1, "4"]])
+    together, loops = map(Verdicts(typed(Fusion, facts)).sentence, Verdicts(typed(Fusion, facts)).each())
+    assert together == "op0 and op1 are one kernel: triton_a."
+    assert loops == "op2 and op4 may be fused, but were not in this round."
+    facts["kernels"] = [["triton_a", [0, 1]], ["triton_e", [0, 1]], ["cpp_b", [2, 4]]]
+    together, loops = map(Verdicts(typed(Fusion, facts)).sentence, Verdicts(typed(Fusion, facts)).each())
+    assert together == "op0 and op1 are one group, for which 2 kernels were written: triton_a, triton_e."
+    assert loops == "op2 and op4 may be fused, but were not in this round; Inductor wrote their loops into one kernel, cpp_b."
 
 
 def test_the_table_has_one_row_a_verdict(trace: Trace) -> None:
