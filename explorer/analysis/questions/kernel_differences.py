@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.analysis.questions.comparison import Comparison, Key
-from explorer.analysis.questions.kernels import KernelData, texts_of_kernel
+from explorer.analysis.questions.kernels import KernelData, kernel_body, texts_of_kernel
 from explorer.analysis.questions.matched_kernels import KernelMatch
 from explorer.analysis.questions.target import gpu_of
 from explorer.model.trace_data import TraceData
@@ -24,8 +24,6 @@ COUNTED = {
     SAME_CALL: ("library call is the same", "library calls are the same"),
     SAME_LINES: ("match is of the same lines", "matches are of the same lines"),
 }
-#: Where the code of a Triton kernel begins, after what Inductor writes of the device and of its own settings.
-BODY = "\ndef "
 #: The number of elements along a dimension that a kernel's loops run over: a reduction that is split otherwise has other ones.
 EXTENT = re.compile(r"^ +(\w*numel) = (\d+)$", re.MULTILINE)
 #: How a kernel's source names its values; they are numbered in the order of the lines.
@@ -77,8 +75,10 @@ def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
         bounds = tuple(member.bound for member in members)
         differs = {BOUND: bounds} if all(bounds) and len(set(bounds)) > 1 else {}
         return Likeness(SAME_CALL, differs) if not kernels else Likeness(SAME_VALUES, {})
-    what = SAME_SOURCE if len(set(map(_body, kernels))) == 1 else SAME_VALUES
-    facts = [dict(EXTENT.findall(_body(kernel))) | _below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)]
+    what = SAME_SOURCE if len(set(map(kernel_body, kernels))) == 1 else SAME_VALUES
+    facts = [
+        dict(EXTENT.findall(kernel_body(kernel))) | _below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)
+    ]
     known = [name for name in facts[0] if all(name in other for other in facts)]
     values = {name: tuple(fact[name] for fact in facts) for name in known}
     differs = {name: of for name, of in values.items() if len(set(of)) > 1}
@@ -89,19 +89,13 @@ def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
 
 def _own_lines(kernels: Sequence[KernelData]) -> list[int]:
     """Count for each kernel the lines of its source that the source of another one lacks; names of values do not count."""
-    lines = [Counter(VALUE.sub("tmp", line) for line in _body(kernel).split("\n")) for kernel in kernels]
+    lines = [Counter(VALUE.sub("tmp", line) for line in kernel_body(kernel).split("\n")) for kernel in kernels]
     return [max((mine - other).total() for other in lines) for mine in lines]
 
 
 @once
 def _generated(trace: TraceData) -> dict[str, KernelData]:
     return {a.id: KernelData(trace, a) for a in trace.find("kernel")}
-
-
-def _body(kernel: KernelData) -> str:
-    """Return a kernel's own code, without its name and without what is written of the device that it is for."""
-    _, found, body = kernel.source.partition(BODY)
-    return (body if found else kernel.source).replace(kernel.name, "")
 
 
 def _below(trace: TraceData, kernel: KernelData) -> dict[str, str]:

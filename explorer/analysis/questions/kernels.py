@@ -19,6 +19,9 @@ from explorer.stages.triton.origins import FORMS, KernelForm, Launch
 BY_CALL, BY_RUN = ("cuda", "halide", "hip", "metal"), ("cutedsl", "nv_universal_gemm", "pallas")
 _OPERATORS = re.compile(r"Original ATen: \[([^\]]*)\]")
 
+#: Where the code of a Triton kernel begins, after what Inductor writes of the device and of its own settings.
+BODY = "\ndef "
+
 
 @dataclass(frozen=True)
 class KernelData:
@@ -105,6 +108,12 @@ def candidate_rows(kernel: KernelData) -> Table:
         }
         for config in configs
     )
+
+
+def kernel_body(kernel: KernelData) -> str:
+    """Return a kernel's own code, without its name and without what is written of the device that it is for."""
+    _, found, body = kernel.source.partition(BODY)
+    return (body if found else kernel.source).replace(kernel.name, "")
 
 
 def texts_of_kernel(trace: TraceData, kernel: Artifact) -> tuple[Artifact, ...]:

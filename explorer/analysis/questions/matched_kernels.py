@@ -18,15 +18,12 @@ from explorer.analysis.questions.costs import call_table, is_call, kernel_rows, 
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
 from explorer.analysis.questions.kernel_bytes import traffic
-from explorer.analysis.questions.kernels import kernels_of
+from explorer.analysis.questions.kernels import KernelData, kernel_body, kernels_of
 from explorer.analysis.questions.rows import GroupRow
 from explorer.analysis.questions.source_lines import FirstLine, first_numbering
 from explorer.analysis.questions.target import gpu_of
 from explorer.analysis.questions.user_lines import FORWARD, UserLine, compiled_kernels
-from explorer.model.trace_data import TraceData
-
-#: Why traces need other numbers of kernels for the same fused nodes.
-SHARED = "the same fused nodes in each trace: Inductor writes one kernel for those whose sources are equal"
+from explorer.model.trace_data import TraceData, artifact_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
     if not any(map(_is_apart, matches)):
         return matches
     reasons = reasons_apart(comparison)
-    return [replace(match, why=_why_apart(reasons, match)) if _is_apart(match) else match for match in matches]
+    return [replace(match, why=_why_apart(reasons, match, comparison)) if _is_apart(match) else match for match in matches]
 
 
 def _is_apart(match: KernelMatch) -> bool:
@@ -85,12 +82,27 @@ def _is_apart(match: KernelMatch) -> bool:
     return match.what == "split" or match.what.startswith("only in")
 
 
-def _why_apart(reasons: Mapping[Key, str], match: KernelMatch) -> str:
+def _why_apart(reasons: Mapping[Key, str], match: KernelMatch, comparison: Comparison) -> str:
     """Say why the traces need different kernels for the values of a match; "" where that is not known."""
     keys = (key for of in match.kernels for kernel in of for key in kernel.computes if isinstance(key, Key))
     known = next((reasons[key] for key in keys if key in reasons), "")
     groups = [frozenset[Hashable]().union(*(kernel.groups for kernel in of)) for of in match.kernels]
-    return known or (SHARED if groups[0] and all(of == groups[0] for of in groups) else "")
+    return known or (_why_code_differs(match, comparison) if groups[0] and all(of == groups[0] for of in groups) else "")
+
+
+def _why_code_differs(match: KernelMatch, comparison: Comparison) -> str:
+    """Say how the code of the kernels differs that one trace needs for nodes which another trace computes with fewer.
+
+    Inductor writes one kernel for groups whose code is equal but for the kernel's name.
+    """
+    trace, name, kernels = max(zip(comparison.traces, comparison.names, match.kernels, strict=True), key=lambda of: len(of[2]))
+    first, *others = (kernel_body(KernelData(trace, artifact_of(trace, kernel.artifact))).split("\n") for kernel in kernels)
+    for kernel, other in zip(kernels[1:], others, strict=True):
+        for one, another in zip(first, other, strict=False):
+            if one != another:
+                differ = f"`{one.strip()}` in {kernels[0].name}, `{another.strip()}` in {kernel.name}"
+                return f"the same nodes are fused, for which {name} has {len(kernels)} kernels, as their code differs: {differ}"
+    return ""
 
 
 def _has_groups(trace: TraceData) -> bool:

@@ -81,7 +81,7 @@ def test_compilers_are_matched_by_the_lines_of_the_program(replayed: Replayed) -
 
 def test_the_reason_for_more_kernels_is_that_of_their_own_nodes(zoo: Replayed) -> None:
     """Two nodes that one GPU keeps apart are those of the kernels beside the reason, also where another graph, or the other half
-    of a split sum, has nodes of these names or values; kernels of the same fused nodes differ by their sources alone.
+    of a split sum, has nodes of these names or values; kernels of the same fused nodes differ by a line of their code.
     """
     traces = zoo("two norms h100"), zoo("two norms mi300x")
     found = matched_kernels(explorer.compare(*traces, names=("h100", "mi300x")))
@@ -98,7 +98,11 @@ def test_the_reason_for_more_kernels_is_that_of_their_own_nodes(zoo: Replayed) -
     pair = re.fullmatch(r"apart in h100: (op\d+) and (op\d+) read and write .*", apart.why)
     assert not untold(apart.why, " Fused in mi300x: ", "is fused" if "is fused" in apart.why else "are fused", "share")
     assert pair is not None and all(name in nodes for name, nodes in zip(pair.groups(), nodes_of(apart), strict=True))
-    assert "those whose sources are equal" in shared.why and list(map(len, shared.kernels)) == [2, 1]
+    assert shared.why.startswith("the same nodes are fused, for which h100 has 2 kernels, as their code differs: `")
+    assert list(map(len, shared.kernels)) == [2, 1]
+    for kernel, line in zip(shared.kernels[0], re.findall(r"`([^`]+)` in ", shared.why), strict=True):
+        other = next(one for one in shared.kernels[0] if one is not kernel)
+        assert line in artifact_of(traces[0], kernel.artifact).text and line not in artifact_of(traces[0], other.artifact).text
     (forward,) = (match for match in found if match.graph == "forward" and match.what == "split")
     assert not untold(forward.why, "aten.mean", "takes 3 nodes in h100, 2 nodes in mi300x", "multiprocessors")
 
