@@ -46,7 +46,7 @@ def test_two_chosen_nodes_are_both_in_sight(opened, replayed) -> None:
 def test_only_a_refusal_for_speed_can_be_overridden(opened, rotary: Trace) -> None:
     """ "fuse anyway" is offered for a heuristic; what the result needs, or a library call, disables it and says why."""
     panel = show(opened(rotary), "Fusion")
-    graph = panel.get_by_label("graph", exact=True).locator("option:checked").inner_text().split()[1]
+    graph = panel.get_by_label("graph", exact=True).locator("option:checked").inner_text().split()[-1]
     rows = [row for row in rotary.fusion.table if row["graph"] == graph]
     needed = next(row for row in rows if row["rule"].startswith(("memory deps", "intermediate nodes")))
     button, said = chosen(panel, needed["first"], needed["second"])

@@ -218,7 +218,7 @@ def test_the_passes_of_another_compiler_are_walked(opened, replayed, compiler, w
     name = compiler.lower()
     trace = replayed(f"{name}_linear-torch2.13-cpu")
     panel = show(opened(trace), "Passes")
-    assert panel.get_by_label("passes of").locator("option:checked").inner_text() == f"{compiler} passes · 0/0 inference"
+    assert panel.get_by_label("passes of").locator("option:checked").inner_text() == f"{compiler} passes · inference"
     assert ("after_passes" in panel.locator(".steps-side").inner_text()) is bool(whole)
     rows = trace.table(f"{name}_pass")
     options = panel.get_by_role("listbox", name="passes").get_by_role("option")
@@ -259,7 +259,7 @@ def test_the_passes_of_a_compiler_of_your_own_are_walked(opened):
         artifact("my_module", "a\nd", number=2, before="a\nc"),
     )
     panel = show(opened(Trace(artifacts=artifacts, _stages=(mine, whole))), "Passes")
-    assert panel.get_by_label("passes of").locator("option:checked").inner_text() == "Mine passes · 0/0 forward"
+    assert panel.get_by_label("passes of").locator("option:checked").inner_text() == "Mine passes · forward"
     options = panel.get_by_role("listbox", name="passes").get_by_role("option")
     assert [text.split("\n") for text in options.all_inner_texts()] == [["tidy", "2 → 2 lines"], ["untitled"]]
     cells = "cells => cells.map(c => '-+'[c.dataset.side] + c.querySelector('.code').textContent)"
@@ -939,3 +939,24 @@ def test_the_bar_of_a_pane_holds_its_controls(opened, trained):
     bar, picker, about = (pane.locator(part).bounding_box() for part in (".bar", ".bar select", ".about"))
     assert bar["y"] <= picker["y"] and picker["y"] + picker["height"] <= bar["y"] + bar["height"]
     assert bar["y"] + bar["height"] <= about["y"] + 1
+
+
+def test_a_compile_id_stands_beside_the_name_of_its_function(opened, replayed):
+    """Where several functions were compiled, the choices of a graph name each with its compile id, and say what that number is;
+    of one function they name the graph alone.
+    """
+    one = replayed("mlp_train-torch2.13-cpu")
+    again = tuple(replace(a, id=f"again {a.id}", frame="1/0") for a in one.artifacts)
+    for trace, lead in ((one, ""), (replace(one, artifacts=(*one.artifacts, *again)), r"[01]/0 Mlp\.forward ")):
+        tab = opened(trace)
+        for view, label, graph in (
+            ("Graph", "graph", rf"{lead}[^/]+"),
+            ("Passes", "passes of", rf"(FX passes · {lead}\w+|MLIR .*)"),
+            ("Fusion", "graph", rf"{lead}(forward|backward)"),
+        ):
+            chosen = show(tab, view).get_by_label(label, exact=True)
+            names = chosen.locator("option").all_inner_texts()
+            assert names and all(re.fullmatch(graph, name) for name in names), names
+            assert ("compile id" in (chosen.get_attribute("title") or "")) is bool(lead)
+        column = show(tab, "Kernels").get_by_role("columnheader", name="graph").get_by_role("button")
+        assert ("compile id" in str(column.get_attribute("title"))) is bool(lead)

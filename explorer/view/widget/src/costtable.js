@@ -312,7 +312,12 @@ export class CostTable {
     /** @param {CostRow} row */
     const lines = ({ kernel }) => (kernel ? this.store.artifact(kernel.artifact).lines : null);
     return [
-      { key: "graph", title: "graph", text: (row) => [row.frame, row.graph].filter(Boolean).join(" ") },
+      {
+        key: "graph",
+        title: "graph",
+        text: ({ frame, graph }) => this.store.graphName(frame, graph),
+        about: this.store.aboutFrames,
+      },
       { key: "lines", title: "lines", number: true, text: lines, sort: lines },
     ];
   }

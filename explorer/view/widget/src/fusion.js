@@ -8,7 +8,6 @@ import { arrange, groupTree } from "./graph.js";
 import { GraphCosts } from "./graphcosts.js";
 import { cells, factsOfNode } from "./hover.js";
 import { artifactOf, lineOf } from "./links.js";
-import { frameLabel } from "./tree.js";
 import { WhatIf } from "./whatif.js";
 import { Verdicts, groupName } from "./why.js";
 
@@ -62,13 +61,13 @@ export class Fusion {
     /** @type {HTMLSelectElement} */
     this.source = element(
       "select",
-      { "aria-label": "graph", onchange: () => this.show(this.source.selectedIndex) },
+      {
+        "aria-label": "graph",
+        title: store.aboutFrames,
+        onchange: () => this.show(this.source.selectedIndex),
+      },
       ...this.graphs.map(({ frame, graph, of }) =>
-        element(
-          "option",
-          {},
-          [frameLabel(frame, store.payload.artifacts), graph, of].filter(Boolean).join(" "),
-        ),
+        element("option", {}, store.graphName(frame, `${graph} ${of}`.trim())),
       ),
     );
     this.known = element("datalist", { id: "fusion-names" });

@@ -79,6 +79,7 @@ export class GraphView {
     /** @type {HTMLSelectElement} */
     this.source = element("select", {
       "aria-label": "graph",
+      title: store.aboutFrames,
       onchange: () => this.show(Number(this.source.value)),
     });
     /** @type {HTMLSelectElement} */
@@ -145,7 +146,9 @@ export class GraphView {
     const { artifacts, kernels } = this.store.payload;
     artifacts.forEach((a, index) => {
       if (!("nodes" in a)) return;
-      this.source.append(element("option", { value: index }, `${a.frame} ${this.store.name(index)}`));
+      this.source.append(
+        element("option", { value: index }, this.store.graphName(a.frame, this.store.ownName(index))),
+      );
     });
     const shown = inPanes.find((index) => index >= 0 && "nodes" in this.store.artifact(index));
     const [kernel = null] = kernels;

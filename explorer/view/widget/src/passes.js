@@ -65,6 +65,7 @@ export class Passes {
     /** @type {HTMLSelectElement} */
     this.source = element("select", {
       "aria-label": "passes of",
+      title: store.aboutFrames,
       onchange: () => this.choose(this.source.value),
     });
     this.list = element("div", {
@@ -100,7 +101,7 @@ export class Passes {
         this.graphs.set(`${stage} ${frame} ${graph}`, { stage, frame, graph });
     const fx = [...this.graphs].map(([key, { stage, frame, graph }]) => {
       const compiler = others.get(stage)?.compiler ?? "FX";
-      return element("option", { value: key }, `${compiler} passes · ${frame} ${graph}`);
+      return element("option", { value: key }, `${compiler} passes · ${this.store.graphName(frame, graph)}`);
     });
     const mlir = kernels
       .filter((k) => k.forms.ttir !== undefined)

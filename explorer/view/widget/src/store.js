@@ -7,7 +7,7 @@ import { Links, artifactOf, lineOf, place } from "./links.js";
 import { called, partedAfter } from "./names.js";
 import { PROGRAM, programOf } from "./program.js";
 import { splitLines } from "./text.js";
-import { functionNumber } from "./tree.js";
+import { COMPILE_ID, frameLabel, functionNumber } from "./tree.js";
 import { groupName } from "./why.js";
 
 /** @import { Lit, Route } from "./links.js" */
@@ -47,6 +47,8 @@ export class Store {
     this.links = new Links(payload.links, payload.hows);
     /** @type {Map<string, Parts> | null} */
     this.partedNames = null;
+    /** @type {Map<string, string> | null} */
+    this.namedFrames = null;
     /** @type {Map<number, KernelInfo> | null} worked out when first asked for */
     this.kernelsByText = null;
     /** @type {Map<string, CallInfo> | null} */
@@ -68,7 +70,7 @@ export class Store {
   read() {
     const { artifacts, stages, links, hows } = this.payload;
     this.links = new Links(links, hows);
-    this.partedNames = this.kernelsByText = this.sourcesByFunction = null;
+    this.partedNames = this.kernelsByText = this.sourcesByFunction = this.namedFrames = null;
     this.stages = new Map(stages.map((stage) => [stage.name, stage]));
     this.byId = new Map(artifacts.map((artifact, index) => [artifact.id, index]));
   }
@@ -159,6 +161,30 @@ export class Store {
     const { title, graph, kernel } = this.artifact(index);
     const info = this.kernelAt(index);
     return [info ? title.replace(kernel, () => called(info)) : title, graph].filter(Boolean).join(" · ");
+  }
+
+  /**
+   * A graph by its own name, after that of its function where several were compiled.
+   *
+   * @param {string} frame
+   * @param {string} name
+   */
+  graphName(frame, name) {
+    return `${this.frames.get(frame) ?? ""} ${name}`.trim();
+  }
+
+  /** What says what the numbers before the names of graphs are. */
+  get aboutFrames() {
+    return this.frames.size ? COMPILE_ID : undefined;
+  }
+
+  /** The names of the compiled functions, by frame; none where there is only one. */
+  get frames() {
+    if (this.namedFrames) return this.namedFrames;
+    const { artifacts } = this.payload;
+    const frames = [...new Set(artifacts.map(({ frame }) => frame).filter(Boolean))];
+    const named = frames.length > 1 ? frames : [];
+    return (this.namedFrames = new Map(named.map((frame) => [frame, frameLabel(frame, artifacts)])));
   }
 
   /**

@@ -9,7 +9,7 @@ import { PROGRAM } from "./program.js";
 /** @import { Store } from "./store.js" */
 /** @import { ArtifactInfo, KernelInfo, StageInfo } from "./wire.js" */
 
-const COMPILE_ID = "compile id: the number of the function, and of its compile, both from 0";
+export const COMPILE_ID = "compile id: the number of the function, and of its compile, both from 0";
 const WRAPPER = /[\\/]torch[\\/]_dynamo[\\/]external_utils\.py$/;
 
 /**
