@@ -172,3 +172,25 @@ def test_the_changed_trace_stands_over_a_view_that_fills_the_screen(hosted: tupl
     assert changed.locator("[role=status]").first.inner_text() == "its result is the same"
     changed.get_by_role("button", name="back to the trace").click()
     assert changed.count() == 0 and tab.evaluate(f"{full}.isOn")
+    tab.evaluate(f"{full}.shrink()")
+    tab.get_by_role("button", name="full screen").first.click()
+    tab.wait_for_function("document.fullscreenElement !== null")
+    tab.evaluate("([name, value]) => tell(name, value)", ["beside", base64.b64encode(packed(trace)).decode()])
+    changed.wait_for()
+    assert changed.evaluate("one => document.fullscreenElement.shadowRoot.contains(one)"), "else nothing of it can be clicked"
+    changed.get_by_role("button", name="back to the trace").click()
+    assert changed.count() == 0
+
+
+def test_a_fusion_that_fails_is_answered_where_it_was_asked() -> None:
+    """Where Inductor keeps the nodes apart all the same, the answer is its reason alone, and no equal trace comes up beside."""
+    pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels")
+    import torch
+
+    widget = Explorer(explorer.trace(lambda x: (torch.sin(x) * 2).sum(dim=0), torch.randn(512, 512), target="h100"))
+    widget._worker.answer({"ask": "what_if", "fusion": "fuse", "first": "op0", "second": "op1"})
+    widget._worker.wait()
+    (answer,) = widget.progress["rows"]
+    assert answer["result"].startswith("op0 and op1 are still separate kernels. ") and "result is" not in answer["result"]
+    assert widget.beside == b""
+    widget.close()

@@ -225,11 +225,13 @@ class Worker:
         result = trace.what_if(**change, limit=CHECK_LIMIT)
         changes = [f"{row['figure']} {shown(row['before'])} → {shown(row['after'])}" for row in result.table if row["change"]]
         failures = [f.message for f in result.after.failures if f not in trace.failures]
+        if failures and not changes:  # two equal traces would only hide what was asked about
+            return [{"change": label, "result": "; ".join(failures)}]
         try:
             self._widget.beside = packed(compare(trace, result.after, names=("as it is", label)))
         except InputError as error:
             failures.append(f"The two traces cannot stand side by side: {error}")
-        said = (", ".join(changes) or "no figure changes", f"its result is {result.note}", *failures)
+        said = (*failures, f"its result is {result.note}", ", ".join(changes) or "no figure changes")
         return [{"change": label, "result": "; ".join(said)}]
 
 

@@ -49,14 +49,14 @@ export class Changed {
       this.host,
     );
     keepKeys(this.element);
-    this.holder.after(this.element);
     this.place();
     this.app = this.mount(this.host, payload);
     this.app.tabs.showNamed("compare");
     if (isOurs) back.focus({ preventScroll: true });
   }
 
-  // In the place of the old view; over it, in the layer above all others, where the old one fills the screen.
+  // In the place of the old view; over it, in the layer above all others, where the old one fills the screen:
+  // inside it, since a browser lets nothing outside of what fills the screen be clicked.
   place() {
     const { element: changed, holder, host } = this;
     if (!changed) return;
@@ -65,6 +65,8 @@ export class Changed {
     host.style.cssText = isOn ? "flex:1;min-height:0" : (style ?? holder.style.cssText);
     changed.style.cssText = isOn ? `${FILLING};${COLUMN}` : "";
     changed.popover = null;
+    const parent = isOn ? (holder.shadowRoot ?? holder) : holder.parentNode;
+    if (changed.parentNode !== parent) parent?.insertBefore(changed, isOn ? null : holder.nextSibling);
     if (!isOn) return void (holder.style.display = "none");
     changed.popover = "manual";
     changed.showPopover();
@@ -72,7 +74,7 @@ export class Changed {
 
   // Take the changed trace away, and show the old one as it was.
   back() {
-    const hadFocus = this.element?.contains(document.activeElement);
+    const hadFocus = this.element?.matches(":focus-within");
     this.app?.close();
     this.app = null;
     this.element?.remove();
