@@ -110,7 +110,7 @@ def _verdict(verdict: Verdict, places: Places) -> wire.CauseInfo:
     return {
         "kind": verdict.kind,
         "title": verdict.title,
-        "cost": str(verdict.cost),
+        "cost": verdict.paid,
         "how": verdict.cost.how,
         "share": verdict.share,
         "shared": verdict.shared,

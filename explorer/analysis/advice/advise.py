@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from explorer.analysis.advice import accesses, copies, dtypes, dynamo, launches, measured_call, movement, operators, resources
-from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE, TracedCall
+from explorer.analysis.advice.call_cost import LAUNCH, MIN_SECONDS, MIN_SHARE, TracedCall
 from explorer.analysis.advice.verdicts import Advice, Check, Verdict
 from explorer.analysis.questions.cells import cells_of
 from explorer.analysis.questions.user_lines import user_lines_at
@@ -50,7 +50,7 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
 LISTED = frozenset({"graph break", "compile failed"})
 
 #: Kinds that cost launches, or the program's own time; all others cost work of the GPU.
-LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", "fusion missed", *measured_call.KINDS})
+LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", *measured_call.KINDS})
 
 
 def advise(trace: TraceData) -> Advice:
@@ -70,7 +70,7 @@ def advise_on(traced: TracedCall) -> Advice:
     cells = cells_of(trace)
     ranked = sorted(
         (_in_cells(verdict, cells) for verdict in _shared(weighty, traced)),
-        key=lambda verdict: (verdict.is_hidden, -verdict.cost.seconds),  # what is hidden saves nothing alone
+        key=lambda verdict: (-verdict.saved, -verdict.cost.seconds),  # what is hidden saves nothing alone
     )
     if traced.unread and not traced.launches:
         ranked = [replace(verdict, share=0.0) for verdict in ranked]
@@ -110,27 +110,41 @@ def _beyond(verdicts: Iterable[Verdict]) -> float:
 
 
 def _shared(verdicts: Sequence[Verdict], traced: TracedCall) -> list[Verdict]:
-    """Return verdicts with their shares of a call that takes longer by what they add to it."""
-    beyond = _beyond(verdicts)
-    hides, shared = traced.hides_work(beyond), []
+    """Return verdicts with what they save, and their shares of a call that takes longer by what they add to it."""
+    beyond, shared = _beyond(verdicts), []
     for verdict in verdicts:
-        is_hidden = hides and verdict.kind not in LAUNCHED
-        whole = (traced.device if is_hidden else traced.seconds) + beyond
-        shared.append(replace(verdict, is_hidden=is_hidden, share=_share(verdict, whole)))
+        each = replace(verdict, saves=_saves(verdict, traced, beyond))
+        whole = (traced.device if each.is_hidden else traced.seconds) + beyond
+        shared.append(replace(each, share=_share(each, each.cost.seconds if each.is_hidden else each.saved, whole)))
     return shared
 
 
-def _share(verdict: Verdict, seconds: float) -> float:
-    """Return a verdict's part of a call; none for what is paid once, which no call takes."""
-    if not seconds or verdict.cost.once is not None:
+def _saves(verdict: Verdict, traced: TracedCall, beyond: float) -> float | None:
+    """Return how much shorter a call gets without a verdict's work; None where it gets shorter by all of it.
+
+    A call takes the longer of its work and its launches, so it gets no shorter than its launches.
+    """
+    cost = verdict.cost
+    if verdict.kind in LAUNCHED or cost.once is not None or not traced.host:
+        return None
+    saved = max(0.0, traced.device + beyond - traced.host) + LAUNCH * cost.launches
+    if saved >= cost.seconds or (saved and traced.measured is not None):  # the launches of a measured call are not assumed
+        return None
+    return saved
+
+
+def _share(verdict: Verdict, seconds: float, whole: float) -> float:
+    """Return the part that seconds of a verdict are of the whole; none for what is paid once, which no call takes."""
+    if not whole or verdict.cost.once is not None:
         return 0.0
-    return min(verdict.cost.seconds / seconds, 1.0)
+    return min(seconds / whole, 1.0)
 
 
 def _weighs(verdict: Verdict) -> bool:
     if verdict.cost.once is not None or verdict.kind in LISTED:
         return True
-    return verdict.share >= MIN_SHARE and verdict.cost.seconds >= MIN_SECONDS
+    share = verdict.share * verdict.cost.seconds / (verdict.saved or verdict.cost.seconds or 1.0)  # that of the cost
+    return share >= MIN_SHARE and verdict.cost.seconds >= MIN_SECONDS
 
 
 __all__ = ["CHECKS", "advise", "advise_on"]

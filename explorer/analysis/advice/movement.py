@@ -86,10 +86,11 @@ def _missed(traced: TracedCall, setting: str, pairs: Sequence[tuple[Graph, Pair]
     ends = [n for g, p in ordered for n in (*g.verdicts.members(p.first), *g.verdicts.members(p.second))]
     launches = [one for one in traced.launches if one.graph is graph and any(n in _numbers(graph, one) for n in ends)]
     request = (names[0], names[1], graph.artifact.graph, graph.artifact.frame)
+    how = f"bytes moved twice that could be moved once, {traced.bandwidth}"
     return Verdict(
         "fusion missed",
         f"{quantity(len(ordered), 'fusion')} refused" + (f" by {setting}" if setting else ""),
-        Cost(traced.seconds_of(moved), "estimated", f"bytes moved twice that could be moved once, {traced.bandwidth}", moved),
+        Cost(traced.seconds_of(moved), "estimated", how, moved, launches=len(joined)),
         f"the scheduler: {graph.reason(pair)}",
         f"leave {setting} at its default" if setting else "see t.why for the pair; fuse= puts them into one kernel",
         traced.lines_of(launches),

@@ -26,6 +26,7 @@ class Cost:
     """What something costs in a call: seconds, bytes where it is bytes that cost, and how both are known.
 
     `known` is "estimated" or "measured". `once` are seconds that are paid once and not in each call, such as a compile.
+    `launches` counts the launches that would go away too.
     `beyond` tells that the estimate of the kernels leaves these seconds out: a call takes that much longer. `stops` tells that
     it ends the compile, so that there is no call to be slow.
     """
@@ -37,14 +38,18 @@ class Cost:
     once: float | None = None
     beyond: bool = False
     stops: bool = False
+    launches: int = 0
 
     def __str__(self) -> str:
+        return self._of("a call")
+
+    def _of(self, whole: str) -> str:
         if self.stops:
             return "the compile"
         if self.once is not None:
             return f"{duration(self.once)} once, {self.known}"
         moved = f"{size(self.bytes)}, " if self.bytes else ""
-        return f"{moved}{duration(self.seconds)} a call, {self.known}"
+        return f"{moved}{duration(self.seconds)} {whole}, {self.known}"
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,9 @@ class Verdict:
     the user lines, `places` lines of artifacts, as (id, line). `what_if` has the arguments of the `Trace.what_if` that proves it;
     `why_unproved` says why there is no proof. `checks` are statements that may let the first of `lines` through;
     `advise(prove=True)` tries them. `share` is that of a whole call, from 0 to 1; 0 for what is paid once, and
-    where another compiler made the kernels, so that the time of a call is not known. Where the
-    launches take longer than the work, work `is_hidden` behind them, and its share is that of the work.
+    where another compiler made the kernels, so that the time of a call is not known. Without the cost a call may take as long
+    as Python's launches. `saves` then has the seconds that a call gets shorter at most, and `share` is their share; `saves` is
+    None where all of the cost is saved. Work that saves nothing `is_hidden` behind the launches: its share is that of the work.
     """
 
     kind: str
@@ -106,23 +112,38 @@ class Verdict:
     why_unproved: str = ""
     checks: tuple[str, ...] = ()
     share: float = 0.0
-    is_hidden: bool = False
+    saves: float | None = None
     proof: Proof | None = None
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether less of this work saves no time, because the launches take longer than all of the work."""
+        return self.saves == 0
+
+    @property
+    def saved(self) -> float:
+        """The seconds that a call gets shorter at most."""
+        return self.cost.seconds if self.saves is None else self.saves
+
+    @property
+    def paid(self) -> str:
+        """Write the cost: of the work where a call does not get shorter by all of it, else of a call."""
+        return str(self.cost) if self.saves is None else self.cost._of("of the work")
+
+    @property
     def shared(self) -> str:
-        """Write the share: "costs 12 % of a call", or "paid once"; without the time of a call the cost alone."""
+        """Write the share, such as "costs 12 % of a call" or "paid once"; the cost alone if the time of a call is not known."""
         if self.cost.stops:
             return "stops the compile"
         if self.cost.once is not None:
             return "paid once"
         if not self.share:
             return f"costs {duration(self.cost.seconds)} of a call whose time is not known"
-        return (
-            f"{100 * self.share:.0f} % of the work, but the launches take longer than the work"
-            if self.is_hidden
-            else f"costs {percent(self.share)}"
-        )
+        if self.is_hidden:
+            return f"{100 * self.share:.0f} % of the work, but the launches take longer than the work"
+        if self.saves is not None:
+            return f"saves at most {duration(self.saves)} a call ({100 * self.share:.0f} %), limited by the launches"
+        return f"costs {percent(self.share)}"
 
     @property
     def call(self) -> str:
@@ -212,7 +233,7 @@ _COLUMNS = tuple(Verdict("", "", Cost(0.0, "", ""), "", "").row())
 
 def _facts(verdict: Verdict) -> list[tuple[str, str]]:
     """List what the page says of a verdict, each with its heading."""
-    facts = [("cost", f"{verdict.cost}: {verdict.cost.how}"), ("evidence", verdict.evidence), ("do", verdict.remedy)]
+    facts = [("cost", f"{verdict.paid}: {verdict.cost.how}"), ("evidence", verdict.evidence), ("do", verdict.remedy)]
     facts.append(("prove", verdict.call or verdict.why_unproved))
     facts.append(("proof", str(verdict.proof) if verdict.proof else ""))
     return [(name, text) for name, text in facts if text]

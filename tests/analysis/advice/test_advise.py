@@ -10,7 +10,7 @@ import torch
 
 import explorer
 from explorer.analysis.advice import advise
-from explorer.analysis.advice.call_cost import MIN_SECONDS, MIN_SHARE, TracedCall
+from explorer.analysis.advice.call_cost import LAUNCH, MIN_SECONDS, MIN_SHARE, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict
 from explorer.errors import InputError, LiveError
 from explorer.model.trace_data import artifact_of
@@ -245,3 +245,33 @@ def test_what_saves_time_comes_before_what_the_launches_hide(
     monkeypatch.setattr(advise, "CHECKS", (found,))
     verdicts = traced("tiny").advise()
     assert [(verdict.kind, verdict.is_hidden) for verdict in verdicts] == [("launch bound", False), ("slow precision", True)]
+
+
+def test_a_call_gets_no_shorter_than_its_launches(traced: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without some of its work a call takes as long as its launches: the verdict says what that saves, and ranks by it."""
+
+    def found(_: TracedCall) -> Iterator[Verdict]:
+        for kind, microseconds in (("slow precision", 967), ("launch bound", 600), ("uncoalesced", 90)):
+            yield Verdict(kind, kind, Cost(microseconds * 1e-6, "estimated", ""), "", "")
+
+    monkeypatch.setattr(advise, "CHECKS", (found,))
+    monkeypatch.setattr(TracedCall, "device", 1470e-6)
+    monkeypatch.setattr(TracedCall, "host", 885e-6)
+    bound, precision, access = traced("tiny").advise()
+    assert (bound.kind, precision.kind, access.kind) == ("launch bound", "slow precision", "uncoalesced")
+    assert precision.shared == "saves at most 585 µs a call (40 %), limited by the launches"
+    assert precision.share == pytest.approx(585 / 1470) and precision.paid == "967 µs of the work, estimated"
+    assert access.shared == "costs 6 % of a call" and access.paid == "90 µs a call, estimated" and bound.saves is None
+
+
+def test_a_fusion_spares_its_launches_too(traced: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the launches take longer than the work, a call gets shorter by the launches of the kernels that become one."""
+
+    def found(_: TracedCall) -> Iterator[Verdict]:
+        for launches in (4, 1, 0):
+            yield Verdict("fusion missed", "", Cost(20e-6, "estimated", "", launches=launches), "", "")
+
+    monkeypatch.setattr(advise, "CHECKS", (found,))
+    monkeypatch.setattr(TracedCall, "device", 50e-6)
+    monkeypatch.setattr(TracedCall, "host", 100e-6)
+    assert [verdict.saves for verdict in traced("tiny").advise()] == [None, LAUNCH, 0]
