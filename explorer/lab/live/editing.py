@@ -436,7 +436,7 @@ def _off(row: Mapping[str, Any]) -> str:
         return "not comparable"
     if not math.isfinite(off):
         return f"off by {off}"
-    of_value = f", {100 * part:.2g} % of the right value" if part is not None and math.isfinite(part) else ""
+    of_value = f", {float(f'{100 * part:.2g}'):,.10g} % of the right value" if part is not None and math.isfinite(part) else ""
     return f"off by up to {off:.3g}{of_value}"
 
 

@@ -12,6 +12,7 @@ import torch
 import explorer
 from explorer.capture.splice.edit import Edit
 from explorer.errors import InputError, LiveError
+from explorer.lab.live.editing import _off
 from explorer.lab.live.function import LiveFunction
 from tests.facts import says, untold
 from tests.trials import limit_the_launch_only, try_in_this_process
@@ -31,6 +32,12 @@ def edited(kernel: explorer.Kernel, before: str, after: str, **how: object) -> E
 
 def equal(trace: explorer.Trace) -> list[object]:
     return [row["equal"] for row in trace.check()]
+
+
+@pytest.mark.parametrize(("part", "percent"), [(1.0, "100"), (12.3456, "1,200"), (0.000123, "0.012")])
+def test_a_wrong_value_says_its_percent_in_digits(part: float, percent: str) -> None:
+    """A value that is off by all of the right one is off by 100 %, not by 1e+02 %."""
+    assert _off({"max_abs": 0.000493, "max_rel": part}) == f"off by up to 0.000493, {percent} % of the right value"
 
 
 @pytest.mark.parametrize("target", ["h100", "mi300x"])
