@@ -784,7 +784,7 @@ def test_verdicts_are_sorted_and_filtered(opened, for_h100):
     lines = table.locator("tbody tr")
     assert lines.evaluate_all(CELLS, 3) == [row["reason"] for row in rows]
     shared = [row["shared_bytes"] for row in rows if row["shared_bytes"] is not None]
-    for order in (sorted(shared), sorted(shared, reverse=True)):
+    for order in (sorted(shared, reverse=True), sorted(shared)):
         table.get_by_role("button", name="shared").click()
         assert lines.evaluate_all(CELLS, 4) == [*map(size, order), *[""] * (len(rows) - len(shared))], "what is not known is last"
     panel.get_by_role("searchbox", name="filter verdicts").fill("✓")

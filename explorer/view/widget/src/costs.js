@@ -63,34 +63,34 @@ export function costRows(store) {
     [...new Set(ones.flatMap(({ advised }) => advised))].map((number) => advice.verdicts[number]);
   /** @param {number} artifact */
   const trace = (artifact) => (artifact < 0 ? 0 : store.traceOf(artifact));
-  /** @param {KernelInfo | CallInfo} one */
-  const shared = ({ name, title, user, frame, graph, artifact }) => ({
+  /**
+   * @param {KernelInfo | CallInfo} one
+   * @param {string[]} operators
+   * @param {Cost} cost
+   * @param {KernelInfo | null} kernel
+   * @param {CallInfo[]} group
+   * @returns {CostRow}
+   */
+  const row = ({ name, title, user, frame, graph, artifact }, operators, cost, kernel, group) => ({
     name,
-    title,
+    title: title && graph === "backward" ? `${title}, backward` : title, // as in the overview
     user,
+    operators,
     frame,
     graph,
     trace: trace(artifact),
+    cost,
+    advice: about(...(kernel ? [kernel] : group)),
+    kernel,
+    call: group[0] ?? null,
+    calls: group,
   });
   return [
-    ...kernels.map((kernel) => ({
-      ...shared(kernel),
-      operators: kernel.operators,
-      cost: kernel.cost,
-      advice: about(kernel),
-      kernel,
-      call: null,
-      calls: [],
-    })),
-    ...alike(calls, trace).map((group) => ({
-      ...shared(group[0]),
-      operators: group[0].operator ? [group[0].operator] : [],
-      cost: together(group),
-      advice: about(...group),
-      kernel: null,
-      call: group[0],
-      calls: group,
-    })),
+    ...kernels.map((kernel) => row(kernel, kernel.operators, kernel.cost, kernel, [])),
+    ...alike(calls, trace).map((group) => {
+      const [first] = group;
+      return row(first, first.operator ? [first.operator] : [], together(group), null, group);
+    }),
   ];
 }
 

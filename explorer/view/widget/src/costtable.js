@@ -121,7 +121,7 @@ export class CostTable {
       return choice(`${text} ${count.toLocaleString("en")}`, about, () => this.show(has));
     });
     if (this.lines) {
-      const about = "the lines of the program, and the kernels and calls that compute each";
+      const about = "your lines and what computes each";
       buttons.push(choice(`your lines ${lines.length.toLocaleString("en")}`, about, () => this.show(null)));
     }
     buttons[0].setAttribute("aria-pressed", "true");
@@ -226,7 +226,7 @@ export class CostTable {
         kept: true,
         text: ({ cost }) => timeText(perLaunch(cost), cost.timed),
         sort: ({ cost }) => perLaunch(cost),
-        about: "seconds of one launch or call: the mean of those in one run",
+        about: "seconds of a launch or call, mean of one run",
       },
       {
         key: "share",
@@ -400,7 +400,7 @@ function resourceColumns() {
       title: "operators fused",
       text: operators,
       medium: true,
-      about: "the ATen operators that the kernel or call computes",
+      about: "the ATen operators that it computes",
     },
     moved("read", "reads"),
     moved("written", "writes"),
@@ -410,7 +410,7 @@ function resourceColumns() {
       text: grids,
       sort: blocks,
       code: true,
-      about: "blocks of a launch, and how many launches one run of the code has",
+      about: "blocks of a launch, and the launches of one run",
     },
     {
       key: "registers",
@@ -434,7 +434,7 @@ function resourceColumns() {
       number: true,
       text: ({ kernel }) => spills(kernel?.resources),
       sort: ({ kernel }) => spills(kernel?.resources),
-      about: "bytes a thread that registers had no room for",
+      about: "bytes a thread without room in registers",
     },
     {
       key: "occupancy",

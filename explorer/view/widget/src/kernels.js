@@ -134,12 +134,12 @@ export class Kernels {
   /** @param {CallInfo} call */
   ways({ frame, graph, node }) {
     const { tabs } = this;
-    const slowest = this.slow.find(({ kernel }) => kernel);
+    const slowest = this.slow.find(({ kernel, cost }) => kernel && cost.limit !== "launch");
     const ask = () => tabs.show("fusion").about(frame, graph, node);
     const why = tabs.has("fusion") ? [element("button", { onclick: ask }, "why is it not fused?")] : [];
     const edited = slowest
       ? [
-          " There is no source of it to edit; the slowest kernel that has one: ",
+          " It has no source. The slowest kernel worth an edit: ",
           link(titleOf(slowest), () => this.detail(slowest)),
         ]
       : [];
@@ -172,7 +172,7 @@ export class Kernels {
     const operators = kernel.operators.map(short).join(", ");
     const standing = this.edits.standing(kernel.artifact);
     this.number = standing?.number ?? 0;
-    const edited = standing ? `edit ${standing.number} runs in its place` : "";
+    const edited = standing ? `edit ${standing.number} is in place` : "";
     this.one.put(
       kernel,
       element("h2", {}, called(kernel)),

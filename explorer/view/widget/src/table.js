@@ -116,7 +116,8 @@ export class Table {
 
   /** @param {Column<Row>} column */
   heading(column) {
-    const sort = () => this.sort(column, made, this.order?.column === column && !this.order.down);
+    const { number = false } = column; // of numbers the largest are asked for first
+    const sort = () => this.sort(column, made, this.order?.column === column ? !this.order.down : number);
     /** @type {HTMLElement} */
     const made = element(
       "th",
