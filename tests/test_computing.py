@@ -105,9 +105,12 @@ def test_the_layers_of_a_model_have_one_chip(opened, replayed):
     line = program_lines([trace])[0]
     click(tab, line.first.line.code[:40])
     chips = strip(tab)
-    counts = [int(found[1]) if (found := re.match(r"(?:\d+ of )?(\d+) × ", title)) else 1 for title, _ in chips]
+    counts = [
+        int(found[1] or found[2]) if (found := re.search(r"^(\d+) × | \(\d+ of (\d+) alike\)", title)) else 1
+        for title, _ in chips
+    ]
     assert sum(counts) == len(line.kernels[0]) > len(chips) and max(counts) > 3
-    chip = tab.locator(".computing .row button", has_text=f"{max(counts)} × ")
+    chip = tab.locator(".computing .row button", has_text=re.compile(rf"^{max(counts)} × |of {max(counts)} alike"))
     seen = set()
     for _ in range(max(counts)):
         chip.first.click()
@@ -419,9 +422,10 @@ def test_a_chip_has_the_time_of_what_is_shown(opened, replayed):
 
     def times(chip: str) -> tuple[int, float, float, str | None]:
         """How many a chip stands for, its time, and that of one of them, in microseconds, and for how many launches it is."""
-        found = re.fullmatch(r"(?:1 of )?(\d+) × (.*?)(?:, backward)? ≈ ([\d.]+) µs(?: in (\d+) launches)?", chip)
+        pattern = r"(?:(\d+) × )?(.*?)(?:, backward)?(?: \(1 of (\d+) alike\))? ≈ ([\d.]+) µs(?: in (\d+) launches)?"
+        found = re.fullmatch(pattern, chip)
         assert found, chip
-        return int(found[1]), float(found[3]), costs[found[2]] * 1e6, found[4]
+        return int(found[1] or found[3]), float(found[4]), costs[found[2]] * 1e6, found[5]
 
     count, time, own, launches = times(shown)
     assert count > 1 and time == pytest.approx(own, rel=0.05) and launches is None

@@ -186,11 +186,13 @@ export class Computing {
   /** @param {Chip} chip */
   markChip({ group, element: chip, what, time }) {
     const at = this.at < 0 ? -1 : group.indexOf(this.all[this.at]);
-    const [first] = group;
-    time.textContent = ` ${timeOf(at < 0 ? group : [group[at]])}`;
-    const title = group.length > 1 ? `× ${first.title}` : this.store.calledAt(first.place);
-    const count = group.length > 1 ? `${at < 0 ? "" : `${at + 1} of `}${group.length} ` : "";
-    what.textContent = `${count}${title}${this.isBackward(group) ? ", backward" : ""}`;
+    const { length } = group;
+    const shown = at < 0 ? group : [group[at]];
+    time.textContent = ` ${timeOf(shown)}`;
+    const title = length > 1 ? group[0].title : this.store.calledAt(group[0].place);
+    const words = this.isBackward(shown) ? `${title}, backward` : title;
+    const one = at < 0 ? `${length} × ${words}` : `${words} (${at + 1} of ${length} alike)`;
+    what.textContent = length > 1 ? one : words;
     chip.setAttribute("aria-pressed", String(at >= 0));
     // In a frame, since to say where it stands lays the page out; scrollIntoView would scroll a notebook too.
     if (at >= 0) requestAnimationFrame(() => (this.row.scrollLeft = chip.offsetLeft - this.row.offsetLeft));
