@@ -139,9 +139,15 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert pane.locator(".edit-figures tbody tr").count() >= 2
     assert pane.locator(".edit-diff .line-made").inner_text().startswith("+ ")
     badge = pane.locator(".edited-badge")
-    assert badge.inner_text() == "edit 1 runs"
+    assert badge.inner_text() == "edit 1 is in place"
+    verdict = pane.locator(".verdict")
+    assert "good" in (verdict.get_attribute("class") or "")
+    book.write(f"({TWO} - {ONE})", f"({TWO} - {ONE} )")
+    assert "soft" in (verdict.get_attribute("class") or "") and verdict.inner_text().endswith("(of the text before)")
+    book.write(f"({TWO} - {ONE} )", f"({TWO} - {ONE})")
+    assert "good" in (verdict.get_attribute("class") or "")
     pane.get_by_role("button", name="close", exact=True).click()
-    assert badge.inner_text() == "the original; edit 1 runs in its place", "of what is shown now"
+    assert badge.inner_text() == "the original; edit 1 is in place", "of what is shown now"
     pane.get_by_role("button", name="edit", exact=True).click()
     assert "edited" in book.tab.locator(".rail .edited-mark").all_inner_texts()
     pane.get_by_role("button", name="reset", exact=True).click()
@@ -286,7 +292,7 @@ def test_axe_finds_nothing_serious_in_an_edit(notebook: Any, triton: Trace) -> N
     book.write("1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
     book.run()
     assert "in place" in pane.locator(".verdict").inner_text() and "interpreter" in pane.locator(".verdict").inner_text()
-    assert "one launch, predicted" in pane.locator(".edit-figures").inner_text()
+    assert "one launch, predicted from its instructions, in Kernels from its bytes" in pane.locator(".edit-figures").inner_text()
     assert "registers a thread" in pane.locator(".edit-figures").inner_text()
     book.tab.evaluate("document.title = document.documentElement.lang = 'en'")  # the notebook's part
     load_axe(book.tab)

@@ -162,6 +162,7 @@ export class Editing {
     if (text === this.original) this.edits.drafts.delete(this.id);
     else this.edits.drafts.set(this.id, text);
     disable(this.revert, text === this.original);
+    this.tell();
   }
 
   run() {
@@ -244,7 +245,7 @@ export class Editing {
     const isDrafted = takes && !isOn && this.isUntried;
     this.badge.hidden = !standing && !isDrafted;
     const facts = [
-      standing && `${isOn ? "" : "the original; "}edit ${standing.number} runs${isOn ? "" : " in its place"}`,
+      standing && `${isOn ? "" : "the original; "}edit ${standing.number} is in place`,
       isDrafted && "a draft is kept",
     ];
     this.badge.textContent = facts.filter(Boolean).join("; ");
@@ -264,11 +265,12 @@ export class Editing {
   tell() {
     const { edits, edit } = this;
     const note = edits.notes.get(this.id) ?? "";
-    const verdict = edit ? worded(edit) : BEGIN;
+    const isPast = !this.viewed && this.isUntried;
+    const verdict = edit ? `${worded(edit)}${isPast ? " (of the text before)" : ""}` : BEGIN;
     const said = note || verdict;
     if (this.said.textContent !== said) this.said.textContent = said; // said anew only where it is other
     const isGood = edit?.status === "in place";
-    this.said.className = `verdict ${note || !edit ? "" : isGood ? "good" : "bad"}`;
+    this.said.className = `verdict ${note || !edit ? "" : isPast ? "soft" : isGood ? "good" : "bad"}`;
     const isShown = edit && edits.asked !== this.id;
     this.fault.textContent = isShown ? edit.message : "";
     this.fault.hidden = !this.fault.textContent;
@@ -333,7 +335,11 @@ function worded({ number, status, meaning, line, interpreted }) {
 function figures({ timed, launch, call, cost }, what) {
   /** @type {[string, [number | null, number | null], (value: number) => string][]} */
   const known = [
-    [timed === "predicted" ? `${what}, predicted from its instructions` : what, launch, duration],
+    [
+      timed === "predicted" ? `${what}, predicted from its instructions, in Kernels from its bytes` : what,
+      launch,
+      duration,
+    ],
     ["one call of the function", call, duration],
   ];
   for (const [name, pair] of Object.entries(cost)) known.push([COSTS[name] ?? name, pair, String]);
