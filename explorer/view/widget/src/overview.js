@@ -177,7 +177,9 @@ export class Overview {
     const left = ranked - shown.reduce((sum, hot) => sum + hot.launches, 0);
     const rows = shown.map((hot) => this.hot(hot, longest));
     const more = left
-      ? link(`${left} more: Kernels`, () => this.tabs.show("kernels"), { class: "link more" })
+      ? link(`${plural(left, "more launch", "more launches")}: Kernels`, () => this.tabs.show("kernels"), {
+          class: "link more",
+        })
       : null;
     return element(
       "div",
@@ -383,7 +385,14 @@ export class Overview {
       ),
       ...bars(parts),
       saved
-        ? element("p", {}, toMemory("saved for backward"), ", with inputs ", element("b", {}, bytes(saved)))
+        ? element(
+            "p",
+            {},
+            toMemory("saved for backward"),
+            " ",
+            element("b", {}, bytes(saved)),
+            ", with inputs and parameters",
+          )
         : null,
       lacks_backward ? remark("without a backward, which train=True adds") : null,
     );
