@@ -74,6 +74,11 @@ def scaled_softmax(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return z * y.cos()
 
 
+def two_products(x: torch.Tensor, w: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A product of enough work for any GPU, and a batch of small ones."""
+    return x @ w, a @ b
+
+
 def edited_softmax(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """`scaled_softmax` with a line above, and another operator after what is left alone."""
     # a line above
@@ -531,8 +536,12 @@ ZOO: dict[str, Callable[[], Trace]] = {
     "split sum h100": Entry(lambda: (split_sum, (ones(2**20),)), "h100"),
     "two norms h100": Entry(lambda: (two_norms, two_norms_inputs()), "h100", train=True),
     "two norms mi300x": Entry(lambda: (two_norms, two_norms_inputs()), "mi300x", train=True),
-    "product h100": Entry(lambda: (torch.mm, (ones(1024, 2048), ones(2048, 2048))), "h100"),
-    "product mi300x": Entry(lambda: (torch.mm, (ones(1024, 2048), ones(2048, 2048))), "mi300x"),
+    "products h100": Entry(
+        lambda: (two_products, (ones(1024, 2048), ones(2048, 2048), ones(16, 256, 64), ones(16, 64, 256))), "h100"
+    ),
+    "products mi300x": Entry(
+        lambda: (two_products, (ones(1024, 2048), ones(2048, 2048), ones(16, 256, 64), ones(16, 64, 256))), "mi300x"
+    ),
     "transposed h100": Entry(lambda: (transposed, (ones(64, 64),)), "h100"),
     # values that are computed from others
     "b twice h100": Entry(lambda: (with_b(twice), (ones(16, 16), ones(16, 16))), "h100"),
