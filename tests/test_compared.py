@@ -137,7 +137,7 @@ def test_the_times_of_a_call_are_those_of_the_overview(vendors: tuple[Trace, Tra
     assert len(rows) == 3
 
 
-def test_what_differs_is_told_longest_first(replayed: Replayed) -> None:
+def test_what_takes_longest_is_told_first_where_no_time_differs(replayed: Replayed) -> None:
     """A kernel with another source is told before those with other threads alone if it takes longer; no time is said twice."""
     trace = replayed("views/layers-torch2.13-h100")
     other = replace(trace, meta={**trace.meta, "target": "mi300x"})
@@ -149,6 +149,41 @@ def test_what_differs_is_told_longest_first(replayed: Replayed) -> None:
     assert not untold(told[-1]["why"], "The source is the same.", "What differs: threads a block: ", " in a, ", " in b.")
     assert all(one["what"].count(" in a, ") == one["what"].count(" in b") == 1 for one in told)
     assert sent(trace, trace, names=("a", "b"))["comparison"]["hottest"] == []
+
+
+def test_the_largest_difference_of_times_is_told_first(zoo: Callable[[str], Trace]) -> None:
+    """The differences of the times decide, not the times; what takes as long in each trace, or nearly, is not told."""
+    comparison = sent(zoo("two norms h100"), zoo("two norms mi300x"), names=("h100", "mi300x"))["comparison"]
+    times = [[value or 0.0 for value in comparison["kernels"][one["match"]]["seconds"]] for one in comparison["hottest"]]
+    apart = [max(of) - min(of) for of in times]
+    assert len(apart) > 1 and apart == sorted(apart, reverse=True)
+    assert all(max(of) > 1.02 * min(of) for of in times)
+
+
+def test_an_edit_that_takes_as_long_is_told_where_no_time_differs(replayed: Replayed) -> None:
+    """Of a trace and itself with another kernel that kernel is what differs, though its time is estimated alike."""
+    trace = replayed("views/layers-torch2.13-h100")
+    first = trace.find("kernel")[0]
+    texts = tuple(replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a is first else a for a in trace.artifacts)
+    (told,) = sent(trace, trace_of(replace(trace, artifacts=texts)), names=("a", "b"))["comparison"]["hottest"]
+    assert told["why"].startswith("The values are the same, the source is not.")
+
+
+def test_kernels_that_one_gpu_needs_more_of_are_named_for_each(zoo: Callable[[str], Trace]) -> None:
+    """The kernels of each trace stand behind its name, and a reason has their titles, not the names of scheduler nodes."""
+    comparison = sent(zoo("two norms h100"), zoo("two norms mi300x"), names=("h100", "mi300x"))["comparison"]
+    told = {one["match"]: one for one in comparison["hottest"]}
+    split = {number: match for number, match in enumerate(comparison["kernels"]) if match["what"] == "split" and number in told}
+    assert split
+    for number, match in split.items():
+        one, other = (len(of) for of in match["kernels"])
+        words = rf"h100: {one} kernels?, `.+`, [\d.]+ µs; mi300x: {other} kernels?, `.+`, [\d.]+ µs( \(×[\d.]+\))?"
+        assert re.fullmatch(words, told[number]["what"]), told[number]["what"]
+        assert not re.search(r"\bop\d|In round|triton_", told[number]["why"])
+    if any(match["differs"].startswith("apart in") for match in comparison["kernels"]):
+        assert any(
+            one["why"].startswith("Not fused in h100: ") and " Fused in mi300x: they " in one["why"] for one in told.values()
+        )
 
 
 def test_library_calls_that_differ_in_the_same_are_told_together(replayed: Replayed) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.analysis.advice.verdicts import duration
 from explorer.analysis.questions.user_lines import compiled_kernels
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.comparison import Comparison
@@ -136,12 +137,38 @@ def test_the_first_screen_says_what_differs(opened, zoo):
     traces = zoo("two norms h100"), zoo("two norms mi300x")
     tab = opened(explorer.compare(*traces, names=("h100", "mi300x")), "")
     card = tab.locator(".differences").get_by_role("button").filter(has_text="takes 3 nodes in h100")
-    assert not untold(card.inner_text(), "2 kernels in h100, 1 kernel in mi300x", " µs in h100, ", "multiprocessors")
+    assert not untold(card.inner_text(), "h100: 2 kernels, ", "; mi300x: 1 kernel, ", "multiprocessors")
+    times = [info["seconds"] for info in tab.evaluate(f"() => {APP}.store.payload.overview")]
+    heading = tab.locator(".differences h3").inner_text()
+    assert heading.startswith(f"a call takes {duration(times[0])} in h100, {duration(times[1])} in mi300x; ")
     card.click()
     panel = tab.get_by_role("tabpanel", name="Diff")
     sides = panel.get_by_role("combobox", name="text to compare").locator("option:checked").all_inner_texts()
     assert [side.partition(" ")[0] for side in sides] == ["h100", "mi300x"]
     assert opened(explorer.compare(traces[0], traces[0], names=("a", "b")), "").locator(".differences").count() == 0
+
+
+def test_a_library_call_that_differs_leads_to_the_rows_of_all_traces(opened, zoo):
+    """A library has no text: its card shows what the call costs, and the row of the other trace beside it."""
+    tab = opened(explorer.compare(zoo("products h100"), zoo("products mi300x"), names=("h100", "mi300x")), "")
+    tab.locator(".differences").get_by_role("button").filter(has_text="the launch in mi300x").click()
+    panel = tab.get_by_role("tabpanel", name="Kernels")
+    rows = panel.get_by_role("table", name="kernels").locator("tbody tr").filter(has_text="bmm")
+    assert [re.search("h100|mi300x", text)[0] for text in rows.all_inner_texts()] == ["h100", "mi300x"]
+    assert panel.locator(".kernel-detail").get_by_text("bmm").first.is_visible()
+
+
+def test_a_card_filters_a_long_table_by_its_call(opened, replayed):
+    """Among many kernels only the rows that compute the same as the call stay, one of each trace."""
+    trace = replayed("views/layers-torch2.13-h100")
+    slower = trace_of(replace(trace, meta={**trace.meta, "target": "v100"}))
+    tab = opened(explorer.compare(trace, slower, names=("one", "other")), "")
+    tab.locator(".differences").get_by_role("button").filter(has_text="library calls such as").first.click()
+    panel = tab.get_by_role("tabpanel", name="Kernels")
+    words = panel.get_by_label("filter kernels").input_value()
+    rows = panel.get_by_role("table", name="kernels").locator("tbody tr").all_inner_texts()
+    assert words and all(word in row for row in rows for word in words.split())
+    assert sum("one" in row for row in rows) == sum("other" in row for row in rows) > 0
 
 
 def seconds_of(time: str) -> float:

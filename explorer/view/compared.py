@@ -6,6 +6,7 @@ apart as it does those of one trace. A line of the program that two traces have 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
@@ -304,7 +305,7 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
         "figures": [*_figures(comparison), *_times(parts)],
         "summary": [*_work(comparison.names, parts), *summary(alike, [match.why for match in matches])],
         "kernels": kernels,
-        "hottest": list(_hottest(comparison.names, kernels, alike, _titles(parts, starts))),
+        "hottest": list(_hottest(comparison.names, kernels, alike, _Titles(parts, starts))),
     }
 
 
@@ -316,53 +317,64 @@ SENTENCES = {
     SAME_VALUES: "The values are the same, the source is not.",
     SAME_CALL: "The library call is the same.",
 }
+#: Times differ where one is at least so many times another.
+MIN_RATIO = 1.02
 #: What is said of kernels that no record explains.
 NOT_KNOWN = "why is not known: no record says it"
+#: How `Comparison` says which trace has two nodes in one kernel, and why, for a reader who knows the nodes by name.
+FUSED_IN = re.compile(r"apart in (.+?): (.+) Fused in (.+?): (?:.* (?:is|are) fused: )?(.+)", re.DOTALL)
+#: A scheduler node, or several that were fused.
+NODE = re.compile(r"\bop\d+(?:_op\d+)*\b")
+SAME_TITLES = re.compile(r"(`[^`]+`) and \1")
 
 
 def _hottest(
-    names: Sequence[str], matches: Sequence[wire.MatchInfo], alike: Sequence[Likeness], titles: Mapping[tuple[int, int], str]
+    names: Sequence[str], matches: Sequence[wire.MatchInfo], alike: Sequence[Likeness], titles: _Titles
 ) -> Iterator[wire.DifferenceInfo]:
-    """Yield what differs, the longest first: a match of kernels, or the library calls that differ in the same."""
+    """Yield what differs, the largest difference first: a match of kernels, or the library calls that differ in the same.
+
+    What takes as long in each trace is told only where no time differs, as after an edit.
+    """
     groups: dict[tuple[str, int], list[int]] = {}
     for number, match in enumerate(matches):
-        first, *later = match["seconds"]
-        takes_longer = first and any(value and _times_as_long(first, value) for value in later)
-        if match["differs"] or takes_longer or match["what"] not in SENTENCES:
+        if match["differs"] or _apart(_seconds([match])) or match["what"] not in SENTENCES:
             groups.setdefault((match["differs"], -1 if match["what"] == SAME_CALL else number), []).append(number)
-    longest = {key: _seconds([matches[number] for number in of]) for key, of in groups.items()}
-    order = sorted(groups, key=lambda key: -max((value or 0.0 for value in longest[key]), default=0.0))
+    seconds = {key: _seconds([matches[number] for number in of]) for key, of in groups.items()}
+    order = sorted(groups, key=lambda key: (-_apart(seconds[key]), -max(value or 0.0 for value in seconds[key])))
+    order = [key for key in order if _apart(seconds[key]) or None in seconds[key]] or order
     others = [key for key in order if matches[groups[key][0]]["what"] not in SENTENCES][: MAX_TOLD // 2]
     shown = {*others, *[key for key in order if key not in others][: MAX_TOLD - len(others)]}
     for key in (key for key in order if key in shown):
         first = max(groups[key], key=lambda number: max(value or 0.0 for value in matches[number]["seconds"]))
-        match, count = matches[first], len(groups[key])
-        called = dict.fromkeys(titles.get((k["artifact"], k["line"]), k["name"]) for of in match["kernels"] for k in of)
-        what = f"{count} library calls such as {next(iter(called))}" if count > 1 else " and ".join(called)
         yield {
-            "what": f"{what}{_compared_times(names, longest[key])}",
-            "why": _why(names, match, alike[first]),
+            "what": titles.what(names, matches[first], len(groups[key]), seconds[key]),
+            "why": _why(names, matches[first], alike[first], titles),
             "match": first,
         }
 
 
+def _apart(seconds: Sequence[float | None]) -> float:
+    """Return by how many seconds the times of several traces differ; 0.0 where they are as long, or not known."""
+    known = [value for value in seconds if value is not None]
+    least, most = min(known, default=0.0), max(known, default=0.0)
+    return most - least if most > least * MIN_RATIO else 0.0
+
+
 def _seconds(matches: Sequence[wire.MatchInfo]) -> list[float | None]:
-    """Add up what the kernels of several matches take in each trace; None where a time is not known."""
-    columns = zip(*(match["seconds"] for match in matches), strict=True)
-    return [None if None in of else sum(value or 0.0 for value in of) for of in columns]
+    """Add up what the kernels of several matches take in each trace: 0.0 for none, None where a time is not known."""
+    columns = zip(*(zip(match["seconds"], match["kernels"], strict=True) for match in matches), strict=True)
+    known = ([value if kernels else 0.0 for value, kernels in column] for column in columns)
+    return [None if None in of else sum(value or 0.0 for value in of) for of in known]
 
 
-def _compared_times(names: Sequence[str], seconds: Sequence[float | None]) -> str:
-    """Word what each trace takes, and how often that is what the first takes."""
+def _timings(seconds: Sequence[float | None]) -> Iterator[tuple[str, str]]:
+    """Word what each trace takes, "" for what is not known, and how often that is what the first takes."""
     from explorer.analysis.advice.verdicts import duration  # the advice is not imported before it is asked for
 
     first = seconds[0]
-    told = [
-        f"{duration(value)} in {name}{_times_as_long(first, value) if first and number else ''}"
-        for number, (name, value) in enumerate(zip(names, seconds, strict=True))
-        if value is not None
-    ]
-    return f": {', '.join(told)}" if told else ""
+    for number, value in enumerate(seconds):
+        times = _times_as_long(first, value) if first and value and number else ""
+        yield duration(value) if value is not None else "", times
 
 
 def _times_as_long(first: float, value: float) -> str:
@@ -372,7 +384,7 @@ def _times_as_long(first: float, value: float) -> str:
     return "" if rounded == 1 else f" (×{rounded:g})"
 
 
-def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness) -> str:
+def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness, titles: _Titles) -> str:
     """Say in sentences what differs in a match, and why; that it is not known, where nothing says it."""
     if match["what"] in SENTENCES:
         facts = (
@@ -385,17 +397,61 @@ def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness) -> str
     why = match["differs"] or NOT_KNOWN
     if match["what"] != "split":
         return f"{match['what'].capitalize()}: {why.removesuffix('.')}."
-    counts = (f"{quantity(len(of), 'kernel')} in {name}" for name, of in zip(names, match["kernels"], strict=True))
-    return f"{', '.join(counts)}: {why.removesuffix('.')}."
+    if found := FUSED_IN.fullmatch(why):
+        apart, refused, fused, joined = found.groups()
+        one, other = (titles.in_words(text, names.index(name), match) for text, name in ((refused, apart), (joined, fused)))
+        why = f"Not fused in {apart}: {one} Fused in {fused}: {other}"
+    return f"{why.removesuffix('.')}."
 
 
-def _titles(parts: Sequence[wire.Payload], starts: Sequence[int]) -> dict[tuple[int, int], str]:
-    """Map the text and line of each kernel and library call to what it computes."""
-    titles: dict[tuple[int, int], str] = {}
-    for part, start in zip(parts, starts, strict=True):
-        titles |= {(kernel["artifact"] + start, 0): kernel["title"] or kernel["name"] for kernel in part["kernels"]}
-        titles |= {(_index(call["artifact"], start), call["line"]): call["title"] or call["name"] for call in part["calls"]}
-    return titles
+class _Titles:
+    """What the kernels and library calls of several traces compute, by their places and by the scheduler nodes in them."""
+
+    def __init__(self, parts: Sequence[wire.Payload], starts: Sequence[int]) -> None:
+        self._of_place: dict[tuple[int, int], str] = {}
+        self._of_node: dict[tuple[int, str, str, str], str] = {}
+        self._graphs = [(a["frame"], a["graph"]) for part in parts for a in part["artifacts"]]
+        for trace, (part, start) in enumerate(zip(parts, starts, strict=True)):
+            of_kernel = {}
+            for kernel in part["kernels"]:
+                title = kernel["title"] or kernel["name"]
+                self._of_place[kernel["artifact"] + start, 0] = title
+                of_kernel[kernel["frame"], kernel["graph"], kernel["name"]] = title
+            for call in part["calls"]:
+                self._of_place[_index(call["artifact"], start), call["line"]] = call["title"] or call["name"]
+            for group in (group for graph in part["fusion"] for group in graph["groups"]):
+                place = group["frame"], group["graph"]
+                for name in group["kernels"][:1]:
+                    title = of_kernel.get((*place, name), name)
+                    self._of_node |= {(trace, *place, node): title for node in group["nodes"]}
+
+    def what(self, names: Sequence[str], match: wire.MatchInfo, count: int, seconds: Sequence[float | None]) -> str:
+        """Name what a match is in each trace, and what it takes there; the match is an example where several count as one."""
+        called = [
+            list(dict.fromkeys(self._of_place.get((k["artifact"], k["line"]), k["name"]) for k in of)) for of in match["kernels"]
+        ]
+        timings = list(_timings(seconds))
+        if count > 1 or all(titles == called[0] and len(of) == 1 for titles, of in zip(called, match["kernels"], strict=True)):
+            told = ", ".join(f"{time} in {name}{times}" for name, (time, times) in zip(names, timings, strict=True) if time)
+            title = f"{count} library calls such as {called[0][0]}" if count > 1 else called[0][0]
+            return f"{title}: {told}" if told else title
+        sides = []
+        for name, of, titles, (time, times) in zip(names, match["kernels"], called, timings, strict=True):
+            words = (
+                [quantity(len(of), "kernel"), " and ".join(f"`{title}`" for title in titles), time + times] if of else ["none"]
+            )
+            sides.append(f"{name}: {', '.join(filter(None, words))}")
+        return "; ".join(sides)
+
+    def in_words(self, text: str, trace: int, match: wire.MatchInfo) -> str:
+        """Put the title of its kernel in the place of each scheduler node that a sentence names."""
+        places = [self._graphs[kernel["artifact"]] for kernel in match["kernels"][trace] if kernel["artifact"] >= 0]
+
+        def titled(node: re.Match[str]) -> str:
+            titles = {self._of_node.get((trace, *place, part), "") for place in places for part in node[0].split("_")}
+            return f"`{next(iter(titles))}`" if len(titles) == 1 and "" not in titles else node[0]
+
+        return SAME_TITLES.sub(r"two \1 kernels", NODE.sub(titled, text))
 
 
 def _gpus(traces: Sequence[TraceData]) -> Iterator[wire.FactInfo]:

@@ -470,7 +470,7 @@ class ComparisonInfo(TypedDict):
     """What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has none.
 
     Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in sentences. "gpus" is
-    empty where all traces are for one GPU. "hottest" are the kernels and library calls that differ, the longest first.
+    empty where all traces are for one GPU. "hottest" are the kernels and library calls that differ, the largest difference first.
     """
 
     traces: list[TraceInfo]

@@ -43,6 +43,7 @@ export class Kernels {
     /** @param {number} artifact @param {number} line */
     const go = (artifact, line) => navigation.goTo(artifact, line);
     const table = new CostTable(store, (row) => this.pick(row), go);
+    this.table = table.table;
     this.rows = table.rows;
     this.element = panel("", ...table.elements, this.one.element);
     this.slow = table.rows.toSorted((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0));
@@ -81,7 +82,10 @@ export class Kernels {
   call(artifact, line) {
     const isIt = (/** @type {CallInfo} */ call) => call.artifact === artifact && call.line === line;
     const row = this.rows.find(({ calls }) => calls.some(isIt));
-    if (row) this.pick(row);
+    if (!row) return;
+    // those of the other traces too
+    if (this.store.payload.comparison) this.table.find(row.title || row.name);
+    this.pick(row);
   }
 
   /**

@@ -260,18 +260,20 @@ export class Overview {
     );
   }
 
-  // What differs between several traces, each with both kernels beside each other behind it.
+  // What a call takes in several traces, and what differs, each with the kernels or calls of all behind it.
   differences() {
-    const { comparison } = this.store.payload;
+    const { comparison, overview } = this.store.payload;
     if (!comparison?.hottest.length) return null;
     const { hottest, kernels } = comparison;
+    const timed = overview.filter(({ launches }) => launches);
+    const total = timed.map(({ trace, seconds }) => `${duration(seconds)} in ${trace}`).join(", ");
     const cards = hottest.map(({ what, why, match }) =>
       this.look(what, why, () => this.beside.show(kernels[match].kernels)),
     );
     return element(
       "section",
       { class: "looks differences" },
-      element("h3", {}, "what differs, longest first: click for both side by side"),
+      element("h3", {}, total && `a call takes ${total}; `, "what differs, most first: click for both"),
       element("ul", {}, ...cards),
     );
   }

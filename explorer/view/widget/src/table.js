@@ -106,6 +106,12 @@ export class Table {
     else this.draw();
   }
 
+  /** @param {string} words by which the rows are filtered */
+  find(words) {
+    this.filter.value = words;
+    this.draw();
+  }
+
   /** @param {Column<Row>} column @param {Element} heading @param {boolean} down @returns {void} */
   sort(column, heading, down) {
     this.order = { column, down };

@@ -84,7 +84,8 @@ export class TracePanes {
   }
 
   /**
-   * Show the first kernel of each trace beside each other; of two generated kernels, what differs in them.
+   * Show the first kernel of each trace beside each other; of two generated kernels, what differs in them; of
+   * library calls, which have no text, what they cost.
    *
    * @param {KernelPlace[][]} kernels
    */
@@ -92,6 +93,9 @@ export class TracePanes {
     const texts = kernels.flatMap(([place]) => (this.store.kernelAt(place?.artifact) ? place.artifact : []));
     if (texts.length === 2 && kernels.length === 2)
       return void this.tabs.show("diff").compare(texts[0], texts[1]);
+    const [[first]] = kernels;
+    if (!texts.length && first && this.store.computedAt(first.artifact, first.line))
+      return this.tabs.show("kernels").call(first.artifact, first.line);
     this.tabs.show("code");
     while (this.panes.list.length <= kernels.length) this.panes.add();
     kernels.forEach(([place], trace) => place && this.open(place, trace));

@@ -760,7 +760,7 @@ export interface DifferenceInfo {
  *
  * Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in
  * sentences. "gpus" is empty where all traces are for one GPU. "hottest" are the kernels and library calls
- * that differ, the longest first.
+ * that differ, the largest difference first.
  */
 export interface ComparisonInfo {
   traces: TraceInfo[];
