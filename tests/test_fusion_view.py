@@ -228,6 +228,49 @@ def test_no_two_neighbours_of_a_node_have_one_title(opened, rotary: Trace) -> No
             assert {one, other} <= set(fused["nodes"]) and f"{one} and {other} are one kernel" in row.inner_text()
 
 
+def test_a_line_with_several_nodes_is_not_compared_by_the_node_that_is_asked_about(opened, rotary: Trace) -> None:
+    """Beside an operator in one of its nodes a line stands for another of them, so no node is compared with itself."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    panel.get_by_label("first node").focus()
+    found = tab.evaluate(f"""() => {{
+        const {{ places, verdicts }} = {APP}.tabs.views.get('fusion');
+        const alone = [...verdicts.operators].filter(([, of]) => of.length === 1 && of[0].numbers.length === 1);
+        return [...places].flatMap(([place, {{ nodes }}]) => nodes.length < 2 || !/:\\d+$/.test(place) ? [] :
+            alone.map(([name, [{{ numbers }}]]) => [place, name, verdicts.names[numbers[0]]])
+                .filter(([, , node]) => nodes.includes(node)));
+    }}""")
+    assert found
+    for place, operator, node in found:
+        name_nodes(panel, place, operator)
+        taken = re.search(rf"{re.escape(place)} is (op\d+)", panel.locator(".why").inner_text())
+        assert taken and taken[1] != node
+
+
+def test_what_is_left_out_is_shown_by_a_press(opened, replayed) -> None:
+    """Of many nodes that a name stands for some are offered at first; a press on what counts the others offers all."""
+    panel = show(opened(replayed("views/layers-torch2.13-h100")), "Fusion")
+    name_nodes(panel, "op0", "add")
+    places = panel.locator(".why .places").get_by_role("button")
+    more = places.last
+    count = int(re.fullmatch(r"and (\d+) more", more.inner_text())[1])
+    before = places.count() - 1
+    more.click()
+    assert places.count() == before + count and not re.search(r"and \d+ more", panel.locator(".why .places").inner_text())
+
+
+def test_the_node_that_alone_is_chosen_comes_into_sight(opened, replayed) -> None:
+    """A node that was named and stands below the graph's edge is brought into sight before a second one is."""
+    tab = opened(replayed("views/layers-torch2.13-h100"))
+    panel = show(tab, "Fusion")
+    last = tab.evaluate(f"{APP}.tabs.views.get('fusion').nodes.name.at(-1)")
+    assert not tab.evaluate(IN_SIGHT, [last])
+    first = panel.get_by_label("first node")
+    first.fill(last)
+    first.press("Enter")
+    assert tab.evaluate(IN_SIGHT, [last])
+
+
 def test_all_that_is_offered_is_in_sight_in_a_small_view(opened, rotary: Trace) -> None:
     """At 970 x 680 pixels the other nodes of a name need no scrolling, and no placeholder is cut."""
     tab = opened(rotary, viewport={"width": 970, "height": 680})

@@ -412,7 +412,10 @@ export class Fusion {
     }
     this.mark();
     this.tellLine();
-    if (first && second) this.canvas.reveal([...this.canvas.marked]);
+    const { marked, chosen } = this.canvas;
+    if (first && second) this.canvas.reveal([...marked]);
+    // else it was clicked, and stays where it is
+    else if (!chosen || !marked.has(chosen)) this.canvas.reveal([...marked].slice(0, 1));
   }
 
   /** @param {string} node the user's line that an operator is of, as far as that is known */
@@ -430,11 +433,8 @@ export class Fusion {
    */
   instead(at, others) {
     if (!others.length) return [];
-    const buttons = others
-      .slice(0, MOST)
-      .map((node) => element("button", { onclick: () => this.replace(at, node) }, node));
-    const more = others.length > MOST ? ` and ${others.length - MOST} more` : "";
-    return [element("span", {}, `other ${this.spelled(this.asked[at])}: `, ...buttons, more)];
+    const buttons = others.map((node) => element("button", { onclick: () => this.replace(at, node) }, node));
+    return [element("span", {}, `other ${this.spelled(this.asked[at])}: `, ...folded(buttons))];
   }
 
   /** @param {number} at @param {string} name in the place of what was asked there */
@@ -456,14 +456,14 @@ export class Fusion {
     this.ofLine.hidden = !pairs.length && !isSeveral;
     const line = user ? this.store.placeOf(user.artifact, user.line) : "The selected line";
     const several = `became more than one kernel${pairs.length ? ":" : `, ${APART}`}`;
-    const rest = pairs.length - MOST;
     this.ofLine.replaceChildren(
       element("p", {}, name ? "With the nodes next to it:" : `${line} ${several}`),
-      ...pairs.slice(0, MOST).map(({ title, fused, sentence, onclick }) => {
-        const said = ` ${fused ? "✓" : "✕"} ${sentence}`;
-        return element("p", { title: sentence }, element("button", { onclick }, title), said);
-      }),
-      ...(rest > 0 ? [element("p", {}, `and ${plural(rest, "more pair")}`)] : []),
+      ...folded(
+        pairs.map(({ title, fused, sentence, onclick }) => {
+          const said = ` ${fused ? "✓" : "✕"} ${sentence}`;
+          return element("p", { title: sentence }, element("button", { onclick }, title), said);
+        }),
+      ),
     );
   }
 
@@ -610,6 +610,18 @@ export class Fusion {
   close() {
     this.canvas.close();
   }
+}
+
+/**
+ * The first of some elements, and a button that shows the rest.
+ *
+ * @param {HTMLElement[]} all
+ */
+function folded(all) {
+  const rest = all.slice(MOST);
+  /** @type {HTMLElement} */
+  const more = element("button", { onclick: () => more.replaceWith(...rest) }, `and ${rest.length} more`);
+  return rest.length ? [...all.slice(0, MOST), more] : all;
 }
 
 /** @param {string} name @returns {boolean} whether it is the number of a line */

@@ -12,6 +12,7 @@
 
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
+const ITSELF = 1e9; // steps from a node to itself: more than to any other
 const MOST_LISTED = 4; // buffers
 const MOST_NAMED = 6; // a group of more nodes is named by its first and last
 
@@ -69,7 +70,8 @@ export class Verdicts {
 
   /**
    * Of what two names can stand for the two nearest to each other, the first of several: by the fewest steps
-   * from one to what reads it, else by the order of the graph.
+   * from one to what reads it, else by the order of the graph. A scheduler node is compared with itself only
+   * where both stand for no other.
    *
    * @param {Side[]} ones
    * @param {Side[]} others
@@ -91,7 +93,8 @@ export class Verdicts {
     let least = Infinity;
     for (const one of ones)
       for (const other of others) {
-        const far = distance(one, other);
+        const isItself = String(one.nodes) === String(other.nodes);
+        const far = distance(one, other) + (isItself ? ITSELF : 0);
         if (far >= least || (one.name === other.name && ones.length + others.length > 2)) continue;
         least = far;
         best = [one, other];
