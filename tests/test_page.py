@@ -311,7 +311,7 @@ def test_an_empty_table_keeps_its_columns(opened, small):
     tab = opened(replace(small, artifacts=(*small.artifacts, text_of("recompile", "r", data=blank(ARTIFACTS["recompile"])))))
     to_view(tab, "Guards")
     guards = tab.get_by_role("table", name="guards")
-    assert guards.locator("thead th").all_inner_texts() == ["must hold", "line", "because of"]
+    assert guards.locator("thead th").all_inner_texts() == ["must hold", "line", "seen at"]
     assert guards.locator("tbody tr").count() == 0
 
 

@@ -66,7 +66,7 @@ export class Dynamo {
       { key: "place", title: "line", kept: true },
       {
         key: "code",
-        title: "because of",
+        title: "seen at",
         code: true,
         why: ({ code, inside }) => (inside ? `${code}\n${inside}` : null),
       },
