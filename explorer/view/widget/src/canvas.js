@@ -1,7 +1,7 @@
 // A graph on a canvas: only what is in view is drawn, with less detail the smaller it is. Drag pans, the
 // wheel zooms, keys walk.
 
-import { eachFrame, element, isModified } from "./dom.js";
+import { boundsOf, eachFrame, element, isModified, listen } from "./dom.js";
 import { LINES, Painter, TEXT, pen } from "./painter.js";
 import { WheelGate } from "./wheelgate.js";
 
@@ -75,14 +75,14 @@ export class Canvas {
 
   listen() {
     const { canvas, mini } = this;
-    canvas.addEventListener("pointerdown", (e) => this.down(e));
-    canvas.addEventListener("pointermove", (e) => this.move(e));
-    canvas.addEventListener("pointerup", (e) => this.up(e));
-    canvas.addEventListener("pointerleave", () => this.hover(null));
-    canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-    canvas.addEventListener("keydown", (e) => this.key(e));
-    mini.addEventListener("pointerdown", (e) => this.mapped(e));
-    mini.addEventListener("pointermove", (e) => e.buttons && this.mapped(e));
+    listen(canvas, "pointerdown", (e) => this.down(e));
+    listen(canvas, "pointermove", (e) => this.move(e));
+    listen(canvas, "pointerup", (e) => this.up(e));
+    listen(canvas, "pointerleave", () => this.hover(null));
+    listen(canvas, "wheel", (e) => this.wheel(e), { passive: false });
+    listen(canvas, "keydown", (e) => this.key(e));
+    listen(mini, "pointerdown", (e) => this.mapped(e));
+    listen(mini, "pointermove", (e) => e.buttons && this.mapped(e));
   }
 
   /** @param {Layout} graph @param {boolean} [fit] */
@@ -261,7 +261,7 @@ export class Canvas {
 
   /** @param {PointerEvent} event @returns {Box | null} */
   at(event) {
-    const bounds = this.canvas.getBoundingClientRect();
+    const bounds = boundsOf(this.canvas);
     const x = (event.clientX - bounds.left - this.x) / this.scale;
     const y = (event.clientY - bounds.top - this.y) / this.scale;
     /** @param {Box} b */
@@ -307,9 +307,9 @@ export class Canvas {
     this.tip.hidden = !content;
     if (!content || !event) return;
     this.tip.replaceChildren(content);
-    const bounds = this.element.getBoundingClientRect();
+    const bounds = boundsOf(this.element);
     // it may reach beyond a low canvas
-    const panel = (this.element.closest(".panel") || this.element).getBoundingClientRect();
+    const panel = boundsOf(this.element.closest(".panel") || this.element);
     /** @param {number} at @param {number} size @param {number} low @param {number} high */
     const beside = (at, size, low, high) =>
       at + 14 + size <= high ? at + 14 : Math.max(low, at - 14 - size);
@@ -339,7 +339,7 @@ export class Canvas {
     if (!taken && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     this.hover(null);
-    const bounds = this.canvas.getBoundingClientRect();
+    const bounds = boundsOf(this.canvas);
     if (event.shiftKey) {
       this.x -= event.deltaY;
       this.redraw();
@@ -364,7 +364,7 @@ export class Canvas {
 
   /** @param {PointerEvent} event */
   mapped(event) {
-    const bounds = this.mini.getBoundingClientRect();
+    const bounds = boundsOf(this.mini);
     const scale = Math.min(MINI.w / this.graph.width, MINI.h / this.graph.height);
     this.x = this.element.clientWidth / 2 - ((event.clientX - bounds.left) / scale) * this.scale;
     this.y = this.element.clientHeight / 2 - ((event.clientY - bounds.top) / scale) * this.scale;

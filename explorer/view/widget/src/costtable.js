@@ -1,6 +1,6 @@
 // The table of what each kernel and library call costs, with totals, shares, marks and the rows of one mark.
 
-import { bytes, duration, element, link, plural } from "./dom.js";
+import { bytes, duration, element, link, listen, plural } from "./dom.js";
 import {
   costRows,
   figure,
@@ -110,7 +110,7 @@ export class CostTable {
     const choice = (text, about, show) => {
       /** @type {HTMLButtonElement} */
       const made = element("button", { title: about, "aria-pressed": "false" }, text);
-      made.addEventListener("click", () => {
+      listen(made, "click", () => {
         for (const other of buttons) other.setAttribute("aria-pressed", String(other === made));
         show();
       });

@@ -40,6 +40,26 @@ export function element(tag, attributes = {}, ...children) {
 }
 
 /**
+ * Where an element is in the window.
+ *
+ * @param {Element} one
+ */
+export const boundsOf = (one) => one.getBoundingClientRect();
+
+/**
+ * Call a handler for each event of a kind.
+ *
+ * @template {keyof GlobalEventHandlersEventMap} Kind
+ * @param {EventTarget} target
+ * @param {Kind} kind
+ * @param {(event: GlobalEventHandlersEventMap[Kind]) => unknown} handler
+ * @param {AddEventListenerOptions} [options]
+ */
+export function listen(target, kind, handler, options) {
+  target.addEventListener(kind, /** @type {EventListener} */ (handler), options);
+}
+
+/**
  * The element that has the focus where `one` is, null for none.
  *
  * @param {Element} one
@@ -141,7 +161,7 @@ export function copier(about, label, text) {
 export function toggle(text, about, on, changed, more = {}) {
   const attributes = { title: about, "aria-pressed": String(on), ...more };
   const made = element("button", attributes, text);
-  made.addEventListener("click", () => {
+  listen(made, "click", () => {
     const pressed = made.getAttribute("aria-pressed") !== "true";
     made.setAttribute("aria-pressed", String(pressed));
     changed(pressed);
@@ -259,8 +279,8 @@ export function keepKeys(made) {
     setTimeout(() => (made.dataset.lmSuppressShortcuts = "true"));
   };
   // before any listener of the notebook's, as long as the focus is in here
-  made.addEventListener("focusin", () => window.addEventListener("keydown", handOn, { capture: true }));
-  made.addEventListener("focusout", () => window.removeEventListener("keydown", handOn, { capture: true }));
+  listen(made, "focusin", () => window.addEventListener("keydown", handOn, { capture: true }));
+  listen(made, "focusout", () => window.removeEventListener("keydown", handOn, { capture: true }));
 }
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -32,7 +32,7 @@ import {
   showDialog,
 } from "@codemirror/view";
 import { classOf } from "./colours.js";
-import { element, plural, within } from "./dom.js";
+import { element, listen, plural, within } from "./dom.js";
 import { editable, setFault } from "./editable.js";
 import { foldEnds } from "./folds.js";
 import { hoverClass } from "./hovering.js";
@@ -195,9 +195,9 @@ export class Editor {
     });
     readSelectionInFocus(this.view);
     this.element = this.view.dom;
-    this.view.scrollDOM.addEventListener("scroll", () => this.about.moved(), { passive: true });
-    this.element.addEventListener("pointerover", (event) => this.pointed(event));
-    this.element.addEventListener("pointerleave", ({ relatedTarget }) => {
+    listen(this.view.scrollDOM, "scroll", () => this.about.moved(), { passive: true });
+    listen(this.element, "pointerover", (event) => this.pointed(event));
+    listen(this.element, "pointerleave", ({ relatedTarget }) => {
       if (!about.tips.contains(/** @type {Node | null} */ (relatedTarget))) about.pointed(0);
     });
   }

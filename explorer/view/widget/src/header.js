@@ -1,7 +1,7 @@
 // The header: what was compiled, its figures, chips that lead to what went wrong, and the box to search with.
 
 import { breakPlaces } from "./breaks.js";
-import { element, plural, seconds } from "./dom.js";
+import { element, listen, plural, seconds } from "./dom.js";
 import { Results } from "./results.js";
 
 /** @import { Parts } from "./app.js" */
@@ -53,7 +53,7 @@ export class Header {
     this.results = new Results({ store, hub, search, navigation });
     const parts = [this.box, this.results.element];
     this.search = element("div", { class: "search", onkeydown: (event) => this.leave(event) }, ...parts);
-    this.search.addEventListener("focusout", ({ relatedTarget }) => {
+    listen(this.search, "focusout", ({ relatedTarget }) => {
       if (!(relatedTarget instanceof Node && this.search.contains(relatedTarget))) this.results.hide();
     });
     const { meta, counts, notice } = store.payload;

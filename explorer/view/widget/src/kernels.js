@@ -4,7 +4,7 @@
 import { marksOf, short } from "./costs.js";
 import { CostTable } from "./costtable.js";
 import { Detail } from "./detail.js";
-import { element, link, panel, plural } from "./dom.js";
+import { boundsOf, element, link, panel, plural } from "./dom.js";
 import { judgedKernel } from "./judged.js";
 import { callFacts, costFacts, launchTable, resourceFacts, candidateTable } from "./kernel.js";
 import { called } from "./names.js";
@@ -68,8 +68,8 @@ export class Kernels {
     this.detail(row);
     if (row.kernel) this.select(row.kernel.artifact);
     else if (row.call?.line) this.selection.choose(row.call.artifact, row.call.line);
-    const { top } = this.one.element.getBoundingClientRect();
-    const whole = this.element.getBoundingClientRect();
+    const { top } = boundsOf(this.one.element);
+    const whole = boundsOf(this.element);
     if (top + BELOW > whole.bottom) this.element.scrollTop += top - whole.top; // a notebook stays where it is
   }
 

@@ -1,6 +1,6 @@
 // The keys of the view, in a dialog that "?" opens: Escape or a click closes it, and the focus goes back.
 
-import { element } from "./dom.js";
+import { element, listen } from "./dom.js";
 
 /** @type {[place: string, keys: [keys: string, does: string][]][]} */
 const KEYS = [
@@ -55,7 +55,7 @@ export function keysDialog() {
     close,
   );
   // Escape closes it and clears nothing that is selected, and keys such as Ctrl+S go on to the notebook
-  dialog.addEventListener("keydown", (event) => {
+  listen(dialog, "keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
   });
   return dialog;

@@ -1,7 +1,7 @@
 // The layouts of a line of TTGIR under its text: a picture of where each value's elements are, and of the
 // banks that an access to shared memory touches. It follows the pointer, else the selected line.
 
-import { button, element } from "./dom.js";
+import { button, element, listen } from "./dom.js";
 import { banksOf, pictureOf, valuesOf } from "./layouts.js";
 
 /** @import { Box, Picture, Value } from "./layouts.js" */
@@ -38,8 +38,8 @@ export class LayoutPanel {
       this.pictures,
       this.said,
     );
-    this.pictures.addEventListener("pointerover", (event) => this.point(event));
-    this.pictures.addEventListener("pointerleave", () => this.light(""));
+    listen(this.pictures, "pointerover", (event) => this.point(event));
+    listen(this.pictures, "pointerleave", () => this.light(""));
   }
 
   // The way back after it was closed: another line is selected.

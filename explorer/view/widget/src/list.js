@@ -1,6 +1,6 @@
 // A list of rows of equal height, of which only those in view are in the document.
 
-import { element } from "./dom.js";
+import { element, listen } from "./dom.js";
 
 /** @import { Attributes } from "./dom.js" */
 
@@ -22,7 +22,7 @@ export class List {
     this.window = element("div", { class: "window", role: "presentation" });
     this.sizer = element("div", { class: "sizer", role: "presentation" }, this.window);
     this.element = element("div", { tabindex: 0, ...more, class: `list ${more.class ?? ""}` }, this.sizer);
-    this.element.addEventListener("scroll", () => this.redraw(), { passive: true });
+    listen(this.element, "scroll", () => this.redraw(), { passive: true });
     this.observer = new ResizeObserver(() => this.redraw());
     this.observer.observe(this.element);
   }

@@ -2,7 +2,7 @@
 // allocates. The pointer, or the arrow keys, choose a line, and the storages that are live after it are named
 // below.
 
-import { baseName, button, bytes, element, link, listed, plural, remark } from "./dom.js";
+import { baseName, boundsOf, button, bytes, element, link, listed, plural, remark } from "./dom.js";
 import { grouped } from "./grouped.js";
 
 /** @import { MomentRow, StorageRow, UncountedRow } from "./wire.js" */
@@ -77,7 +77,7 @@ export class MemoryChart {
   under({ target, clientX }) {
     const bar = target instanceof HTMLElement ? this.bars.indexOf(target) : -1;
     if (bar >= 0) return bar;
-    const { left, width } = this.chart.getBoundingClientRect();
+    const { left, width } = boundsOf(this.chart);
     const [first, last] = [this.points[0].line, this.points[this.points.length - 1].line];
     const line = first + ((clientX - left) / width) * (last - first + 1);
     return Math.max(

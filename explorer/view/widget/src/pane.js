@@ -1,7 +1,7 @@
 // A text pane: a bar to choose and handle a text, the text itself, and beside it a map of its lit lines.
 
 import { sightOf } from "./colours.js";
-import { afterwards, button, copier, eachFrame, element, plural, seconds, toggle } from "./dom.js";
+import { afterwards, boundsOf, button, copier, eachFrame, element, plural, seconds, toggle } from "./dom.js";
 import { Editing } from "./editing.js";
 import { Editor } from "./editor.js";
 import { KernelBar } from "./kernelbar.js";
@@ -259,7 +259,7 @@ export class Pane {
 
   /** @param {MouseEvent} event */
   mapped(event) {
-    const box = this.map.getBoundingClientRect();
+    const box = boundsOf(this.map);
     const whole = Math.max(this.lines.length, box.height / ROW);
     this.editor.reveal(1 + Math.floor(((event.clientY - box.top) / box.height) * whole));
   }

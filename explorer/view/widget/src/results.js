@@ -1,7 +1,7 @@
 // The lines that a search has found, in a list under its box: by stage in the compiler's order, equal lines
 // once with their number, and last what kernels only say of themselves.
 
-import { element, plural, soft } from "./dom.js";
+import { element, listen, plural, soft } from "./dom.js";
 
 /** @import { Parts } from "./app.js" */
 /** @typedef {{ index: number, line: number, code: string, count: number }} Hit the first of equal lines */
@@ -71,7 +71,7 @@ export class Results {
     const rows = hits.slice(0, FEW).map((hit) => this.row(hit));
     const left = hits.length - rows.length;
     const more = element("button", { class: "link more" }, `${plural(left, "more line")}`);
-    more.addEventListener("click", () => {
+    listen(more, "click", () => {
       const others = hits.slice(FEW).map((hit) => this.row(hit));
       more.before(...others);
       others[0].focus(); // before it goes: without the focus in it the list is put away

@@ -1,7 +1,7 @@
 // Two lists of lines side by side: equal lines next to each other, runs of them folded, and steps from change
 // to change.
 
-import { button, element, isModified, plural, within } from "./dom.js";
+import { button, element, isModified, listen, plural, within } from "./dom.js";
 import { alignByOrigin, changedParts, common, diffLines } from "./diff.js";
 import { hoverClass } from "./hovering.js";
 import { List } from "./list.js";
@@ -63,14 +63,14 @@ export class SideBySide {
       role: "list",
       "aria-label": "differences, line by line",
     });
-    this.list.element.addEventListener("click", (event) => this.click(event));
-    this.list.element.addEventListener("keydown", (event) => this.key(event));
-    this.list.element.addEventListener("pointerover", (event) => {
+    listen(this.list.element, "click", (event) => this.click(event));
+    listen(this.list.element, "keydown", (event) => this.key(event));
+    listen(this.list.element, "pointerover", (event) => {
       const { side = 0, line = 0 } = within(event, ".cell")?.dataset ?? {};
       point(Number(side), Number(line));
     });
-    this.list.element.addEventListener("pointerleave", () => point(0, 0));
-    this.list.element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    listen(this.list.element, "pointerleave", () => point(0, 0));
+    listen(this.list.element, "wheel", (event) => this.wheel(event), { passive: false });
     this.within = element("div", {});
     /** @type {HTMLElement} */
     this.slider = element(

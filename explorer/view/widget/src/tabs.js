@@ -1,6 +1,6 @@
 // The views beside the rail and their tabs; a view is built when it is first shown.
 
-import { element, focusedBeside } from "./dom.js";
+import { boundsOf, element, focusedBeside } from "./dom.js";
 
 /** @import { View, ViewName, Views } from "./views.js" */
 /** @import { ViewInfo } from "./wire.js" */
@@ -113,7 +113,7 @@ export class Tabs {
     const room = this.row.clientWidth;
     if (!room) return; // it is not in the document
     for (const tab of [...this.list, this.more]) tab.hidden = false;
-    const widths = new Map(this.list.map((tab) => [tab, tab.getBoundingClientRect().width + GAP]));
+    const widths = new Map(this.list.map((tab) => [tab, boundsOf(tab).width + GAP]));
     const all = [...widths.values()].reduce((sum, width) => sum + width, 0);
     let left = all <= room ? all : room - this.more.offsetWidth - SLACK;
     const current = this.list.filter((tab) => tab.dataset.view === this.name);

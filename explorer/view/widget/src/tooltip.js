@@ -13,6 +13,7 @@ import {
   tooltips,
 } from "@codemirror/view";
 import { explanation } from "./words.js";
+import { boundsOf, listen } from "./dom.js";
 
 /** @import { Extension, Line } from "@codemirror/state" */
 /** @import { Tooltip } from "@codemirror/view" */
@@ -99,7 +100,7 @@ function hovered(view, at, known) {
  */
 function besideLine(view, line, word) {
   const at = view.coordsAtPos(word);
-  if (!at) return view.contentDOM.getBoundingClientRect();
+  if (!at) return boundsOf(view.contentDOM);
   const { top, bottom } = view.lineBlockAt(line.from);
   const { documentTop } = view;
   return { left: at.left, right: at.right, top: documentTop + top, bottom: documentTop + bottom };
@@ -111,7 +112,7 @@ function besideLine(view, line, word) {
  * @param {HTMLElement} inside
  */
 function inSight(inside) {
-  const { top, left, bottom, right } = (inside.parentElement ?? document.body).getBoundingClientRect();
+  const { top, left, bottom, right } = boundsOf(inside.parentElement ?? document.body);
   return {
     top: Math.max(0, top),
     left: Math.max(0, left),
@@ -150,13 +151,13 @@ function ask(view, known, word) {
   dom.setAttribute("role", "dialog");
   dom.setAttribute("aria-label", `what is known of line ${line.number}`);
   const close = () => view.dispatch({ effects: setAsked.of(null) });
-  dom.addEventListener("keydown", (event) => {
+  listen(dom, "keydown", (event) => {
     event.stopPropagation();
     if (event.key !== "Escape") return;
     close();
     view.focus();
   });
-  dom.addEventListener("focusout", ({ relatedTarget }) => {
+  listen(dom, "focusout", ({ relatedTarget }) => {
     if (relatedTarget instanceof Node && dom.contains(relatedTarget)) return;
     queueMicrotask(() => dom.isConnected && close()); // not while the editor takes it away itself
   });
@@ -210,7 +211,7 @@ function dismiss(view) {
 
 /** @param {EditorView} view @param {HTMLElement} dom */
 function closedByClick(view, dom) {
-  dom.addEventListener("click", ({ target }) => {
+  listen(dom, "click", ({ target }) => {
     if (target instanceof Element && target.closest("button"))
       view.dispatch({ effects: [closeHoverTooltips, setAsked.of(null)] });
   });

@@ -1,6 +1,8 @@
 // Whether the wheel is for a graph or for the page around it. It is the graph's once the pointer has moved
 // over it; a page that is scrolled on, and brings the graph under a pointer that rests, scrolls on.
 
+import { listen } from "./dom.js";
+
 const PAUSE = 250; // milliseconds without the wheel, after which it is turned anew
 
 export class WheelGate {
@@ -11,10 +13,10 @@ export class WheelGate {
     this.ours = false; // this turn of the wheel
     /** @type {{ x: number, y: number } | null} */
     this.at = null;
-    over.addEventListener("pointerenter", (event) => this.came(event));
-    over.addEventListener("pointermove", (event) => this.came(event));
-    over.addEventListener("pointerdown", () => (this.moved = true));
-    over.addEventListener("pointerleave", () => this.left());
+    listen(over, "pointerenter", (event) => this.came(event));
+    listen(over, "pointermove", (event) => this.came(event));
+    listen(over, "pointerdown", () => (this.moved = true));
+    listen(over, "pointerleave", () => this.left());
   }
 
   /** @param {PointerEvent} event a browser tells of a move too when the page moves under the pointer */
