@@ -200,7 +200,7 @@ def _of_lines(graphs: Sequence[Graph], first: str, second: str) -> Why:
         places = _places([g for g, *_ in matching])
         raise InputError(f"several graphs compute {first} and {second}; choose one with frame= and graph=: {places}")
     ((of_both, one, other),) = matching
-    return of_both.why_lines(one, other)
+    return of_both._why_lines(one, other)
 
 
 def _is_of_several(graphs: Iterable[Graph], name: str) -> bool:
@@ -708,7 +708,7 @@ class Graph:
         ]
         return tuple(dict.fromkeys(n for name in names for n in self.numbers_by_name.get(name, ())))
 
-    def why_lines(self, one: Side, other: Side) -> Why:
+    def _why_lines(self, one: Side, other: Side) -> Why:
         """Say why the nodes of two lines are one kernel or not, and name the kernels where only some of them are."""
         groups = [dict.fromkeys(self._group_of[n].number for n in side.nodes) for side in (one, other)]
         answer = self._why_sides(one, other)
