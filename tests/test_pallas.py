@@ -222,9 +222,10 @@ def test_forms_are_kept_by_a_file(lowered: Trace, tmp_path: Path) -> None:
 def test_the_table_of_generators_has_a_row_per_program(pallas: Trace, module_at: Callable[[Path], ModuleType]) -> None:
     """benchmarks/generators.py says of a generator that compiles what explorer has of it, and of another why it does not."""
     generators = module_at(Path(__file__).parents[1] / "benchmarks" / "generators.py")
-    lines = list(generators.table(["pallas", "metal"], ["layer norm"]))
+    generators.GENERATORS["unknown"] = generators.Generator({"cpu_backend": "unknown"})
+    lines = list(generators.table(["pallas", "metal", "unknown"], ["layer norm"]))
     cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
-    assert cells[0] == list(generators.COLUMNS) and len(cells) == 6
-    assert cells[2][:2] == ["pallas", "layer norm"] and cells[2][5:] == ["20 of 20, 100.0%", "3 of 3", "1 of 1"]
-    if cells[4][2] == "no":
-        assert any(line.startswith("metal, layer norm: ") for line in lines)
+    assert cells[0] == list(generators.COLUMNS) and len(cells) == 8
+    assert cells[2][:2] == ["pallas", "layer norm"] and cells[2][5:] == ["20 of 20, 100.0%", "3 of 3", "1 of 1", "1 of 1"]
+    assert cells[4][:3] == ["metal", "layer norm", "yes"] and cells[4][7:] == ["not run here", "1 of 1"]
+    assert cells[6][2] == "no" and any(line.startswith("unknown, layer norm: ") for line in lines)
