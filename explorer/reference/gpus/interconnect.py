@@ -42,16 +42,18 @@ def _protocols(low: tuple[float, float], high: tuple[float, float]) -> tuple[Pro
     return Protocol(low[0] * MICRO, low[1], 0.6 * MICRO), Protocol(high[0] * MICRO, high[1], 3.4 * MICRO)
 
 
+_ALL_TO_ALL = Protocol(4.75 * MICRO, 0.15), Protocol(8.0 * MICRO, 0.63)
+_ROOTED = _protocols((3.75, 0.48), (9.0, 0.77))
 #: By the beginning of the operator's short name. Fitted to every second size of benchmarks/collectives.py, checked by the others.
 PROTOCOLS: Mapping[str, tuple[Protocol, ...]] = MappingProxyType(
     {
         "all_reduce": _protocols((5.0, 0.31), (19.0, 0.70)),
         "all_gather": _protocols((4.0, 0.19), (14.0, 0.54)),
         "reduce_scatter": _protocols((3.75, 0.26), (24.0, 0.59)),
-        "all_to_all": (Protocol(4.75 * MICRO, 0.15), Protocol(8.0 * MICRO, 0.63)),
-        "shard_dim_alltoall": (Protocol(4.75 * MICRO, 0.15), Protocol(8.0 * MICRO, 0.63)),
-        "broadcast": _protocols((3.75, 0.48), (9.0, 0.77)),
-        "reduce": _protocols((3.75, 0.48), (9.0, 0.77)),
+        "all_to_all": _ALL_TO_ALL,
+        "shard_dim_alltoall": _ALL_TO_ALL,
+        "broadcast": _ROOTED,
+        "reduce": _ROOTED,
     }
 )
 
