@@ -117,14 +117,10 @@ def _exchanges(data: RunTimes) -> Iterator[str]:
         exchanges.setdefault((one.artifact, one.node, one.operator, one.line), []).append(one)
     for (artifact, node, operator, line), own in exchanges.items():
         seconds = [one.seconds for one in own if one.seconds is not None]
-        name = (
-            f"{artifact}  {node}"
-            if node
-            else f"{operator}, outside the graphs"
-            if artifact
-            else f"{operator}, of an unknown graph"
-        )
-        name += f", line {line} of {artifact}" if line is not None else ""
+        where = "outside the graphs" if artifact else "of an unknown graph"
+        name = f"{artifact}  {node}" if node else f"{operator}, {where}"
+        if line is not None:
+            name += f", line {line} of {artifact}"
         yield _line(seconds, f"in {name}") if seconds else f"{'':30}  in {name}: not known how long"
 
 
