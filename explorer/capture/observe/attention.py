@@ -187,7 +187,7 @@ def _ends_at(pattern: Any, node: Any) -> bool:
 class _Attempt:
     """An attempt to match a pattern, ordered by how near the pattern is; `failed` is where the match ended, if it did.
 
-    Nearer is a pattern with fewer other operators between the products, and then one of which more operators matched.
+    The nearer pattern has fewer other operators between its products. On a tie, more of its operators matched.
     """
 
     def __init__(self, entry: Any, pattern: Any, node: Any, other: int = 0) -> None:
