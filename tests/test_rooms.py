@@ -83,6 +83,7 @@ CATCHES_EVERYTHING = {
     "analysis/overview/text.py": "a trace can be printed whatever is in it",
     "stages/replay.py": "what one stage cannot render must not take the rest away",
     "tracing/recording/trace.py": "the trace up to an error goes with the error",
+    "tracing/recording/eager_check.py": "whatever the program raises eagerly, the error under way is its own",
     "process/plugins.py": "code of other packages: all the rest works without a plug-in that cannot be loaded",
     "stages/described.py": "code of other packages: a trace is saved also where a function of its stage raises",
     "tracing/recording/record.py": "an error of the program is given a note on an absent GPU, and goes through",

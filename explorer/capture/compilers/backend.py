@@ -291,7 +291,8 @@ def compiler_of(backend: object) -> Compiler | None:
 def engine_that_raised(backend: object, error: BaseException) -> str:
     """Return the title of the compiler other than Inductor that raised an error when it ran what it compiled; "" for none.
 
-    An operator that the engine leaves to PyTorch is the program's own: its error is raised below a graph's code.
+    An operator that the engine leaves to PyTorch is the program's own: its error is raised below a graph's code, of which torch
+    may leave nothing in the traceback but the call of the GraphModule.
     """
     compiler = compiler_of(backend)
     if compiler is None:
@@ -299,9 +300,10 @@ def engine_that_raised(backend: object, error: BaseException) -> str:
     folders = (*compiler.modules, compiler.backend.__module__.rpartition(".")[0] or compiler.backend.__module__)
     title = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename.startswith("<eval_with_key>"):
+        module = str(frame.f_globals.get("__name__", ""))
+        if frame.f_code.co_filename.startswith("<eval_with_key>") or module == "torch.fx.graph_module":
             title = ""
-        elif f"{frame.f_globals.get('__name__', '')}.".startswith(tuple(f"{folder}." for folder in folders)):
+        elif f"{module}.".startswith(tuple(f"{folder}." for folder in folders)):
             title = compiler.title
     return title
 

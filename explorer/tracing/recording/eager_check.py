@@ -10,6 +10,7 @@ from explorer.capture.compilers.backend import compiler_of
 from explorer.capture.observe.tensors import named_tensors
 from explorer.lab.live.call import Call
 from explorer.lab.live.function import LiveFunction
+from explorer.lab.live.outcome import outcome_of
 from explorer.lab.live.state import State
 from explorer.model.values import Event, Failure
 from explorer.model.wording import readable_bytes
@@ -36,6 +37,24 @@ def note_difference(live: LiveFunction, recorder: Recorder, backend: object, sec
     stage = "execution" if compiler_of(backend) else "output_code"
     if title := _written_by(backend, recorder.events):
         recorder.attempt(stage, "check", partial(_compare_or_say_why_not, live, recorder, stage, title, seconds, check))
+
+
+def engine_alone_raises(live: LiveFunction, recorder: Recorder, backend: object) -> str:
+    """The title of the compiler other than Inductor whose compiled call raised where an eager one does not; "" if both do.
+
+    An engine may hand a tensor to an operator that it leaves to PyTorch where that takes a number, and the operator raises. The
+    function is called eagerly, with everything put back, where it would be for the comparison with eager.
+    """
+    compiler = compiler_of(backend)
+    if compiler is None or live.empty or _too_much(live, recorder.events, compiler.title, 0.0):
+        return ""
+    try:
+        with recorder.muted(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outcome_of(live.call.function, live.call)
+    except Exception:  # noqa: BLE001 of the program: the error under way is its own
+        return ""
+    return compiler.title
 
 
 def _compare_or_say_why_not(live: LiveFunction, recorder: Recorder, stage: str, title: str, seconds: float, check: bool) -> None:

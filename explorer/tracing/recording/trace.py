@@ -44,7 +44,7 @@ from explorer.tracing.recording.compile_failures import (
     compile_failures,
     failure_if_nothing_compiled,
 )
-from explorer.tracing.recording.eager_check import note_difference
+from explorer.tracing.recording.eager_check import engine_alone_raises, note_difference
 from explorer.tracing.recording.finish import failures_of, finished
 from explorer.tracing.recording.kernels import KernelRecorder, recording_kernels
 from explorer.tracing.recording.recorder import Recorder, recording
@@ -353,7 +353,10 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
         except Exception as error:
             of_compile = compiling.is_compiler_error(error) or compiling.comes_from(error, recorder.compile_errors)
             ran = live.begun and not of_compile
-            engine = backends.engine_that_raised(plan.request.backend, error) if ran else ""
+            engine = ""
+            if ran:
+                asked = plan.request.backend
+                engine = backends.engine_that_raised(asked, error) or engine_alone_raises(live, recorder, asked)
             if not of_compile and not engine:
                 raise
             _note_compiler_error(live, recorder, error, engine)

@@ -25,14 +25,19 @@ OFF = "4 of 4 elements are off by more than rounding explains; t.check() has the
 def engine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """An engine that multiplies its results by the last of these factors, which a test may change."""
     factors = [1.0]
+    install(monkeypatch, lambda gm: lambda *args: tuple(result * factors[-1] for result in gm.forward(*args)))
+    return factors
+
+
+def install(monkeypatch: pytest.MonkeyPatch, made: Callable[[Any], Callable[..., Any]]) -> None:
+    """Let `made` compile graphs as the only engine beside Inductor, "theirs"."""
 
     def backend(emit: Emit, options: Mapping[str, Any]) -> Callable[..., Any]:
-        return lambda gm, inputs: lambda *args: tuple(result * factors[-1] for result in gm.forward(*args))
+        return lambda gm, inputs: made(gm)
 
-    theirs = Compiler("theirs", "Theirs", "an engine", "", ("torch",), backend, ("execution",), {})
+    theirs = Compiler("theirs", "Theirs", "an engine", "", ("json",), backend, ("execution",), {})
     monkeypatch.setattr("explorer.capture.compilers.compilers.COMPILERS", (theirs,))
     monkeypatch.setattr(eager_check, "MAX_SECONDS", 600.0)  # a loaded machine is no slow call
-    return factors
 
 
 def sine(x: torch.Tensor) -> torch.Tensor:
@@ -112,6 +117,16 @@ def test_it_is_left_out_where_calling_again_costs(engine: list[float], monkeypat
     assert rows == [("Theirs's results", "not compared with eager; t.check() compares them")]
     assert re.fullmatch(said[reason], trace.inductor.assumptions[0]["why"])
     assert "assumed: Theirs's results: not compared with eager; t.check() compares them" in repr(trace)
+
+
+def test_an_operator_of_pytorchs_that_only_the_engine_makes_raise_is_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that hands PyTorch's matmul other rows has failed to run it; where eager raises too, the error goes on."""
+    install(monkeypatch, lambda gm: lambda *args: gm.forward(*(arg[:1] for arg in args)))
+    x = torch.randn(4, 4)
+    (failure,) = explorer.trace(lambda x: x @ x, x, backend="theirs").failures
+    assert failure.fatal and "Theirs compiled" in failure.message and "and could not run it:" in failure.message
+    with pytest.raises(IndexError):
+        explorer.trace(lambda x, rows: x[rows], x, torch.tensor([9, 1]), backend="theirs")
 
 
 def test_a_code_generator_that_is_experimental_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
