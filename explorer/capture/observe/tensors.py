@@ -247,9 +247,9 @@ def same_bits(one: Any, other: Any) -> bool:
     if one.layout != torch.strided or one.is_quantized:
         return all(same_bits(a, b) for a, b in zip(strided_parts(one), strided_parts(other), strict=True))
     one, other = (t.detach().resolve_conj().resolve_neg() for t in (one, other))
+    one, other = (torch.view_as_real(t) if t.is_complex() else t for t in (one, other))  # complex32 has no `equal`
     if torch.equal(one, other) or not has_fractions(one):
         return bool(torch.equal(one, other))
-    one, other = (torch.view_as_real(t) if t.is_complex() else t for t in (one, other))
     one, other = ((t.float() if t.dtype.itemsize < 2 else t) for t in (one, other))
     return bool(torch.equal(one.isnan(), other.isnan()) and torch.equal(one.nan_to_num(), other.nan_to_num()))
 

@@ -18,7 +18,7 @@ from explorer.lab.live.call import Call
 from explorer.lab.live.check_rows import DRAWS, compared
 from explorer.lab.live.float64_reference import Float64Reference, wide_call
 from explorer.lab.live.judge import Evidence, Varied, beside, exactly, judged, near
-from explorer.lab.live.outcome import Outcome, outcome_of
+from explorer.lab.live.outcome import Outcome, Part, outcome_of
 from explorer.lab.live.protocol import live_of
 from tests.facts import untold
 from tests.programs import Block
@@ -458,3 +458,13 @@ def test_each_call_of_the_function_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert [phase[1:] for phase in told[1:]] == [(0, 3), (1, 3), (2, 3)] and "rounding" in told[1][0]
     truth.samples(3)
     assert len(told) == 4, "what was called is kept"
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_complex_numbers_of_two_halves_are_compared() -> None:
+    """PyTorch has no `equal` of complex32: a check compares their parts, and tells another value."""
+    halves = torch.tensor([1 + 2j, 3 - 1j]).to(torch.complex32)
+    outcomes = [Outcome({"output": Part(value)}, {}) for value in (halves, halves.clone(), halves * 2)]
+    call = Call(lambda: None, (), {})
+    equal = [compared(call, outcomes[0], other, truth=Float64Reference(call))[0].equal for other in outcomes[1:]]
+    assert equal == [True, False]
