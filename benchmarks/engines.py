@@ -238,8 +238,8 @@ def judged_operator(backend: str, case: Case, *, train: bool) -> battery.Row:
     if list(battery.apart("result", *results)):
         return {"kind": "random", "why": "eager gives another result each time"}
     tensors = [leaf for leaf in results[0] if isinstance(leaf, torch.Tensor)]
-    if any(leaf.layout != torch.strided for leaf in tensors):
-        return {"kind": "no sample", "why": "the result is sparse, which the comparison here does not read"}
+    if any(leaf.layout != torch.strided for leaf in (*tensors, *args)):
+        return {"kind": "no sample", "why": "a tensor is sparse, which the comparison here does not read"}
     if train and (not any(leaf.requires_grad for leaf in tensors) or any(leaf.is_complex() for leaf in tensors)):
         return {"kind": "no sample", "why": "the sample's result has no gradient, or is complex"}
     torch._dynamo.reset()
