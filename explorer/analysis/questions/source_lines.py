@@ -22,8 +22,8 @@ from explorer.model.values import Artifact, once
 
 #: How two lines of two traces are known to be one line of the program.
 SAME, EDITED = "same line of the program", "edited line of the program"
-#: Lines that functions may have in common without anything else.
-_HEAD = re.compile(r"(async )?def |@|class |\)")
+#: Lines that functions may have in common without anything else; a function of one line has its code in it.
+_HEAD = re.compile(r"((async )?def |class ).*[:(,]$|@|\)")
 
 
 @dataclass(frozen=True)

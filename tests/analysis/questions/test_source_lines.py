@@ -78,6 +78,8 @@ def test_functions_without_a_common_line_are_unrelated():
     assert unrelated((other, one, one)) == (0, 1)
     assert unrelated((Trace(), other, one)) == (1, 2)
     assert unrelated((one, traced(("g", "def g(x):\n    y = x.sin()\n    return y")))) is None
+    short = traced(("f", "def f(x): return x.sin()"))
+    assert unrelated((short, short)) is None
 
 
 def test_user_lines_are_numbered_as_in_the_first_trace():
