@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.analysis.questions import tables
+from explorer.analysis.questions import compile_seconds, tables
 from explorer.model.values import Table
 from explorer.tracing.traced.accessor import TraceAccessor
 
@@ -11,6 +11,37 @@ class CompilerAccessor(TraceAccessor):
     """What the compile itself took, its settings and its caches."""
 
     path = "t.compiler"
+
+    @property
+    def parts(self) -> Table:
+        """One row per part of each graph's compile, the longest first: frame, graph, part, seconds, and how many phases it had.
+
+        Each second counts once, for the innermost part around it, so all rows add up to the compiles. "other" is what no
+        part names. What explorer's own recording took is within them: `summary()` says how much.
+        """
+        return compile_seconds.parts(self._trace)
+
+    @property
+    def kernels(self) -> Table:
+        """One row per kernel whose compile was timed, the longest first: frame, graph, kernel, seconds, compiled_by.
+
+        For a GPU you don't have, explorer compiles the kernels in processes of its own, beside the compile. Else it is
+        Inductor, whose worker processes time Triton kernels. torch keeps the times of the longest.
+        """
+        return compile_seconds.kernels(self._trace)
+
+    @property
+    def blocks(self) -> Table:
+        """One row per group of identical blocks: frame, function, modules, nodes of one block, of_nodes of the graph, seconds.
+
+        They are modules beside each other with the same operators on the same shapes. `seconds` estimates what the copies
+        after the first take, by their part of the operators: as much as regional compilation can save.
+        """
+        return compile_seconds.blocks(self._trace)
+
+    def summary(self) -> str:
+        """Where the seconds went, in a few lines; "" where nothing was timed."""
+        return compile_seconds.in_words(self._trace)
 
     @property
     def phases(self) -> Table:

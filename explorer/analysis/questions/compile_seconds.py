@@ -1,0 +1,203 @@
+"""Where the seconds of a compile went: by part of the compiler, by kernel, by repeated block. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from explorer.analysis.questions.tables import table
+from explorer.model.trace_data import TraceData
+from explorer.model.values import Artifact, Plain, Table
+from explorer.model.wording import quantity
+from explorer.stages.program_names import Path, joined_name, split_name
+
+#: What the time outside of every named part is called.
+OTHER = "other"
+AUTOTUNING, KERNELS = "autotuning", "kernel compile"
+#: The parts of a compile, each with the phases that the compiler times in it. Any other phase belongs to the one around it.
+PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (part, re.compile(pattern))
+    for part, pattern in (
+        ("Dynamo", r"dynamo$|entire_frame_compile|compile_attempt_|bytecode_|build_guards|gc$"),
+        ("caches", r"AOTAutogradCache|FxGraphCache|fx_graph_cache|CacheBase|inductor_codecache|TritonBundler"),
+        ("AOTAutograd", r"create_aot_dispatcher|aot_|entire_backward_compile|backward\._backward_impl"),
+        ("Inductor passes", r"_recursive_(pre_grad|joint_graph|post_grad)_passes|additional_fake_tensor_prop"),
+        ("lowering", r"GraphLowering\.run"),
+        ("scheduling", r"Scheduler\.__init__"),
+        ("code generation", r"GraphLowering\.(compile_to|codegen)|code_gen$"),
+        (AUTOTUNING, r".*(_template_(autotuning|precompiling)|benchmark_all_configs|coordinate_descent|_autotune)$"),
+        (KERNELS, r"async_compile|CachingAutotuner|StaticAutotuner|reload_kernel|PyCodeCache|CppCodeCache|compile_file"),
+        (OTHER, r"backend_compile|compile_fx\.|inductor_compile|fx_codegen_and_compile"),
+    )
+)
+#: The least part of a compile that is written out in words.
+MIN_SHOWN = 0.005
+#: The fewest operators in a block that is worth compiling once.
+MIN_BLOCK = 4
+PART_COLUMNS = ("frame", "graph", "part", "seconds", "phases")
+KERNEL_COLUMNS = ("frame", "graph", "kernel", "seconds", "compiled_by")
+BLOCK_COLUMNS = ("frame", "function", "modules", "nodes", "of_nodes", "seconds")
+
+
+def parts(trace: TraceData) -> Table:
+    """One row per part of each graph's compile, the longest first; the seconds of all rows add up to those of the compiles."""
+    totals: dict[tuple[str, str, str], list[float]] = {}
+    for frame, rows in _by_frame(table(trace, "phase")).items():
+        for row, part, seconds in _own_seconds(rows):
+            totals.setdefault((frame, str(row["graph"]), part), []).append(seconds)
+    rows = [dict(zip(PART_COLUMNS, (*key, sum(each), len(each)), strict=True)) for key, each in totals.items()]
+    return Table(sorted(rows, key=lambda row: -float(row["seconds"])), PART_COLUMNS)
+
+
+def seconds_by_part(trace: TraceData) -> dict[str, float]:
+    """The seconds of each part of all compiles, the longest first, `other` last."""
+    totals: dict[str, float] = {}
+    for row in parts(trace):
+        totals[str(row["part"])] = totals.get(str(row["part"]), 0.0) + float(row["seconds"])
+    return dict(sorted(totals.items(), key=lambda item: (item[0] == OTHER, -item[1])))
+
+
+def _by_frame(rows: Table) -> dict[str, list[Mapping[str, Plain]]]:
+    frames: dict[str, list[Mapping[str, Plain]]] = {}
+    for row in rows:
+        frames.setdefault(str(row["frame"]), []).append(row)
+    return frames
+
+
+def _own_seconds(rows: Sequence[Mapping[str, Plain]]) -> Iterator[tuple[Mapping[str, Plain], str, float]]:
+    """Yield each phase that ended, its part, and its seconds without those of the phases inside it."""
+    around: list[int] = []
+    own: dict[int, float] = {}
+    part_of: dict[int, str] = {}
+    for number, row in enumerate(rows):
+        while around and int(rows[around[-1]]["depth"]) >= int(row["depth"]):
+            around.pop()
+        if row["seconds"] is None:
+            continue
+        part_of[number] = _part(str(row["name"])) or (part_of[around[-1]] if around else OTHER)
+        own[number] = float(row["seconds"])
+        if around:
+            own[around[-1]] -= own[number]
+        around.append(number)
+    for number, seconds in own.items():
+        yield rows[number], part_of[number], seconds
+
+
+def _part(phase: str) -> str:
+    return next((part for part, names in PARTS if names.match(phase)), "")
+
+
+def in_words(trace: TraceData) -> str:
+    """Where the seconds of the compiles went, in a few lines; "" where nothing was timed."""
+    by_part = seconds_by_part(trace)
+    if not by_part:
+        return ""
+    total = sum(by_part.values())
+    shown = ", ".join(f"{part} {seconds:.2f}" for part, seconds in by_part.items() if seconds >= MIN_SHOWN * total)
+    lines = [f"{total:.2f} s in {quantity(len(_by_frame(table(trace, 'phase'))), 'compile')}: {shown}"]
+    if timed := list(kernels(trace)):
+        how = ", ".join(dict.fromkeys(str(row["compiled_by"]) for row in timed))
+        each = sum(float(row["seconds"]) for row in timed)
+        longest = f"the longest {timed[0]['kernel']}, {float(timed[0]['seconds']):.2f}"
+        lines.append(f"{quantity(len(timed), 'kernel')} compiled in {each:.2f} s by {how}: {longest}")
+    if tried := sum(choice["ms"] is not None for a in trace.find("autotune") for choice in a.data["choices"]):
+        lines.append(f"{quantity(tried, 'choice')} timed by autotuning")
+    if lookups := table(trace, "cache"):
+        lines.append(f"{sum(row['state'] == 'hit' for row in lookups)} of {quantity(len(lookups), 'cache lookup')} hit")
+    for row in blocks(trace):
+        names = f"{row['modules'][0]} … {row['modules'][-1]}"
+        of = f"{row['function'] or 'the same block'} compiled {len(row['modules'])} times, {names}"
+        lines.append(f"{of}: about {float(row['seconds']):.2f} s are for the copies after the first")
+    if cost := trace.meta.get("cost"):
+        lines.append(f"explorer's recording took {float(cost):.2f} s of it")
+    return "\n".join(lines)
+
+
+# Kernels ---------------------------------------------------------------------------------------------------------------
+
+
+def kernels(trace: TraceData) -> Table:
+    """One row per kernel whose compile was timed, the longest first."""
+    seconds: dict[tuple[str, str, str, str], float] = {}
+    for stage in ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn"):
+        for artifact in trace.find(stage):
+            if (took := artifact.data.get("stage_seconds")) is not None:
+                key = (artifact.frame, artifact.graph, str(artifact.data.get("name", "")), "explorer, beside the compile")
+                seconds[key] = seconds.get(key, 0.0) + float(took)
+    for row in table(trace, "compilation_metrics"):
+        for name, microseconds in _timed_by_torch(row.get("triton_kernel_compile_times_us")):
+            seconds[(str(row["frame"]), "", name, "Inductor")] = microseconds / 1e6
+    rows = [
+        dict(zip(KERNEL_COLUMNS, (frame, graph, name, took, by), strict=True))
+        for (frame, graph, name, by), took in seconds.items()
+    ]
+    return Table(sorted(rows, key=lambda row: -float(row["seconds"])), KERNEL_COLUMNS)
+
+
+def _timed_by_torch(figure: Plain) -> Iterator[tuple[str, float]]:
+    """Read torch's list of the kernels that took longest, as JSON: [[name, microseconds], …]."""
+    pairs = json.loads(figure) if isinstance(figure, str) else figure
+    for pair in pairs if isinstance(pairs, (list, tuple)) else ():
+        if isinstance(pair, (list, tuple)) and len(pair) > 1:
+            yield str(pair[0]), float(pair[1])
+
+
+# Repeated blocks -------------------------------------------------------------------------------------------------------
+
+
+def blocks(trace: TraceData) -> Table:
+    """One row per group of modules with the same operators on the same shapes, beside each other in the program.
+
+    `seconds` is an estimate of what the copies after the first one take: their part of the frame's operators.
+    """
+    seconds: dict[str, float] = {}
+    for row in parts(trace):
+        seconds[str(row["frame"])] = seconds.get(str(row["frame"]), 0.0) + float(row["seconds"])
+    rows = (row for graph in trace.find("dynamo") for row in _blocks(graph, trace, seconds.get(graph.frame, 0.0)))
+    return Table(sorted(rows, key=lambda row: -float(row["seconds"])), BLOCK_COLUMNS)
+
+
+def _blocks(graph: Artifact, trace: TraceData, seconds: float) -> Iterator[dict[str, Plain]]:
+    computing = [node for node in graph.nodes if str(node["op"]).startswith("call_")]
+    inside: dict[Path, list[Mapping[str, Plain]]] = {}
+    for node in computing:
+        path = split_name(str(node.get("module") or ""))
+        for length in range(1, len(path) + 1):
+            inside.setdefault(path[:length], []).append(node)
+    alike: dict[object, list[Path]] = {}
+    for path, nodes in inside.items():
+        if len(nodes) >= MIN_BLOCK:
+            alike.setdefault((path[:-1], tuple(_operation(node, len(path)) for node in nodes)), []).append(path)
+    taken: list[Path] = []
+    for paths in sorted(alike.values(), key=lambda paths: -len(inside[paths[0]])):
+        if len(paths) < 2 or any(paths[0][: len(outer)] == outer for outer in taken):
+            continue
+        taken += paths
+        count = len(inside[paths[0]])
+        yield {
+            "frame": graph.frame,
+            "function": _function(paths[0], inside[paths[0]], graph, trace),
+            "modules": tuple(map(joined_name, paths)),
+            "nodes": count,
+            "of_nodes": len(computing),
+            "seconds": seconds * count * (len(paths) - 1) / len(computing),
+        }
+
+
+def _operation(node: Mapping[str, Plain], depth: int) -> tuple[Plain, ...]:
+    """What an operator of a block is to be the same as in another: its function, module in the block, shape and dtype."""
+    return node["target"], split_name(str(node["module"]))[depth:], node.get("shape"), node.get("dtype"), node.get("kwargs")
+
+
+def _function(path: Path, nodes: Sequence[Mapping[str, Plain]], graph: Artifact, trace: TraceData) -> str:
+    """The function of the program that a block's own lines are in, "Block.forward"; "" where no operator is its own."""
+    own = next((node for node in nodes if split_name(str(node["module"])) == path and node.get("file")), None)
+    if own is None:
+        return ""
+    sources = [
+        source
+        for source in trace.find("source", graph.frame)
+        if source.data["file"] == own["file"] and 0 <= int(own["line"]) - int(source.data["first_line"]) < len(source.lines)
+    ]
+    return str(max(sources, key=lambda source: int(source.data["first_line"])).data["qualname"]) if sources else ""
