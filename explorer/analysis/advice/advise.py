@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from explorer.analysis.advice import accesses, copies, dtypes, dynamo, launches, measured_call, movement, operators, resources
+from explorer.analysis.advice import (
+    accesses,
+    compiling,
+    copies,
+    dtypes,
+    dynamo,
+    launches,
+    measured_call,
+    movement,
+    operators,
+    resources,
+)
 from explorer.analysis.advice.call_cost import LAUNCH, MIN_SECONDS, MIN_SHARE, TracedCall
 from explorer.analysis.advice.verdicts import Advice, Check, Verdict
 from explorer.analysis.questions.cells import cells_of
@@ -44,6 +55,11 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
     operators.precision,
     operators.unaligned,
     operators.hints,
+    compiling.repeated_blocks,
+    compiling.slow_autotuning,
+    compiling.caches_off,
+    compiling.one_thread,
+    compiling.slow_kernel,
 )
 
 #: Kinds that are listed whatever they cost.

@@ -68,8 +68,8 @@ class Check:
 class Proof:
     """The outcome of a verdict's `what_if`: the figure, before and after, and whether the verdict is gone.
 
-    `figure` is "measured_seconds" or "estimated_seconds"; both values are None where neither is known. `note` says whether
-    the result is the same, or why there is no proof.
+    `figure` is "measured_seconds" or "estimated_seconds" of a call, or "compile_seconds"; both values are None where none is
+    known. `note` says whether the result is the same, or why there is no proof.
     """
 
     figure: str = ""
@@ -95,7 +95,8 @@ class Verdict:
     `kind` is one of `KINDS`, `title` says it in words, `evidence` quotes what was recorded, `remedy` says what to do. `lines` are
     the user lines, `places` lines of artifacts, as (id, line). `what_if` has the arguments of the `Trace.what_if` that proves it;
     `why_unproved` says why there is no proof. `checks` are statements that may let the first of `lines` through;
-    `advise(prove=True)` tries them. `share` is that of a whole call, from 0 to 1; 0 for what is paid once, and
+    `advise(prove=True)` tries them. `regions` are modules with the same code; `advise(prove=True)` compiles it once for all.
+    `share` is that of a whole call, from 0 to 1; 0 for what is paid once, and
     where another compiler made the kernels, so that the time of a call is not known. Without the cost a call may take as long
     as Python's launches. `saves` then has the seconds that a call gets shorter at most, and `share` is their share; `saves` is
     None where all of the cost is saved. Work that saves nothing `is_hidden` behind the launches: its share is that of the work.
@@ -111,6 +112,7 @@ class Verdict:
     what_if: Mapping[str, Plain] = field(default_factory=lambda: EMPTY)
     why_unproved: str = ""
     checks: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
     share: float = 0.0
     saves: float | None = None
     proof: Proof | None = None

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from explorer.analysis.advice.advise import advise
+from explorer.analysis.advice.compiling import KINDS
 from explorer.analysis.advice.dynamo import BRANCHING
-from explorer.analysis.advice.verdicts import Advice, Proof, Verdict
+from explorer.analysis.advice.verdicts import Advice, Proof, Verdict, duration
+from explorer.analysis.questions.compile_seconds import seconds_by_part
 from explorer.analysis.questions.data_dependent import CHECK
+from explorer.capture.compilers.settings import changed_settings
 from explorer.errors import ExplorerError, InputError
+from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.inserted import inserted
-from explorer.lab.live.protocol import needs_live
+from explorer.lab.live.protocol import Changes, needs_live
+from explorer.lab.live.regions import compiled_once
+from explorer.model.wording import quantity
 from explorer.tracing.traced import what_if
 from explorer.tracing.traced.what_if import WhatIf
 
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 DOES_NOT_HOLD = ("Runtime assertion failed", "Expected cond to be True")
 #: The most seconds that checking the result of a proof may take for a GPU you don't have.
 LIMIT = 20.0
+#: How often a compile is timed before and after a change, in turn.
+COMPILES = 2
 
 
 def advised(trace: Trace, *, prove: bool, limit: float | None) -> Advice:
@@ -41,6 +50,8 @@ def _proved(trace: Trace, advice: Advice, verdict: Verdict, limit: float) -> Ver
     """Run the `what_if` of a verdict; one without stays as it is."""
     if verdict.checks:
         return _with_check(trace, verdict)
+    if verdict.kind in KINDS and (verdict.regions or verdict.what_if):
+        return _compiled_so(trace, verdict, limit)
     if not verdict.what_if:
         return verdict
     try:
@@ -72,6 +83,49 @@ def _with_check(trace: Trace, verdict: Verdict) -> Verdict:
         return replace(verdict, remedy=remedy, proof=Proof(note="tried: with it the line is compiled, and this call runs"))
     tried = "; ".join(refused)
     return replace(verdict, remedy=f"no {CHECK} lets it through: {BRANCHING}", proof=Proof(note=f"tried: {tried}"))
+
+
+def _compiled_so(trace: Trace, verdict: Verdict, limit: float) -> Verdict:
+    """Compile as the verdict says, and as before, in turn; both find the same caches: none of graphs, those of binaries."""
+    trace_again = needs_live(trace, "advise(prove=True)").trace_again
+    before: list[Trace] = []
+    after: list[Trace] = []
+    try:
+        for _ in range(COMPILES):
+            before.append(trace_again())
+            with _as_advised(trace, verdict) as changes:
+                after.append(trace_again(**changes))
+                result = _result(after[-1], limit) if len(after) == COMPILES else ""
+            if fatal := next((failure for failure in after[-1].failures if failure.fatal), None):
+                return replace(verdict, proof=Proof(note=f"not proved: the compile fails: {fatal.message}"))
+    except ExplorerError as error:
+        return replace(verdict, proof=Proof(note=f"not proved: {error}"))
+    first, second = ([sum(seconds_by_part(one).values()) for one in traces] for traces in (before, after))
+    apart = max(max(first) - min(first), max(second) - min(second))
+    counts = " before and ".join(quantity(len(traces[-1].kernels), "kernel") for traces in (before, after))
+    note = f"the shorter of {COMPILES} each, up to {duration(apart)} apart; {counts} after; result: {result}"
+    gone = all(other.kind != verdict.kind for other in advise(after[-1]))
+    return replace(verdict, proof=Proof("compile_seconds", min(first), min(second), gone, note))
+
+
+@contextmanager
+def _as_advised(trace: Trace, verdict: Verdict) -> Iterator[Changes]:
+    """Let what is compiled inside the block be as a verdict on the compile says; gives what to change of the trace."""
+    live = needs_live(trace, "advise(prove=True)")
+    options = verdict.what_if.get("options")
+    with ExitStack() as stack:
+        stack.enter_context(changed_settings(verdict.what_if.get("settings", {})))
+        if verdict.regions:
+            stack.enter_context(compiled_once(live.call.function if isinstance(live, LiveFunction) else None, verdict.regions))
+        yield what_if.with_options(trace, options) if options else {}
+
+
+def _result(trace: Trace, limit: float) -> str:
+    """Say whether a trace computes what eager does."""
+    try:
+        return what_if.judgement(trace.check(limit), "beside eager")[1]
+    except (ExplorerError, NotImplementedError, RuntimeError) as error:
+        return f"not checked: {error}"
 
 
 def _still_stopped(before: Trace, after: Trace, verdict: Verdict) -> str:

@@ -101,7 +101,7 @@ def what_if(
     if patterns:
         changes["without_pattern"] = (*trace.meta.get("without_pattern", ()), *patterns)
     if options:
-        changes |= _options(trace, options)
+        changes |= with_options(trace, options)
     if not isinstance(settings, Mapping):
         raise InputError(f"settings is a mapping of torch's settings by their full names to values, not {settings!r}")
     if not changes and not settings:
@@ -198,7 +198,7 @@ def _node_name(graphs: Sequence[Graph], name: str) -> str:
     return name
 
 
-def _options(trace: Trace, options: Mapping[str, Plain]) -> Changes:
+def with_options(trace: Trace, options: Mapping[str, Plain]) -> Changes:
     """Add options to those of the trace. torch.compile takes a mode or options, so a mode is replaced by its options."""
     mode = trace.meta.get("mode")
     of_trace = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
