@@ -44,7 +44,7 @@ def test_a_terminal_is_shown_the_phase_under_way(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.compile
 def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each phase that begins is told by its name."""
+    """Each phase that begins is told by its name, once."""
     told: list[str] = []
     from contextlib import contextmanager
 
@@ -55,6 +55,27 @@ def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.tracing.recording.trace.progress", watching)
     explorer.trace(torch.sin, torch.randn(3), backend="aot_eager")
     assert {"bytecode_tracing", "backend_compile", "build_guards"} <= set(told)
+    assert told.count("backend_compile") == 1
+
+
+@pytest.mark.compile
+def test_a_compile_that_is_stopped_says_what_it_was_doing() -> None:
+    """Ctrl+C during a compile raises KeyboardInterrupt with one note: the compile and the innermost phase; else there is none."""
+
+    def hangs(graph: Any, inputs: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        explorer.trace(torch.sin, torch.randn(3), backend=hangs)
+    (note,) = stopped.value.__notes__
+    assert note.startswith("explorer: stopped while compiling 0/0: it was in backend_compile for ")
+
+    def hangs_later(x: torch.Tensor) -> torch.Tensor:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        explorer.trace(torch.sin, torch.randn(3), backend=lambda graph, inputs: hangs_later)
+    assert not hasattr(stopped.value, "__notes__")
 
 
 def test_nobody_watching_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

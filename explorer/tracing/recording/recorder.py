@@ -205,8 +205,9 @@ class Recorder:
             made = facts()
             data = UnreadFacts(made) if callable(made) else event_data(kind, made)
             self.events.append(Event(kind, time, frame, self._here.graph, data, path))
-            if self._progress is not None and kind == "phase":
-                self._progress(str(self.events[-1].data.get("name", "")))
+            if self._progress is not None and kind == "phase" and self.events[-1].data["at"] == "B":
+                graph = f" ({self._here.graph})" if self._here.graph else ""
+                self._progress(f"{self.events[-1].data['name']}{graph}")
 
         self.attempt(kind, "record", add)
 
