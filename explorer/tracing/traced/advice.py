@@ -103,7 +103,8 @@ def _compiled_so(trace: Trace, verdict: Verdict, limit: float) -> Verdict:
     first, second = ([sum(seconds_by_part(one).values()) for one in traces] for traces in (before, after))
     apart = max(max(first) - min(first), max(second) - min(second))
     counts = " before and ".join(quantity(len(traces[-1].kernels), "kernel") for traces in (before, after))
-    note = f"the shorter of {COMPILES} each, up to {duration(apart)} apart; {counts} after; result: {result}"
+    chance = ", which is more than the change" if abs(min(first) - min(second)) <= apart else ""
+    note = f"the shorter of {COMPILES} each, up to {duration(apart)} apart{chance}; {counts} after; result: {result}"
     gone = all(other.kind != verdict.kind for other in advise(after[-1]))
     return replace(verdict, proof=Proof("compile_seconds", min(first), min(second), gone, note))
 
