@@ -22,10 +22,21 @@ const smallCss = {
     }),
 };
 
+/**
+ * Long names that CodeMirror keeps to itself: no style, string or page names these properties, so a letter or
+ * two says as much. That is 4 KB.
+ */
+const OF_CODEMIRROR = [
+  ...["inputState", "viewState", "heightOracle", "tooltipViews", "docView", "startSide", "endSide"],
+  ...["chunkIndex", "pixelViewport", "delayedAndroidKey", "pendingContextChange", "startState"],
+  ...["compositionFirstChange", "measureScheduled", "scrollTarget"],
+];
+
 const { metafile } = await build({
   entryPoints: [`${HERE}/src/index.js`],
   bundle: true,
   minify: true,
+  mangleProps: new RegExp(`^(?:${OF_CODEMIRROR.join("|")})$`),
   format: "esm",
   target: "es2022",
   charset: "utf8",
