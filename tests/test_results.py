@@ -1,4 +1,4 @@
-"""The search lists the lines that it has found: by stage, equal lines once, and a press leads to each."""
+"""The search lists the lines that it has found: the program's first, equal lines once, and a press leads to each."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from explorer.analysis.questions.program_lines import program_lines
 from explorer.tracing.traced import Trace
-from tests.in_tab import drawn, load_axe, selected, serious, show
+from tests.in_tab import drawn, load_axe, selected, serious, show, texts_shown
 
-METADATA = ("triton_meta", "inductor_meta", "@", "import ", "from ", "# kernel path", "# Topologically")
+METADATA = ("triton_meta", "inductor_meta", "@", "import ", "from ", "def ", "# kernel path", "# Topologically")
 #: The list as (heading, lines that are listed).
 LISTED = """list => { const groups = []; for (const one of list.children) {
     if (one.tagName === 'H3') groups.push([one.textContent, []]);
@@ -26,11 +27,15 @@ def search(tab: Any, word: str) -> Any:
 
 
 def lines_with(trace: Trace, word: str, *, metadata: bool) -> dict[str, set[str]]:
-    """The lines that have a word, by stage; of kernels only those that are metadata, or the others."""
+    """The lines that have a word, by stage; of kernels only those that are metadata, or the others.
+
+    A line that has the word in its kernel's name alone is metadata.
+    """
     found: dict[str, set[str]] = {}
     for a in trace.artifacts:
         for line in (line.strip() for line in a.lines if word in line.lower()):
-            if bool(a.kernel and line.startswith(METADATA)) is metadata:
+            is_named = bool(a.kernel) and word not in line.replace(a.kernel, "").lower()
+            if bool(a.kernel and (line.startswith(METADATA) or is_named)) is metadata:
                 found.setdefault(a.stage, set()).add(line)
     return found
 
@@ -48,6 +53,52 @@ def test_lines_are_listed_by_stage_and_once(opened, rotary):
         assert 0 < len(listed) <= 5 and len(set(listed)) == len(listed)
         assert all(any(cut.strip("…") in line for line in everything) for cut in listed)
     assert bodies[0][0] == "Python source"
+
+
+def test_enter_takes_the_first_line_of_the_list(opened, rotary):
+    """Enter goes to the program's line and opens its kernel beside it, as a click on that line does; again, to the next one."""
+    tab = opened(rotary)
+    found = search(tab, "softmax")
+    first = found.evaluate(LISTED)[0]
+    assert first[0] == "Python source"
+    tab.keyboard.press("Enter")
+    found.wait_for(state="hidden")
+    drawn(tab)
+    by_id = {a.id: a for a in rotary.artifacts}
+    source, line = selected(tab)
+    assert by_id[source].lines[line - 1].strip() == first[1][0]
+    line_info = next(each for each in program_lines([rotary]) if each.first.line.code == first[1][0])
+    beside = texts_shown(tab)[1]
+    assert beside in {k.artifact.id for k in line_info.kernels[0]}
+    tab.keyboard.press("Enter")
+    kernel, line = selected(tab)
+    assert by_id[kernel].stage == "kernel" and not by_id[kernel].lines[line - 1].strip().startswith(METADATA)
+    tab.keyboard.press("Shift+Enter")
+    assert selected(tab)[0] == source
+
+
+def test_a_kernel_with_the_word_in_its_name_is_listed_by_it(opened, rotary):
+    """It leads to the first line that computes something; its decorator and its signature stand with the metadata at the end."""
+    tab = opened(rotary)
+    groups = dict(search(tab, "softmax").evaluate(LISTED))
+    kernels = [k.name for k in rotary.kernels if "softmax" in k.name]
+    assert kernels and list(groups)[:2] == ["Python source", "Kernel"] and set(groups["Kernel"]) >= set(kernels)
+    assert list(groups)[-1] == "Metadata of kernels"
+    tab.get_by_role("group", name="lines found").get_by_role("button", name=kernels[0]).first.click()
+    kernel, line = selected(tab)
+    text = next(a for a in rotary.artifacts if a.id == kernel)
+    assert text.kernel == kernels[0] and rotary.follow(kernel, line)
+    signature = next(number for number, code in enumerate(text.lines, 1) if code.startswith("def "))
+    assert line > signature
+
+
+def test_what_dynamo_guards_comes_after_the_graphs(opened, rotary):
+    """The long lines of guards and metrics stand behind those of the stages that compute."""
+    tab = opened(rotary)
+    titles = [title for title, _ in search(tab, "sigmoid").evaluate(LISTED)]
+    late = [title for title in titles if title in ("Guards", "Compile metrics")]
+    assert late and titles.index(late[0]) > titles.index("Dynamo FX graph")
+    assert titles[titles.index(late[0]) :] in (late, [*late, "Metadata of kernels"])
 
 
 def test_a_line_is_reached_by_keys(opened, rotary):

@@ -242,7 +242,7 @@ function assembled(root, payload, viewed) {
     make: (name) => (name === "code" ? undefined : MAKERS[name](parts)),
     viewed,
   });
-  const navigation = new Navigation({ store, hub, selection, search, panes, tabs });
+  const navigation = new Navigation({ store, hub, selection, panes, tabs });
   const beside = new TracePanes({ store, hub, selection, panes, tabs });
   const following = new Following({ store, hub, selection, panes });
   new Computing({ store, hub, selection, panes, tabs });

@@ -40,8 +40,7 @@ export class Header {
       onkeydown: (event) => {
         if (event.key === "Enter") {
           if (timer) look(); // not to what an earlier word has found
-          this.results.hide();
-          navigation.nextHit(event.shiftKey ? -1 : 1);
+          this.results.step(event.shiftKey ? -1 : 1);
         }
         if (event.key === "ArrowDown") {
           this.results.focus();

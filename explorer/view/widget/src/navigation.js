@@ -1,15 +1,14 @@
-// Ways to a place: a text by its index or id, a line of it, the next line found, the difference of two texts.
+// Ways to a place: a text by its index or id, a line of it, the difference of two texts.
 
 /** @import { Pane } from "./pane.js" */
 /** @import { Parts } from "./app.js" */
 
 export class Navigation {
-  /** @param {Pick<Parts, "store" | "hub" | "selection" | "search" | "panes" | "tabs">} parts */
-  constructor({ store, hub, selection, search, panes, tabs }) {
+  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "tabs">} parts */
+  constructor({ store, hub, selection, panes, tabs }) {
     this.store = store;
     this.hub = hub;
     this.selection = selection;
-    this.search = search;
     this.panes = panes;
     this.tabs = tabs;
   }
@@ -117,18 +116,6 @@ export class Navigation {
     else if (!pane) this.open(index);
     if (line) this.select(index, line);
     this.hub.tell("revealed", index);
-  }
-
-  /**
-   * Go to the next (or previous) line found, from the selected line, else from the right pane.
-   *
-   * @param {number} by
-   */
-  nextHit(by) {
-    const { list } = this.panes;
-    const right = list[Math.min(1, list.length - 1)];
-    const hit = this.search.next(this.selection.chosen ?? { artifact: right.artifact, line: 0 }, by);
-    if (hit) this.goTo(hit.artifact, hit.line);
   }
 
   /**

@@ -1,7 +1,6 @@
 // The search through all texts: the word, and the lines that have it.
 
 /** @import { Hub } from "./hub.js" */
-/** @import { Place } from "./selection.js" */
 /** @import { Store } from "./store.js" */
 
 export class Search {
@@ -40,20 +39,5 @@ export class Search {
   /** @returns {number} of lines found */
   get total() {
     return [...this.found.values()].reduce((sum, hits) => sum + hits.length, 0);
-  }
-
-  /**
-   * The next line found after a place, or the one before it, on through the texts in order and round.
-   *
-   * @param {Place} here
-   * @param {number} by
-   * @returns {Place | undefined}
-   */
-  next(here, by) {
-    const all = [...this.found].flatMap(([artifact, lines]) => lines.map((line) => ({ artifact, line })));
-    /** @param {Place} place */
-    const beyond = (place) => place.artifact - here.artifact || place.line - here.line;
-    if (by > 0) return all.find((place) => beyond(place) > 0) ?? all[0];
-    return all.findLast((place) => beyond(place) < 0) ?? all[all.length - 1];
   }
 }
