@@ -443,7 +443,7 @@ def test_a_kernels_texts_are_a_press_away(opened, rotary):
     kernel = stage_and_kernel(rotary, texts_shown(tab)[1])[1]
     bar = tab.get_by_role("group", name="kernel, right text")
     forms = bar.locator(".forms button").all_inner_texts()
-    assert forms[0] == "source" and forms[-1] == "PTX" and len(forms) == 5
+    assert forms[0] == "source" and forms[-2:] == ["PTX", "linked"] and len(forms) == 6
     bar.get_by_role("button", name="PTX").click()
     assert stage_and_kernel(rotary, texts_shown(tab)[1]) == ("ptx", kernel) and lit_in_sight(tab)
     assert bar.get_by_role("button", pressed=True).all_inner_texts() == ["PTX"]

@@ -163,11 +163,14 @@ export class App {
    * @param {Addition} piece
    */
   grow(piece) {
-    const { store, hub, navigation, status } = this.parts;
+    const { store, hub, panes, navigation, status } = this.parts;
     const first = store.count;
     store.add(piece);
     hub.tell("grown", first);
-    navigation.open(first);
+    const kernel = store.kernelAt(first);
+    // beside the kernel's other texts it is shown already
+    const isShown = panes.open.some(({ linked }) => linked.isOn && linked.kernel === kernel);
+    if (!isShown) navigation.open(first);
     status.tell();
   }
 

@@ -281,6 +281,7 @@ export class Computing {
   firstFor(pane) {
     const stage = this.stageOf(pane);
     const [first] = this.all;
+    if (pane.linked.isOn) return this.all.find(({ kernel }) => kernel) ?? first;
     if (!stage || stage === KERNEL) return first;
     return this.all.find(({ kernel }) => kernel && stage in kernel.forms) ?? first;
   }
@@ -327,7 +328,9 @@ export class Computing {
     const stage = this.stageOf(pane) || KERNEL;
     const text = kernel?.forms[stage] ?? place.artifact;
     this.opened.set(pane, { text, place, stage });
+    const { isOn } = pane.linked;
     this.panes.show(pane, text, kernel ? 0 : place.line);
+    if (isOn && pane.linked.isThere) pane.linked.turn(true); // it stays at what it shows, as at a stage
   }
 }
 

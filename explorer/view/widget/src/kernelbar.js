@@ -1,22 +1,25 @@
 // Over a kernel's text: the kernel's other texts, and the user's lines that it computes.
 
-import { element, link, soft } from "./dom.js";
+import { element, focusedBeside, link, soft, toggle } from "./dom.js";
 
 const SHORT = 6; // letters of a name that is an abbreviation
 const [ASSEMBLY, MACHINE] = ["ptx", "sass"]; // what a kernel is assembled from, and what it is assembled to
 
 /** @import { Parts } from "./app.js" */
-/** @import { KernelInfo } from "./wire.js" */
+/** @import { LinkedForms } from "./linkedforms.js" */
+/** @import { Store } from "./store.js" */
+/** @import { KernelInfo, StageOnDemand } from "./wire.js" */
 
 /**
  * What a press asks for: another text in this pane, one that is to be made first, two texts beside each
- * other, a line of the user's.
+ * other, a line of the user's. `linked` has what the selected line became, in the place of the text.
  *
  * @typedef {{
  *   show: (index: number) => void,
  *   make: (kernel: number, stage: string) => void,
  *   both: (one: number, other: number | null, make: () => void) => void,
  *   source: (artifact: number, line: number) => void,
+ *   linked: LinkedForms,
  * }} Asked
  */
 
@@ -33,11 +36,27 @@ export class KernelBar {
   show(index) {
     const kernel = this.store.kernelAt(index);
     const [forms, lines] = kernel ? [this.forms(kernel, index), this.lines(kernel)] : [[], []];
+    const focused = this.element.contains(focusedBeside(this.element))
+      ? focusedBeside(this.element)?.textContent
+      : null;
     this.element.hidden = forms.length < 2 && !lines.length;
     this.element.replaceChildren(
       element("span", { class: "forms" }, ...(forms.length > 1 ? forms : [])),
       ...(lines.length ? [element("span", { class: "lines" }, "computes ", ...lines)] : []),
     );
+    this.mark();
+    [...this.element.querySelectorAll("button")].find(({ textContent }) => textContent === focused)?.focus();
+  }
+
+  // Say which of the kernel's texts is shown, and whether all of them have linked lines.
+  mark() {
+    const { isOn, isThere } = this.on.linked;
+    for (const rung of this.element.querySelectorAll("[data-stage]"))
+      rung.setAttribute("aria-pressed", String(rung.getAttribute("data-shown") === "true" && !isOn));
+    for (const button of this.element.querySelectorAll(".linked-form")) {
+      button.toggleAttribute("hidden", !isThere);
+      button.setAttribute("aria-pressed", String(isOn));
+    }
   }
 
   /** @param {KernelInfo} kernel @param {number} shown */
@@ -46,9 +65,13 @@ export class KernelBar {
     const made = Object.values(kernel.forms).sort((a, b) => a - b);
     const ones = made.map((index) => {
       const { stage } = store.artifact(index);
-      const title = index === kernel.artifact ? "source" : short(stage, store.stage(index).title);
-      const pressed = { "aria-pressed": String(index === shown), title: store.stage(index).about };
-      return element("button", { ...pressed, onclick: () => on.show(index), "data-stage": stage }, title);
+      const { about } = store.stage(index);
+      const rung = { "data-stage": stage, "data-shown": String(index === shown) };
+      return element(
+        "button",
+        { ...rung, title: about, onclick: () => on.show(index) },
+        formName(store, index),
+      );
     });
     const toMake = live.makes(made.map((index) => store.artifact(index)));
     const others = toMake.map(({ stage, title }) =>
@@ -60,7 +83,24 @@ export class KernelBar {
     );
     const hasMachine = MACHINE in kernel.forms || toMake.some(({ stage }) => stage === MACHINE);
     const both = hasMachine && ASSEMBLY in kernel.forms ? [this.both(kernel)] : [];
-    return [...ones, ...others, ...both];
+    const several = ones.length + others.length > 1 ? [this.linked(kernel, toMake)] : [];
+    return [...ones, ...others, ...both, ...several];
+  }
+
+  /**
+   * What the selected line became in each text; those that are made on demand are made now.
+   *
+   * @param {KernelInfo} kernel
+   * @param {StageOnDemand[]} toMake
+   */
+  linked({ artifact }, toMake) {
+    const { linked, make } = this.on;
+    const about = "the lines of every text of the kernel that the selected line became";
+    const turn = (/** @type {boolean} */ isOn) => {
+      if (isOn) for (const { stage } of toMake) make(artifact, stage);
+      linked.turn(isOn);
+    };
+    return toggle("linked", about, linked.isOn, turn, { class: "linked-form" });
   }
 
   /** @param {KernelInfo} kernel */
@@ -83,6 +123,17 @@ export class KernelBar {
     });
   }
 }
+
+/**
+ * What one of a kernel's texts is called beside the others.
+ *
+ * @param {Store} store
+ * @param {number} index
+ */
+export const formName = (store, index) =>
+  index === store.kernelAt(index)?.artifact
+    ? "source"
+    : short(store.artifact(index).stage, store.stage(index).title);
 
 /**
  * What engineers call a stage: TTIR, PTX; its title where its name is no such word.

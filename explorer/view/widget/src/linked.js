@@ -67,8 +67,8 @@ function nearest(lines) {
   return near.map(([line]) => line).sort((a, b) => a - b);
 }
 
-/** @param {KeyboardEvent} event */
-function step(event) {
+/** @param {KeyboardEvent} event an arrow, in a list of buttons */
+export function step(event) {
   const by = STEPS[event.key];
   if (!by || !(event.currentTarget instanceof Element)) return;
   const buttons = [...event.currentTarget.querySelectorAll("button")];

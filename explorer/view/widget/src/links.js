@@ -33,6 +33,13 @@ const COARSE = new Set([
 export const isCoarse = (route) => route.some((how) => COARSE.has(how));
 
 /**
+ * Whether a route leads to a whole, such as the head of a kernel, of which a line is a part.
+ *
+ * @param {string[]} route
+ */
+export const isWhole = (route) => route.some((how) => WHOLES.has(how));
+
+/**
  * A route in words, with what it does not say.
  *
  * @param {string[]} route

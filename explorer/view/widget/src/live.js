@@ -70,7 +70,15 @@ export class Live {
    * @param {ArtifactInfo[]} artifacts
    */
   makes(artifacts) {
-    if (!this.attached) return [];
+    return this.attached ? this.missing(artifacts) : [];
+  }
+
+  /**
+   * The stages of a kernel that are not there and that its process could make.
+   *
+   * @param {ArtifactInfo[]} artifacts
+   */
+  missing(artifacts) {
     /** @param {string} what */
     const has = (what) =>
       artifacts.some((a) => a.stage === what || (a.stage === "kernel" && a.language === what));

@@ -6,6 +6,7 @@ import { Editing } from "./editing.js";
 import { Editor } from "./editor.js";
 import { KernelBar } from "./kernelbar.js";
 import { LayoutPanel } from "./layoutpanel.js";
+import { LinkedForms } from "./linkedforms.js";
 import { Picker } from "./picker.js";
 
 const MAP = 300; // marks in the map at most
@@ -21,9 +22,9 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
 /**
  * What happens in a pane: a line is chosen, the text before or after is asked for, another is picked, one is
  * to be made, two are to stand beside each other and the second may have to be made, a line of a source that
- * the text is of is asked for, the pane is closed, other lines are in sight, an edit has begun or ended, the
- * pointer is on a line (0: on none); "hover" gives what is known of a line and a word in it, "tips" has the
- * tooltips.
+ * the text is of is asked for, or one of a text of the same kernel, the pane is closed, other lines are in
+ * sight, an edit has begun or ended, the pointer is on a line (0: on none); "hover" gives what is known of a
+ * line and a word in it, "tips" has the tooltips.
  *
  * @typedef {{
  *   chosen: (line: number) => void,
@@ -34,6 +35,7 @@ const ROW = 18; // pixels a line, for where a short text's marks stand
  *   make: (kernel: number, stage: string) => void,
  *   both: (one: number, other: number | null, make: () => void) => void,
  *   source: (artifact: number, line: number) => void,
+ *   line: (artifact: number, line: number) => void,
  *   close: () => void,
  *   moved: () => void,
  *   edited: () => void,
@@ -46,10 +48,10 @@ export class Pane {
   /**
    * @param {string} name
    * @param {ShadowRoot | Document} root
-   * @param {Pick<Parts, "store" | "colours" | "edits" | "live">} parts
+   * @param {Pick<Parts, "store" | "selection" | "colours" | "edits" | "live">} parts
    * @param {Answers} on
    */
-  constructor(name, root, { store, colours, edits, live }, on) {
+  constructor(name, root, { store, selection, colours, edits, live }, on) {
     this.name = name;
     this.store = store;
     this.artifact = -1;
@@ -81,6 +83,7 @@ export class Pane {
     });
     this.picker = new Picker(`stage in the ${name} pane`, on.show, () => store.names);
     this.facts = element("p", { class: "facts" });
+    this.tools = element("div", { class: "tools" });
     /** What stands over the text: other texts of what is followed. */
     this.above = element("div", { class: "above" });
     this.map = element("div", {
@@ -93,7 +96,15 @@ export class Pane {
     this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
     this.closer = button("✕", `close the ${name} pane`, on.close, { class: "quiet" });
     this.quiet = pressed("locations", `show locations, ${label}`, (isOn) => this.editor.setQuiet(!isOn));
-    this.kernelBar = new KernelBar(label, { store, live }, on);
+    this.linked = new LinkedForms(
+      label,
+      { store, selection, live },
+      {
+        line: on.line,
+        turned: (isOn) => this.turned(isOn),
+      },
+    );
+    this.kernelBar = new KernelBar(label, { store, live }, { ...on, linked: this.linked });
     this.layouts = new LayoutPanel(label);
     this.editing = new Editing(this, edits, on.edited);
     this.element = this.build(label);
@@ -127,17 +138,8 @@ export class Pane {
     );
     const fold = button("⊟", `fold all, ${label}`, () => this.editor.foldAll());
     const unfold = button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll());
-    const tools = element(
-      "div",
-      { class: "tools" },
-      this.editing.button,
-      this.quiet,
-      wrap,
-      fold,
-      unfold,
-      goTo,
-      copy,
-    );
+    const { tools } = this;
+    tools.append(this.editing.button, this.quiet, wrap, fold, unfold, goTo, copy);
     const bar = element(
       "div",
       { class: "bar" },
@@ -148,7 +150,8 @@ export class Pane {
       this.closer,
     );
     const about = element("div", { class: "about" }, this.editing.badge, this.facts, tools);
-    const view = element("div", { class: "view" }, this.editor.element, this.map);
+    const shown = [this.linked.element, this.editor.element, this.map];
+    const view = element("div", { class: "view" }, ...shown);
     const below = [this.editing.element, this.layouts.element];
     const parts = [bar, about, this.above, this.kernelBar.element, view, ...below];
     return element("section", { class: "pane", "aria-label": label }, ...parts);
@@ -184,11 +187,25 @@ export class Pane {
     this.editor.show(this.lines, program);
     if (program?.library && program.isFolded) this.editor.foldLines(program.library + 1, this.lines.length);
     this.layouts.show(artifact.layouts);
-    this.kernelBar.show(index);
+    this.tellKernel();
     this.quiet.hidden = !this.editor.hasNoise;
     this.lit = new Map();
     this.chosen = 0;
     this.editing.show();
+  }
+
+  // Say of the kernel which texts it has, and what the selected line became in them.
+  tellKernel() {
+    this.linked.show(this.artifact);
+    this.kernelBar.show(this.artifact);
+  }
+
+  /** @param {boolean} isLinked whether the linked lines of the kernel stand in the place of the text */
+  turned(isLinked) {
+    this.tools.hidden = isLinked;
+    for (const part of [this.editor.element, this.map]) part.hidden = isLinked;
+    this.kernelBar.mark();
+    if (!isLinked) this.revealMarked();
   }
 
   /**
@@ -205,6 +222,8 @@ export class Pane {
     this.pointer = 0;
     this.sorted = [...lit.keys()].sort((a, b) => a - b);
     this.editor.mark({ lit, chosen, query });
+    this.linked.update();
+    this.kernelBar.mark();
     this.say();
     this.drawMap();
   }
@@ -296,6 +315,7 @@ export class Pane {
 
   /** @param {number} by */
   nextLit(by) {
+    this.linked.turn(false);
     const [first, last] = this.editor.inView();
     const here = this.pointer && this.lit.has(this.pointer) ? this.pointer : (first + last) / 2;
     const onward =

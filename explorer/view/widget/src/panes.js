@@ -54,7 +54,7 @@ export class Panes {
     hub.on("searched", () => this.list.forEach((pane) => this.light(pane)));
     hub.on("grown", () => this.list.forEach((pane) => pane.offer(() => rail.options())));
     for (const kind of /** @type {const} */ (["grown", "process"]))
-      hub.on(kind, () => this.open.forEach((pane) => pane.kernelBar.show(pane.artifact)));
+      hub.on(kind, () => this.open.forEach((pane) => pane.tellKernel()));
   }
 
   /** The panes, with their first texts. */
@@ -99,9 +99,11 @@ export class Panes {
       make: this.make,
       both: (one, other, make) => this.both(pane, one, other, make),
       source: (artifact, line) => this.toSource(pane, artifact, line),
+      line: (artifact, line) => this.toLine(pane, artifact, line),
       close: () => this.close(pane),
       moved: () => this.settle(),
       edited: () => {
+        pane.linked.turn(false);
         this.selection.isAgain = true; // an edit may have been in the way of what the line opens
         this.light(pane);
       },
@@ -165,6 +167,7 @@ export class Panes {
    * @param {number} line
    */
   show(pane, index, line = 0) {
+    pane.linked.turn(false);
     if (pane.artifact !== index) {
       this.hovering.leave();
       pane.show(index);
@@ -229,6 +232,19 @@ export class Panes {
     this.selection.choose(artifact, line, pane);
     source.editor.reveal(this.store.lineIn(source.artifact, artifact, line));
     pane.revealLit();
+  }
+
+  /**
+   * Select a line of a text in a pane.
+   *
+   * @param {Pane} pane
+   * @param {number} artifact
+   * @param {number} line
+   */
+  toLine(pane, artifact, line) {
+    this.show(pane, artifact);
+    this.selection.choose(artifact, line);
+    pane.editor.focus();
   }
 
   /**
