@@ -55,6 +55,7 @@ import { MAKERS } from "./views.js";
  *   progress: Progress,
  *   called: Called,
  *   make: (kernel: number, stage: string) => void,
+ *   ask: (frame: string, graph: string, nodes: string[]) => void,
  * }} Parts
  */
 
@@ -230,8 +231,10 @@ function assembled(root, payload, viewed) {
   const rail = new Rail({ store, hub, selection, search, live, edits }, { open, make });
   /** @param {number} index @param {number} line */
   const go = (index, line) => navigation.goTo(index, line);
+  /** @param {string} frame @param {string} graph @param {string[]} nodes */
+  const ask = (frame, graph, [one, other]) => tabs.show("fusion").about(frame, graph, one, other);
   const panes = new Panes(
-    { store, hub, selection, hovering, search, colours, rail, edits, live, make },
+    { store, hub, selection, hovering, search, colours, rail, edits, live, make, ask },
     root,
     go,
   );
@@ -253,6 +256,6 @@ function assembled(root, payload, viewed) {
   const progress = new Progress({ hub, live, status, tabs });
   const called = new Called({ tabs, status });
   const seen = { rail, panes, following, status, tabs, navigation, beside, permalink, progress, called };
-  const parts = { store, hub, selection, hovering, search, colours, live, edits, make, ...seen };
+  const parts = { store, hub, selection, hovering, search, colours, live, edits, make, ask, ...seen };
   return parts;
 }

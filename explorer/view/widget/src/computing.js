@@ -171,6 +171,7 @@ export class Computing {
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
   // that could, or could without the edit in it.
   mark() {
+    for (const pane of this.panes.list) pane.apart.show(this.placeIn(pane));
     if (!this.all.length) return this.element.remove();
     if (!this.edited?.editing.isUnsaved) this.held.replaceChildren();
     const { list } = this.panes;
@@ -226,6 +227,18 @@ export class Computing {
     if (kernel) return this.store.kernelAt(pane.artifact) === kernel;
     const opened = this.opened.get(pane);
     return pane.artifact === place.artifact && opened?.text === place.artifact && opened.place === place;
+  }
+
+  /**
+   * The kernel or call that a pane shows, null for none.
+   *
+   * @param {Pane} pane
+   * @returns {KernelPlace | null}
+   */
+  placeIn(pane) {
+    const kernel = this.store.kernelAt(pane.artifact);
+    if (kernel) return { artifact: kernel.artifact, name: kernel.name, line: 0 };
+    return this.all.find((one) => this.shows(pane, one))?.place ?? null;
   }
 
   /** @param {Pane} pane whether other texts may be shown in it */

@@ -1,6 +1,7 @@
 // The fusion view: what became one kernel as regions of the scheduler's graph, and why or why not for any two
 // nodes.
 
+import { kernelOf, neighbours, operatorsOf } from "./beside.js";
 import { bytes, element, plural } from "./dom.js";
 import { Canvas } from "./canvas.js";
 import { fusionTables } from "./fusiontables.js";
@@ -9,9 +10,10 @@ import { GraphCosts } from "./graphcosts.js";
 import { cells, factsOfNode } from "./hover.js";
 import { artifactOf, lineOf } from "./links.js";
 import { WhatIf } from "./whatif.js";
-import { Verdicts, groupName } from "./why.js";
+import { groupName } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
+/** @import { Neighbour } from "./beside.js" */
 /** @import { Box, Layout } from "./graph.js" */
 /** @import { Fact } from "./hover.js" */
 /** @import { KernelPlace, VerdictInfo } from "./wire.js" */
@@ -51,7 +53,7 @@ export class Fusion {
       this.graphs.findIndex((graph) => !graph.of),
     );
     this.info = this.graphs[top];
-    this.verdicts = new Verdicts(this.info);
+    this.verdicts = store.verdicts(this.info);
     this.nodes = store.nodes(this.info.nodes);
     this.costs = new GraphCosts(store, this.info.nodes);
     this.tree = groupTree([]);
@@ -135,24 +137,25 @@ export class Fusion {
   }
 
   /**
-   * Ask about a node of a graph, and what its neighbours are to it.
+   * Ask about two nodes of a graph; about one, "" for the other, and what its neighbours are to it.
    *
    * @param {string} frame
    * @param {string} graph
    * @param {string} node
+   * @param {string} other
    */
-  about(frame, graph, node) {
+  about(frame, graph, node, other = "") {
     const at = this.graphs.findIndex((one) => one.frame === frame && one.graph === graph);
     if (at < 0) return;
     this.source.selectedIndex = at;
     this.show(at);
-    this.ask([node, ""]);
+    this.ask([node, other]);
   }
 
   /** @param {number} at */
   show(at) {
     this.info = this.graphs[at];
-    this.verdicts = new Verdicts(this.info);
+    this.verdicts = this.store.verdicts(this.info);
     this.nodes = this.store.nodes(this.info.nodes);
     this.costs = new GraphCosts(this.store, this.info.nodes);
     this.begin();
@@ -475,35 +478,26 @@ export class Fusion {
    * @returns {Pair[]}
    */
   pairsOfNode(name) {
-    const { inputs, names, operators, steps } = this.verdicts;
+    const { operators } = this.verdicts;
     const at = this.asked.indexOf(name);
-    /** @type {Map<string, Pair>} */
+    /** @type {Map<string, Neighbour>} */
+    const found = new Map();
+    /** @type {Map<Neighbour, Pair>} */
     const pairs = new Map();
     const sides = this.candidates(name);
     const exact = sides.filter((side) => side.name === name);
     for (const side of exact.length ? exact : sides) {
       const own = operators.has(name) ? { ...side, name } : side;
-      /** @param {number} n @param {boolean} isRead */
-      const add = (n, isRead) => {
-        const kind = `${isRead} ${this.operatorsOf(names[n])}`;
-        if (own.nodes.includes(n) || pairs.has(kind)) return;
-        const call = steps[n][2];
-        const known = this.verdicts.find(call)?.length === 1 ? call : names[n];
-        const other = { name: known, nodes: [n], result: known };
-        const [first, second] = isRead ? [other, own] : [own, other];
-        const answer = this.verdicts.whyOf(first, second);
-        const shown = known === call || answer.fused ? known : this.kernelOf(known);
+      for (const one of neighbours(this.store, this.info, own, found)) {
+        if (pairs.has(one)) continue;
+        const { isRead, known, shown, answer } = one;
         const title = isRead ? `${shown} → ${own.name}` : `${own.name} → ${shown}`;
-        if (pairs.has(title)) return;
-        const [one, two] = [side.name, side.name].with(1 - at, known);
-        const onclick = () => this.choose(one, two, answer, [own.name, own.name].with(1 - at, known));
-        const pair = { title, ...answer, onclick };
-        pairs.set(kind, pair).set(title, pair);
-      };
-      for (const n of own.nodes) for (const input of inputs.get(n) ?? []) add(input, true);
-      for (const [n, read] of inputs) if (read.some((input) => own.nodes.includes(input))) add(n, false);
+        const [first, second] = [side.name, side.name].with(1 - at, known);
+        const onclick = () => this.choose(first, second, answer, [own.name, own.name].with(1 - at, known));
+        pairs.set(one, { title, ...answer, onclick });
+      }
     }
-    return [...new Set(pairs.values())];
+    return [...pairs.values()];
   }
 
   // The refused pairs of the selected line: those that compute the same, as layers do, once.
@@ -522,10 +516,10 @@ export class Fusion {
       for (const second of names) {
         const [[one], [other]] = [verdicts.find(first) ?? [], verdicts.find(second) ?? []];
         if (!verdicts.inputs.get(other)?.includes(one)) continue;
-        const kind = `${this.operatorsOf(first)} → ${this.operatorsOf(second)}`;
+        const kind = [first, second].map((name) => operatorsOf(this.store, this.info, name)).join(" → ");
         if (pairs.has(kind)) continue;
         const { fused, sentence } = verdicts.why(first, second);
-        const title = `${this.kernelOf(first)} → ${this.kernelOf(second)}`;
+        const title = [first, second].map((name) => kernelOf(this.store, this.info, name)).join(" → ");
         const onclick = () => this.choose(first, second);
         if (fused === false) pairs.set(kind, { title, fused, sentence, onclick });
       }
@@ -545,18 +539,6 @@ export class Fusion {
     return places.some(({ name: kernel, artifact, line }) =>
       call ? call.artifact === artifact && call.line === line : group?.kernels.includes(kernel),
     );
-  }
-
-  /** @param {string} name what a node computes, without the numbers of FX nodes */
-  operatorsOf(name) {
-    const origins = this.nodes.origins?.[this.nodes.name.indexOf(name)] ?? [];
-    return String([...new Set(origins.map((one) => one.replace(NUMBERED, "")))]) || name;
-  }
-
-  /** @param {string} name of a node, whose kernel or call is named */
-  kernelOf(name) {
-    const group = this.verdicts.group.get(name);
-    return group ? this.store.calledIn(this.info, group) : name;
   }
 
   mark() {

@@ -12,12 +12,13 @@ import { past, viewsAndInputs } from "./hidden.js";
 import { LayerPickers, titleOf } from "./layerpicker.js";
 import { SWATCH_OF_KIND, Legend } from "./lowering.js";
 import { fold, isRepeated, repeated, showLayer, structures, wayTo } from "./repeats.js";
-import { Verdicts, groupName } from "./why.js";
+import { groupName } from "./why.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Look } from "./colours.js" */
 /** @import { Box, Group, Layout } from "./graph.js" */
 /** @import { Repeated } from "./repeats.js" */
+/** @import { Verdicts } from "./why.js" */
 /** @import { FusionInfo } from "./wire.js" */
 /**
  * How a graph is shown: its groups, the open ones, what is switched on, and the layer that each repeated
@@ -518,7 +519,7 @@ export class GraphView {
         "What is fused is decided on the post-grad graph: choose it above to ask about two of its nodes.",
         "soft",
       );
-    const verdicts = this.verdicts ?? this.mine.map((one) => new Verdicts(one));
+    const verdicts = this.verdicts ?? this.mine.map((one) => this.store.verdicts(one));
     this.verdicts = verdicts;
     const of = verdicts.find(({ numbers }) => numbers.has(name[first]) && numbers.has(name[second]));
     if (!of)

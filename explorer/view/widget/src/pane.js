@@ -1,6 +1,7 @@
 // A text pane: a bar to choose and handle a text, the text itself, and beside it a map of its lit lines.
 
 import { sightOf } from "./colours.js";
+import { Apart } from "./apart.js";
 import { afterwards, boundsOf, button, copier, eachFrame, element, plural, seconds, toggle } from "./dom.js";
 import { Editing } from "./editing.js";
 import { Editor } from "./editor.js";
@@ -48,10 +49,10 @@ export class Pane {
   /**
    * @param {string} name
    * @param {ShadowRoot | Document} root
-   * @param {Pick<Parts, "store" | "selection" | "colours" | "edits" | "live">} parts
+   * @param {Pick<Parts, "store" | "selection" | "colours" | "edits" | "live" | "ask">} parts
    * @param {Answers} on
    */
-  constructor(name, root, { store, selection, colours, edits, live }, on) {
+  constructor(name, root, { store, selection, colours, edits, live, ask }, on) {
     this.name = name;
     this.store = store;
     this.artifact = -1;
@@ -105,6 +106,7 @@ export class Pane {
       },
     );
     this.kernelBar = new KernelBar(label, { store, live }, { ...on, linked: this.linked });
+    this.apart = new Apart({ store, selection, ask });
     this.layouts = new LayoutPanel(label);
     this.editing = new Editing(this, edits, on.edited);
     this.element = this.build(label);
@@ -153,7 +155,7 @@ export class Pane {
     const shown = [this.linked.element, this.editor.element, this.map];
     const view = element("div", { class: "view" }, ...shown);
     const below = [this.editing.element, this.layouts.element];
-    const parts = [bar, about, this.above, this.kernelBar.element, view, ...below];
+    const parts = [bar, about, this.above, this.kernelBar.element, this.apart.element, view, ...below];
     return element("section", { class: "pane", "aria-label": label }, ...parts);
   }
 
@@ -202,7 +204,7 @@ export class Pane {
 
   /** @param {boolean} isLinked whether the linked lines of the kernel stand in the place of the text */
   turned(isLinked) {
-    this.tools.hidden = isLinked;
+    this.tools.hidden = this.apart.element.hidden = isLinked;
     for (const part of [this.editor.element, this.map]) part.hidden = isLinked;
     this.kernelBar.mark();
     if (!isLinked) this.revealMarked();

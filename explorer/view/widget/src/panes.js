@@ -18,11 +18,12 @@ export class Panes {
    * @param {Pick<
    *   Parts,
    *   "store" | "hub" | "selection" | "hovering" | "search" | "colours" | "rail" | "edits" | "live" | "make"
+   *   | "ask"
    * >} parts
    * @param {ShadowRoot | Document} root
    * @param {(artifact: number, line: number) => void} go
    */
-  constructor({ store, hub, selection, hovering, search, colours, rail, edits, live, make }, root, go) {
+  constructor({ store, hub, selection, hovering, search, colours, rail, edits, live, make, ask }, root, go) {
     this.root = root;
     this.store = store;
     this.hub = hub;
@@ -35,6 +36,7 @@ export class Panes {
     this.edits = edits;
     this.live = live;
     this.make = make;
+    this.ask = ask;
     /** @type {Pane[]} */
     this.open = [];
     /** @type {(() => void) | null} opens the first texts, which an overview does not need */

@@ -8,7 +8,7 @@ import { called, partedAfter } from "./names.js";
 import { PROGRAM, programOf } from "./program.js";
 import { splitLines } from "./text.js";
 import { COMPILE_ID, frameLabel, functionNumber } from "./tree.js";
-import { groupName } from "./why.js";
+import { Verdicts, groupName } from "./why.js";
 
 /** @import { Lit, Route } from "./links.js" */
 /** @import { Program } from "./program.js" */
@@ -49,6 +49,8 @@ export class Store {
     this.partedNames = null;
     /** @type {Map<string, string> | null} */
     this.namedFrames = null;
+    /** @type {Map<FusionInfo, Verdicts>} */
+    this.verdictsOf = new Map();
     /** @type {Map<number, KernelInfo> | null} worked out when first asked for */
     this.kernelsByText = null;
     /** @type {Map<string, CallInfo> | null} */
@@ -363,6 +365,19 @@ export class Store {
     return [artifactOf(first), lineOf(first)];
   }
 
+  // Groups of the scheduler's ------------------------------------------------------------------------------
+
+  /**
+   * What answers for two nodes of a graph; made when it is first asked for.
+   *
+   * @param {FusionInfo} info
+   */
+  verdicts(info) {
+    const verdicts = this.verdictsOf.get(info) ?? new Verdicts(info);
+    this.verdictsOf.set(info, verdicts);
+    return verdicts;
+  }
+
   // Kernels -------------------------------------------------------------------------------------------------
 
   /**
@@ -438,14 +453,27 @@ export class Store {
    * @param {GroupRow} group
    */
   calledIn(info, group) {
+    const found = this.computedIn(info, group);
+    if (group.kernels.length)
+      return found.map((one, at) => (one ? called(one) : group.kernels[at])).join(", ");
+    return found[0] ? called(found[0]) : groupName(group);
+  }
+
+  /**
+   * The kernels of a group of the scheduler's, or the library call that it is; undefined for one that is not
+   * known.
+   *
+   * @param {FusionInfo} info the group's
+   * @param {GroupRow} group
+   * @returns {(KernelInfo | CallInfo | undefined)[]}
+   */
+  computedIn(info, group) {
     const { frame, graph } = info;
     const { kernels } = this.payload;
     /** @param {KernelInfo} one */
     const isHere = (one) => one.frame === frame && one.graph === graph && this.isOfTrace(info, one.artifact);
     const found = group.kernels.map((name) => kernels.find((one) => one.name === name && isHere(one)));
-    if (found.length) return found.map((one, at) => (one ? called(one) : group.kernels[at])).join(", ");
-    const call = this.callIn(info, group);
-    return call ? called(call) : groupName(group);
+    return found.length ? found : [this.callIn(info, group)];
   }
 
   /**
