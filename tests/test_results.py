@@ -150,3 +150,30 @@ def test_axe_finds_nothing_serious_in_what_opens_by_a_key(opened, rotary, scheme
     tab.keyboard.press("?")
     tab.get_by_role("dialog", name="keys").wait_for()
     assert serious(tab) == []
+
+
+#: The names in the rail whose text lies over what stands beside it, such as how many lines were found.
+OVERPRINTED = """root => [...root.querySelectorAll('.item[role=treeitem]')].flatMap((item) => {
+    const rects = (one) => {
+        const range = document.createRange();
+        range.selectNodeContents(one);
+        return [...range.getClientRects()];
+    };
+    const beside = [...item.querySelectorAll('.side, .found, .links, .size, .time')].flatMap(rects).filter(({ width }) => width);
+    const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+    const label = item.querySelector('.label');
+    return rects(label).some((a) => beside.some((b) => over(a, b))) ? [label.textContent] : [];
+})"""
+
+
+@pytest.mark.parametrize("width", [970, 1400])
+def test_no_name_in_the_rail_lies_over_the_lines_found(opened, rotary, width):
+    """Names leave room for what stands beside them, however many lines are found and linked."""
+    tab = opened(rotary, viewport={"width": width, "height": 680})
+    show(tab, "code")
+    search(tab, "t")
+    tab.keyboard.press("Enter")
+    drawn(tab)
+    rail = tab.get_by_role("navigation", name="stages of the compile")
+    rail.locator(".found", has_text="×").first.wait_for()
+    assert rail.evaluate(OVERPRINTED) == []

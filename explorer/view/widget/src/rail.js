@@ -21,6 +21,7 @@ import { texts, tree } from "./tree.js";
 
 const SIDES = ["◧", "◨", "③", "④"];
 const FEW = 6; // frames that begin open
+const LEAST = 6; // letters of the narrowest column of numbers of lines
 
 export class Rail {
   /**
@@ -190,6 +191,14 @@ export class Rail {
     ofSide.textContent = side;
     ofFound.textContent = found === "0" ? "" : `${found}×`;
     ofLinked.textContent = linked === "0" ? "" : `◆${linked}`;
+    // the room that the name leaves: the number of lines, and each mark with a gap
+    const letters = row.marks.slice(0, 3).reduce(
+      (sum, { textContent: text }) => {
+        return sum + (text ? text.length + 1 : 0);
+      },
+      Math.max(LEAST, row.node.lines.toLocaleString("en").length),
+    );
+    row.element.style.setProperty("--beside", String(letters));
   }
 
   draw() {
