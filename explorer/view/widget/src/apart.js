@@ -41,7 +41,11 @@ export class Apart {
   /** @param {Row} row @param {boolean} isFirst */
   row({ title, why, sentence, onclick }, isFirst) {
     const lead = soft(isFirst ? "apart from " : "and from ");
-    return element("p", { title: sentence }, lead, link(title, onclick), soft(`: ${why}`));
+    return element(
+      "p",
+      { title: sentence },
+      element("span", {}, lead, link(title, onclick), soft(`: ${why}`)),
+    );
   }
 
   /**
@@ -87,9 +91,10 @@ export class Apart {
     const reads = (reader, read) => inputs.get(reader)?.includes(read);
     const near = names[nodes.find((n) => (isRead ? reads(n, node) : reads(node, n))) ?? nodes[0]];
     const [, , place] = other.user;
-    const isNear = place.split(":")[0] === own.user[2].split(":")[0];
-    const at = isNear ? `line ${place.split(":").at(-1)}` : place;
     const [user] = this.selection.users();
+    const beside = user ? store.placeOf(user.artifact, user.line) : own.user[2];
+    const [file, number] = place.split(":");
+    const at = file === beside.split(":")[0] ? `line ${number}` : place;
     const lines = user ? store.linesOf([{ ...other, line: "line" in other ? other.line : 0 }]) : [];
     const isSame = lines.some((one) => store.isSameLine(one.artifact, one.at, user.artifact, user.line));
     const why = "node" in own ? `this is ${OF_CALL}` : apart[node] ? OF_CALL : sentence.split(/\. /)[0];
