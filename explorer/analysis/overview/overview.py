@@ -11,6 +11,7 @@ from explorer.analysis.advice.verdicts import Advice
 from explorer.analysis.overview.launches import Alike, alike, ranked
 from explorer.analysis.questions.comparison import figures
 from explorer.analysis.questions.costs import exchanges
+from explorer.analysis.questions.input_sizes import InputSize, input_sizes
 from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain
@@ -81,6 +82,11 @@ class Overview:
     def saved_for_backward(self) -> int | None:
         """The bytes that forward graphs save for their backward; None where that is not known."""
         return self._figures.get("saved for backward (bytes)")
+
+    @cached_property
+    def inputs(self) -> tuple[InputSize, ...]:
+        """The tensors of the call that guards are on, and what another size of each does."""
+        return tuple(input_sizes(self.trace))
 
     @property
     def sent_outside(self) -> str:

@@ -11,13 +11,14 @@ from explorer.analysis.advice.verdicts import duration
 from explorer.analysis.overview.overview import Overview, Step
 from explorer.analysis.questions.cells import cells_of, place
 from explorer.analysis.questions.comparison import shown
+from explorer.analysis.questions.input_sizes import described_sizes
 from explorer.analysis.questions.summary import head, notes
 from explorer.model.trace_data import TraceData
 from explorer.model.wording import cut, quantity
 from explorer.stages.torch_compile.run_times import REST
 
-#: Launches and verdicts that are shown, and columns of a launch's title.
-MAX_LAUNCHES, MAX_VERDICTS, TITLE = 6, 4, 44
+#: Launches, verdicts and inputs that are shown, and columns of a launch's title.
+MAX_LAUNCHES, MAX_VERDICTS, MAX_INPUTS, TITLE = 6, 4, 4, 44
 #: Columns of the bar of a whole call.
 BAR = 20
 
@@ -59,7 +60,11 @@ def _whole(overview: Overview, width: int) -> list[str]:
     if overview.saved_for_backward:
         facts.append(f"{shown('saved for backward (bytes)', overview.saved_for_backward)} saved for backward")
     outside = f"{overview.sent_outside}; t.collectives.table lists them" if overview.sent_outside else ""
-    return [part for line in (flow, "; ".join(facts), outside) for part in textwrap.wrap(line, width, subsequent_indent="  ")]
+    sizes = described_sizes(overview.inputs, MAX_INPUTS)
+    inputs = f"inputs: {sizes}" if sizes else ""
+    return [
+        part for line in (flow, "; ".join(facts), inputs, outside) for part in textwrap.wrap(line, width, subsequent_indent="  ")
+    ]
 
 
 def _counted(step: Step) -> str:
