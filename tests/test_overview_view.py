@@ -348,3 +348,44 @@ def test_what_nobody_compared_is_a_card_of_its_own(tabs: Any, layers: Trace, is_
     card.click()
     drawn(page)
     assert "not compared with eager" in "".join(page.locator(".pane:visible").all_inner_texts())
+
+
+@pytest.mark.browser
+def test_another_size_is_judged_where_a_view_opens(overview: Any, replayed: Callable[[str], Trace]) -> None:
+    """Each tensor of the call has a field with its sizes; another one says at once which guard fails, and leads to its fact.
+
+    Before anything is typed nothing is said, and what was compiled fits.
+    """
+    panel = overview(replayed("views/rotary-torch2.13-h100"))
+    inputs = panel.locator(".inputs")
+    assert not untold(inputs.inner_text(), "x", "float32", "another size recompiles")
+    assert inputs.get_by_role("status").count() == 0, "nothing is said"
+    field = inputs.get_by_label("size of x", exact=True)
+    assert field.input_value() == "2, 8, 32"
+    field.fill("4, 8, 32")
+    verdict = inputs.get_by_role("status")
+    assert not untold(verdict.inner_text(), "recompiles", "x must be float32 [2, 8, 32] on cpu")
+    field.fill("2, 8, 32")
+    assert verdict.inner_text() == "no guard on the arguments fails"
+    load_axe(panel.page)
+    assert not serious(panel.page)
+    inputs.get_by_role("button", name="x", exact=True).press("Enter")
+    assert view(panel.page) == "Guards & breaks"
+    assert panel.page.evaluate(f"{FOCUSED}.textContent") == "x: float32 [2, 8, 32] on cpu"
+
+
+@pytest.mark.browser
+def test_the_sizes_of_a_guard_are_in_sight(opened: Any, replayed: Callable[[str], Trace]) -> None:
+    """The text of the guards is wrapped as it opens, and another text beside it stays as it was."""
+    trace = replayed("views/rotary-torch2.13-h100")
+    tab = opened(trace)
+    left = tab.get_by_role("region", name="left text")
+    guards = next(n for n, a in enumerate(trace.artifacts) if a.stage == "guards")
+    wrap = left.get_by_role("button", name="wrap long lines, left text")
+    assert wrap.get_attribute("aria-pressed") == "false"
+    left.locator("select").first.select_option(str(guards))
+    content = left.locator(".cm-scroller")
+    assert wrap.get_attribute("aria-pressed") == "true"
+    assert content.evaluate("e => e.scrollWidth <= e.clientWidth")
+    left.locator("select").first.select_option(str(next(n for n, a in enumerate(trace.artifacts) if a.stage == "dynamo")))
+    assert wrap.get_attribute("aria-pressed") == "false"

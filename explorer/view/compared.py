@@ -242,7 +242,8 @@ def _overview(info: wire.OverviewInfo, name: str, start: int) -> wire.OverviewIn
     hottest: list[wire.HotInfo] = [
         {**hot, "artifact": _index(hot["artifact"], start), "source": _index(hot["source"], start)} for hot in info["hottest"]
     ]
-    return {**info, "trace": name, "hottest": hottest}
+    inputs: list[wire.InputInfo] = [{**each, "artifact": each["artifact"] + start} for each in info["inputs"]]
+    return {**info, "trace": name, "hottest": hottest, "inputs": inputs}
 
 
 def _index(index: int, start: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from explorer.analysis.overview.launches import Alike
 from explorer.analysis.overview.overview import Overview, kind
 from explorer.analysis.questions.call_lines import Place, call_lines
+from explorer.analysis.questions.input_sizes import InputSize
 from explorer.analysis.questions.memory import Memory
 from explorer.view import wire
 from explorer.view.places import Places
@@ -42,6 +43,20 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "bound": "at least" if graph in _incomplete(memory) else "at most",
         "memory": kinds,
         "saved": overview.saved_for_backward,
+        "inputs": [_input(each, places) for each in overview.inputs],
+    }
+
+
+def _input(each: InputSize, places: Places) -> wire.InputInfo:
+    artifact, line = places.of(each["guards"], each["line"])
+    return {
+        "name": each["name"],
+        "dtype": each["dtype"],
+        "does": each["does"],
+        "place": each["place"],
+        "code": each["code"],
+        "artifact": artifact,
+        "line": line,
     }
 
 

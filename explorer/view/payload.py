@@ -17,7 +17,7 @@ from explorer.analysis.questions.choices import no_source, settings
 from explorer.analysis.questions.costs import call_rows, kernel_rows
 from explorer.analysis.questions.fusion import Graph, fusion_of
 from explorer.analysis.questions.group_costs import group_costs
-from explorer.analysis.questions.guard_facts import guard_facts
+from explorer.analysis.questions.input_sizes import guard_facts_of
 from explorer.analysis.questions.kernels import KernelData, first_form, kernels_of, texts_of_kernel
 from explorer.analysis.questions.lowering import by_node
 from explorer.analysis.questions.memory import Memory, memory_of
@@ -33,7 +33,6 @@ from explorer.model.values import Artifact, Failure, Link, Plain, jsonable, text
 from explorer.reference.layouts.layout import Access, Layout, layouts_of
 from explorer.stages import STAGES, stage_of, stages_of
 from explorer.stages.dynamo.guards import Guards
-from explorer.stages.dynamo.symbol import Symbols
 from explorer.stages.fx_graph import node_lines, short
 from explorer.stages.inductor.autotune import Autotune
 from explorer.stages.inductor.reasons import FOR_SPEED
@@ -204,8 +203,7 @@ def _artifact(trace: TraceData, a: Artifact, strings: dict[str, int], texts: Map
     if a.stage == "ttgir" and (layouts := _layouts(a.text)):
         info["layouts"] = layouts
     if isinstance(a.data, Guards):
-        symbols = [row for s in trace.find("symbol", a.frame) if isinstance(s.data, Symbols) for row in s.data.rows]
-        info["rows"] = jsonable(guard_facts(a.data.rows, symbols))
+        info["rows"] = jsonable(guard_facts_of(trace, a))
     elif "rows" in a.data:  # of any stage, a user's own included
         info["rows"] = jsonable(a.data["rows"])
     if isinstance(a.data, FxPass):

@@ -58,16 +58,16 @@ VIEWS = (
     ),
     View("fusion", "Fusion", "what became one kernel, what did not, and why", lambda payload: bool(payload["fusion"])),
     View(
-        "memory",
-        "Memory",
-        "what is live when, and why",
-        lambda payload: bool(payload["memory"].get("table") or payload["memory"].get("unread")),
-    ),
-    View(
         "dynamo",
         "Guards & breaks",
         "graph breaks, recompiles, guards, dynamic sizes",
         _has_stage("guards", "graph_break", "recompile"),
+    ),
+    View(
+        "memory",
+        "Memory",
+        "what is live when, and why",
+        lambda payload: bool(payload["memory"].get("table") or payload["memory"].get("unread")),
     ),
     View(
         "advice",

@@ -534,6 +534,18 @@ class KindInfo(TypedDict):
     bytes: int
 
 
+class InputInfo(TypedDict):
+    """A tensor that the call was compiled with: see `input_sizes.InputSize`; "artifact" and "line" are its fact in the guards."""
+
+    name: str
+    dtype: str
+    does: str
+    place: str
+    code: str
+    artifact: int
+    line: int
+
+
 class HotInfo(TypedDict):
     """Launches that are alike, with their kind as in `WorkInfo`, their seconds and share of the work.
 
@@ -565,7 +577,7 @@ class OverviewInfo(TypedDict):
     has the loops of several groups it is more than "launches". "memory" are the kinds of what is live at the peak of the graph
     that takes most, with their bytes; "peak" names this graph, and "bound" is "at least" where a size or the scratch memory of a
     call of this graph is not known. "saved" are the bytes that forward graphs save for their backward, None where a size is not
-    known.
+    known. "inputs" are the tensors of the call that guards are on.
     """
 
     trace: str
@@ -589,6 +601,7 @@ class OverviewInfo(TypedDict):
     bound: Literal["at least", "at most"]
     memory: list[KindInfo]
     saved: int | None
+    inputs: list[InputInfo]
 
 
 class ViewInfo(TypedDict):

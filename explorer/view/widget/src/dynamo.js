@@ -3,7 +3,7 @@
 import { breakCards, recompileCards, textsOf } from "./breaks.js";
 import { callTreeList } from "./calltree.js";
 import { element, panel, toggle } from "./dom.js";
-import { guardCount, nextCalls } from "./nextcall.js";
+import { GROUPS, guardCount, nextCalls } from "./nextcall.js";
 import { Table } from "./table.js";
 
 /** @import { Parts } from "./app.js" */
@@ -12,15 +12,6 @@ import { Table } from "./table.js";
 /** @import { GuardFact, Symbol as Size } from "./wire.js" */
 /** @typedef {{ frame: string, index: number }} Found the frame of a row, and the text that it is of */
 
-/** @type {{ [group: string]: [title: string, about: string] }} the groups of facts, see guard_facts.py */
-const GROUPS = {
-  argument: ["arguments", "what the caller passes"],
-  size: ["sizes", "what holds for sizes that may change"],
-  value: ["values", "numbers, flags and lengths that the function reads"],
-  tensor: ["parameters", "parameters and buffers of modules"],
-  object: ["objects", "types, functions and modules that must be the same"],
-  program: ["program", "the state of the whole program"],
-};
 const OPEN = ["argument", "size", "value"]; // groups that are shown at first
 
 export class Dynamo {
@@ -28,6 +19,8 @@ export class Dynamo {
   constructor({ store, navigation }) {
     this.store = store;
     this.navigation = navigation;
+    /** @type {Table<GuardFact & Found> | null} */
+    this.facts = null;
     const guards = /** @type {(GuardFact & Found)[]} */ (rowsOf(store, "guards"));
     const sizes = /** @type {(Size & Found)[]} */ (rowsOf(store, "symbol"));
     const created = sizes.filter((row) => row.what === "created");
@@ -42,6 +35,16 @@ export class Dynamo {
       ...nextCalls({ store, navigation }),
       this.guards(guards),
     );
+  }
+
+  /**
+   * Bring the fact of a guard into sight.
+   *
+   * @param {number} artifact the text of the guards
+   * @param {number} line its line there
+   */
+  reveal(artifact, line) {
+    this.facts?.reveal((row) => row.index === artifact && row.line === line);
   }
 
   /** @param {(Size & Found)[]} rows */
@@ -73,6 +76,7 @@ export class Dynamo {
       ...(isOneFrame ? [] : [{ key: "frame", title: "frame" }]),
     ];
     const table = new Table("guards", columns, rows, ({ index, line }) => this.navigation.goTo(index, line));
+    this.facts = table;
     const shown = new Set(OPEN.filter((group) => rows.some((row) => row.group === group)));
     if (!shown.size) for (const group of Object.keys(GROUPS)) shown.add(group);
     table.where = ({ group }) => shown.has(group);

@@ -9,8 +9,23 @@ import { functionNumber } from "./tree.js";
 /** @import { Parts } from "./app.js" */
 /** @import { Text } from "./breaks.js" */
 /** @import { Argument, Asked, GuardFact } from "./wire.js" */
-/** @typedef {{ frame: string, index: number, asked: GuardFact[], others: number }} Compiled a compile */
+/**
+ * A compile: what it asks of the arguments, and how many of its other guards there are of each group.
+ *
+ * @typedef {[group: string, count: number][]} Others
+ * @typedef {{ frame: string, index: number, asked: GuardFact[], others: Others }} Compiled
+ */
 /** @typedef {{ [property: string]: unknown }} Passed a call's properties, such as "x:dtype", if known */
+
+/** @type {{ [group: string]: [title: string, about: string] }} the groups of facts, see guard_facts.py */
+export const GROUPS = {
+  argument: ["arguments", "what the caller passes"],
+  size: ["sizes", "what holds for sizes that may change"],
+  value: ["values", "numbers, flags and lengths that the function reads"],
+  tensor: ["parameters", "parameters and buffers of modules"],
+  object: ["objects", "types, functions and modules that must be the same"],
+  program: ["program", "the state of the whole program"],
+};
 
 /** @type {{ [value: string]: string }} the types of Python's words */
 const WORDS = { True: "bool", False: "bool", None: "NoneType" };
@@ -54,32 +69,44 @@ export function nextCalls({ store, navigation }) {
  * @param {Parts["navigation"]} navigation
  */
 function form(name, isOpen, texts, navigation) {
-  const compiles = texts.toReversed().map(({ a, index }) => {
-    const facts = /** @type {GuardFact[]} */ (/** @type {unknown[]} */ (a.rows ?? []));
-    const asked = facts.filter(({ asks }) => asks);
-    const others = guardCount(facts) - asked.length;
-    return { frame: texts.length > 1 ? ` (compile ${a.frame})` : "", index, asked, others };
-  });
-  const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));
-  if (!all.length) return null;
+  const call = nextCall(texts, navigation);
+  if (!call.fields.length) return null;
   const summary = element("summary", {}, `Would ${name} recompile?`);
   const folded = element("details", { open: isOpen }, summary);
-  const fill = () => folded.append(...controls(compiles, all, folded, navigation));
+  const fill = () => {
+    const rows = call.fields.map(({ name: argument, shown, note }) =>
+      element("div", { class: "guard-groups" }, element("code", {}, argument), ...shown, note),
+    );
+    call.say();
+    folded.append(...rows, call.verdict);
+    folded.addEventListener("input", call.say);
+  };
   if (isOpen) fill();
   else folded.addEventListener("toggle", fill, { once: true });
   return folded;
 }
 
 /**
- * The controls of the arguments of a function, and what is said of them.
+ * The controls of the arguments of a function, with what was last compiled, and what is said of them: `say`
+ * says it anew.
  *
- * @param {Compiled[]} compiles the last first
- * @param {Argument[]} all
- * @param {HTMLElement} folded
+ * @param {Text[]} texts its guards, the last compile last
  * @param {Parts["navigation"]} navigation
  */
-function controls(compiles, all, folded, navigation) {
-  // what the last compile was called with
+export function nextCall(texts, navigation) {
+  /** @type {Compiled[]} */
+  const compiles = texts.toReversed().map(({ a, index }) => {
+    const facts = /** @type {GuardFact[]} */ (/** @type {unknown[]} */ (a.rows ?? []));
+    const asked = facts.filter(({ asks }) => asks);
+    const others = grouped(
+      facts.filter(({ asks }) => !asks),
+      ({ group }) => group,
+    ).map(([group, of]) => /** @type {[string, number]} */ ([group, guardCount(of)]));
+    const folded = guardCount(asked) - asked.length;
+    if (folded) others.push(["marks of dimensions", folded]);
+    return { frame: texts.length > 1 ? ` (compile ${a.frame})` : "", index, asked, others };
+  });
+  const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));
   const fields = grouped(all, (argument) => argument.name).map(([, [last]]) => fieldOf(last));
   const verdict = element("div", { role: "status" });
   const say = () => {
@@ -105,14 +132,22 @@ function controls(compiles, all, folded, navigation) {
       ...(fit ? [fit] : judged).map(({ frame, fails, open }) =>
         element("p", {}, element("b", {}, answer), frame, fails[0] ? fails : open),
       ),
-      fit
-        ? `Not judged: ${plural(fit.others, "guard")} on anything else. To be sure: explorer.vary(fn, *args)`
-        : "",
+      ...(fit ? [element("p", { class: "unjudged" }, unjudged(fit.others))] : []),
     );
   };
-  say();
-  folded.addEventListener("input", say);
-  return [...fields.map(({ row }) => row), verdict];
+  return { fields, verdict, say };
+}
+
+/**
+ * The guards that no field of the form decides: how many, and on what.
+ *
+ * @param {Others} others
+ */
+function unjudged(others) {
+  const count = others.reduce((sum, [, of]) => sum + of, 0);
+  const kinds = others.map(([group, of]) => `${GROUPS[group]?.[0] ?? group} ${of}`).join(", ");
+  const sure = "To be sure: explorer.vary(fn, *args)";
+  return `Not judged: ${plural(count, "guard")} that no field here decides (${kinds}). ${sure}`;
 }
 
 /**
@@ -159,8 +194,8 @@ function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [],
     });
     return Object.fromEntries(Object.entries(passed).map(([key, one]) => [`${name}:${key}`, one]));
   };
-  const shown = parts.map((part) => part.shown);
-  return { row: element("div", { class: "guard-groups" }, element("code", {}, name), ...shown, note), pass };
+  const size = dtype ? parts[1].control : null;
+  return { name, size, shown: parts.map((part) => part.shown), note, pass };
 }
 
 /** @param {string} text sizes such as "8, 3"; "?" is NaN @returns {number[] | null} */

@@ -1,9 +1,12 @@
 // What a compile came to, on one screen: the flow from the program to what is launched, where a call's time
 // goes, the longest launches, what is worth a look, and the memory. Everything leads to where it is told.
 
-import { bytes, duration, element, link, panel, plural, remark, soft } from "./dom.js";
+import { textsOf } from "./breaks.js";
+import { bytes, duration, element, link, listen, panel, plural, remark, soft } from "./dom.js";
 import { percent } from "./costs.js";
+import { nextCall } from "./nextcall.js";
 import { timedLines } from "./programlines.js";
+import { functionNumber } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
 /** @import { Child } from "./dom.js" */
@@ -14,6 +17,7 @@ const ALONE = 10; // launches that are listed of one trace
 const OVER_LINES = 5; // of one with more lines of the program below them than this
 const BESIDE = 5; // of each of several traces
 const LOOKS = 6;
+const INPUTS = 4; // tensors of the call
 const ROWS = 7; // lines of the program that are in sight however low the view is
 const ROW = 19; // pixels
 
@@ -52,6 +56,7 @@ export class Overview {
       { class: "aside" },
       this.looks(),
       ...overview.map((each) => this.memory(each)),
+      several ? null : this.inputs(overview[0]),
     );
     this.element = panel(
       `overview${several ? " several" : ""}`,
@@ -398,6 +403,49 @@ export class Overview {
         : null,
       lacks_backward ? remark("without a backward, which train=True adds") : null,
     );
+  }
+
+  // The sizes of the call -----------------------------------------------------------------------------------
+
+  // Each tensor of the call with its sizes in a field: another size is judged by the guards as it is typed.
+  /** @param {OverviewInfo} info */
+  inputs({ inputs }) {
+    if (!inputs.length) return null;
+    const number = functionNumber(this.store.artifact(inputs[0].artifact).frame);
+    const texts = textsOf(this.store, "guards").filter(({ a }) => functionNumber(a.frame) === number);
+    const call = nextCall(texts, this.navigation);
+    call.verdict.hidden = true; // what was compiled fits
+    const rows = inputs.slice(0, INPUTS).map(({ name, dtype, does, place, code, artifact, line }) => {
+      const why = place ? `, guarded at ${place} ${code}` : "";
+      const toFact = link(name, () => this.tabs.show("dynamo").reveal(artifact, line), {
+        title: `the guard on ${name}${why}`,
+      });
+      const field = call.fields.find((each) => each.name === name);
+      return element(
+        "li",
+        {},
+        toFact,
+        " ",
+        element("code", {}, dtype),
+        " ",
+        field?.size ?? null,
+        does ? soft(does) : null,
+      );
+    });
+    const more = inputs.length - rows.length;
+    const section = element(
+      "section",
+      { class: "inputs" },
+      element("h3", {}, "inputs ", soft("(type a size: would it recompile?)")),
+      element("ul", {}, ...rows),
+      more ? remark(`and ${more} more`) : null,
+      call.verdict,
+    );
+    listen(section, "input", () => {
+      call.verdict.hidden = false;
+      call.say();
+    });
+    return section;
   }
 }
 

@@ -10,6 +10,7 @@ import { LayoutPanel } from "./layoutpanel.js";
 import { LinkedForms } from "./linkedforms.js";
 import { Picker } from "./picker.js";
 
+const WRAPPED = ["guards"]; // stages whose lines are sentences: what they end with, as sizes, is asked for
 const MAP = 300; // marks in the map at most
 const FEW = 4; // lines at the bottom of a pane, where what follows a linked line is out of sight
 const ROW = 18; // pixels a line, for where a short text's marks stand
@@ -65,6 +66,7 @@ export class Pane {
     /** @type {number[]} the lines that the pointer lights */
     this.hovered = [];
     this.chosen = 0;
+    this.wraps = false; // whether the reader had long lines wrapped
     this.pointer = 0; // the lit line that was stepped to
     const label = `${name} text`;
     this.editor = new Editor(root, `${label}, lines`, {
@@ -96,6 +98,10 @@ export class Pane {
     this.up = button("↑", `previous linked line, ${label}`, () => this.nextLit(-1));
     this.down = button("↓", `next linked line, ${label}`, () => this.nextLit(1));
     this.closer = button("✕", `close the ${name} pane`, on.close, { class: "quiet" });
+    this.wrap = pressed("wrap", `wrap long lines, ${label}`, (isOn) => {
+      this.wraps = isOn;
+      this.editor.setWrap(isOn);
+    });
     this.quiet = pressed("locations", `show locations, ${label}`, (isOn) => this.editor.setQuiet(!isOn));
     this.linked = new LinkedForms(
       label,
@@ -123,7 +129,6 @@ export class Pane {
 
   /** @param {string} label */
   build(label) {
-    const wrap = pressed("wrap", `wrap long lines, ${label}`, (isOn) => this.editor.setWrap(isOn));
     const copy = copier(
       "copy the whole text",
       `copy ${label}`,
@@ -141,7 +146,7 @@ export class Pane {
     const fold = button("⊟", `fold all, ${label}`, () => this.editor.foldAll());
     const unfold = button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll());
     const { tools } = this;
-    tools.append(this.editing.button, this.quiet, wrap, fold, unfold, goTo, copy);
+    tools.append(this.editing.button, this.quiet, this.wrap, fold, unfold, goTo, copy);
     const bar = element(
       "div",
       { class: "bar" },
@@ -186,6 +191,9 @@ export class Pane {
       .filter(Boolean)
       .join("\n");
     const program = store.programAt(index);
+    const wraps = this.wraps || WRAPPED.includes(artifact.stage);
+    this.wrap.setAttribute("aria-pressed", String(wraps));
+    this.editor.wrapped = wraps;
     this.editor.show(this.lines, program);
     if (program?.library && program.isFolded) this.editor.foldLines(program.library + 1, this.lines.length);
     this.layouts.show(artifact.layouts);

@@ -79,6 +79,7 @@ export class Table {
     /** @type {{ column: Column<Row>, down: boolean } | null} */
     this.order = null;
     this.most = MOST;
+    this.shown = rows; // in the order in which they stand
     this.count = element("span", { class: "soft", role: "status" });
     this.filter = element("input", {
       type: "search",
@@ -110,6 +111,13 @@ export class Table {
   find(words) {
     this.filter.value = words;
     this.draw();
+  }
+
+  /** @param {(row: Row) => boolean} isIt tells the row to bring into sight; its link gets the focus */
+  reveal(isIt) {
+    const row = this.body.children[this.shown.findIndex(isIt)];
+    row?.scrollIntoView({ block: "center" });
+    row?.querySelector("button")?.focus({ preventScroll: true });
   }
 
   /** @param {Column<Row>} column @param {Element} heading @param {boolean} down @returns {void} */
@@ -166,6 +174,7 @@ export class Table {
       rows.length === this.rows.length
         ? plural(rows.length, "row")
         : `${rows.length.toLocaleString("en")} of ${plural(this.rows.length, "row")}`;
+    this.shown = rows;
     this.more.hidden = rows.length <= this.most;
     this.body.replaceChildren(...rows.slice(0, this.most).map((row) => this.row(row)));
     this.foot.replaceChildren(...(this.sums?.(rows) ?? []).map((sums) => this.sum(sums)));

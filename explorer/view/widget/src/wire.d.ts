@@ -654,6 +654,20 @@ export interface KindInfo {
 }
 
 /**
+ * A tensor that the call was compiled with: see `input_sizes.InputSize`; "artifact" and "line" are its fact
+ * in the guards.
+ */
+export interface InputInfo {
+  name: string;
+  dtype: string;
+  does: string;
+  place: string;
+  code: string;
+  artifact: number;
+  line: number;
+}
+
+/**
  * What a trace came to: see `overview.Overview`.
  *
  * "trace" is its name among several, "" alone. "seconds" are those of a call, "device" of its work, "host" of
@@ -663,7 +677,7 @@ export interface KindInfo {
  * "launches". "memory" are the kinds of what is live at the peak of the graph that takes most, with their
  * bytes; "peak" names this graph, and "bound" is "at least" where a size or the scratch memory of a call of
  * this graph is not known. "saved" are the bytes that forward graphs save for their backward, None where a
- * size is not known.
+ * size is not known. "inputs" are the tensors of the call that guards are on.
  */
 export interface OverviewInfo {
   trace: string;
@@ -687,6 +701,7 @@ export interface OverviewInfo {
   bound: "at least" | "at most";
   memory: KindInfo[];
   saved: number | null;
+  inputs: InputInfo[];
 }
 
 /** Something that went wrong: its stage, also as people call it, and the step, also in words. */
