@@ -15,6 +15,11 @@ COMPILED = "compiled, not run"
 NOT_COMPARED = "not compared"
 WRONG = "wrong result"
 SYNTAX, COMPILE, LAUNCH, CRASH, TIMEOUT = "syntax error", "compile error", "launch error", "crash", "timeout"
+#: What is said of an edit in place that was asked not to be checked, and of edits that need no check.
+UNCHECKED = "it was not checked"
+SAME_TEXT = "only comments or blanks differ from the original: nothing to run"
+SAME_CODE = "it compiles to the same {stage} as the original: nothing to run"
+SAME_BITS = "its {what}, and all that the function then returns and changes, is the original's to the bit"
 #: The form of an edit of output code.
 WRAPPER = "wrapper"
 #: What is said of a status beyond its name.
@@ -33,7 +38,8 @@ class Edit:
     `status` is "in place", or says why the original stayed: "wrong result", "syntax error", "compile error", "launch error",
     "crash", "timeout", "not compared", "compiled, not run". `message` has the compiler's words. `line` is the message's line
     in the text, 0 if it names none. `check` has the rows of the check of the whole function; if a launch of the edit alone is
-    wrong already, the function is not called, and `check` has the launch's wrong values. `seconds` and `original_seconds` are
+    wrong already, the function is not called, and `check` has the launch's wrong values. It is empty where the edit is the
+    original's code, or gives what the original gives, to the bit. `seconds` and `original_seconds` are
     median times of a launch, None if it cannot be timed. `call_seconds` are times of a call of the whole function, with the
     edit and with the original. `cost` and `original_cost` say what the compiled kernels take: registers (a thread), spills
     (bytes a thread), shared (bytes a block), warps an SM and instructions. `interpreted` says that the CPU ran the edit in
@@ -71,6 +77,11 @@ class Edit:
     def in_place(self) -> bool:
         """Whether the edit was put in the place of the original when it was made."""
         return self.status == IN_PLACE
+
+    @property
+    def meaning(self) -> str:
+        """What the status says beyond its name; of an edit in place how it is known to be right, or that it is not."""
+        return self.message if self.in_place and self.message else MEANING.get(self.status, "")
 
     @property
     def ratio(self) -> float | None:

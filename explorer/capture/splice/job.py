@@ -25,13 +25,15 @@ def threads() -> int:
 class Job:
     """An edited text of a kernel or of a wrapper, the original's, and the arguments of the launches to try, with keywords.
 
-    `changed` are the positions of the arguments that the first launch of the original changed.
+    `changed` are the positions of the arguments that the first launch of the original changed. `code` has the hashes of the
+    original's code for an absent GPU: an edit that is compiled to the same code is not launched.
     """
 
     edited: KernelText | WrapperText
     original: KernelText | WrapperText
     launches: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]] = ()
     changed: tuple[int, ...] = ()
+    code: Mapping[str, str] = field(default_factory=dict)
     threads: int = field(default_factory=threads)
 
 
@@ -39,13 +41,15 @@ class Job:
 class Price:
     """The cost of an edited text on an absent GPU, its config there, and the predicted seconds of a launch.
 
-    If an edited wrapper changes exactly one kernel, `original_cost` is the cost of the original kernel.
+    If an edited wrapper changes exactly one kernel, `original_cost` is the cost of the original kernel. `same_at` is the stage at
+    which the edit has the original's code, "" for none.
     """
 
     cost: Mapping[str, Plain] = field(default_factory=dict)
     config: Mapping[str, Plain] = field(default_factory=dict)
     seconds: float | None = None
     original_cost: Mapping[str, Plain] = field(default_factory=dict)
+    same_at: str = ""
 
 
 @dataclass

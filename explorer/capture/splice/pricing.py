@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from explorer.capture.ladder.ladder import compile_ladder
+from explorer.capture.ladder.same_code import code_keys, same_at
 from explorer.capture.ladder.triton_tools import missing_backend
 from explorer.capture.splice.cost import ladder_cost
 from explorer.capture.splice.definitions import Definition, definitions
@@ -31,7 +32,11 @@ def _price_of_kernel(text: KernelText, job: Job) -> Price:
     ladder = compile_ladder(text.source, text.name, text.target, text.config, override)
     before, _ = job.launches[0]
     prediction = prediction_of(text, ladder, before, job.changed, job.original.source)
-    return Price(ladder_cost(ladder), dict(ladder.config), prediction.seconds if prediction is not None else None)
+    keys = code_keys(ladder)
+    if text.form:
+        keys.pop("ttir", None)  # triton goes on from the text of a form, whatever stands above it
+    seconds = prediction.seconds if prediction is not None else None
+    return Price(ladder_cost(ladder), dict(ladder.config), seconds, same_at=same_at(keys, job.code))
 
 
 def _price_of_wrapper(text: WrapperText, original: KernelText | WrapperText, compiling: Callable[[str, int], None]) -> Price:

@@ -62,6 +62,8 @@ def _try(job: Job, answer: Answer, begin: Callable[[str], object]) -> None:
         answer.price = priced(job, compiling)
     if isinstance(job.edited, WrapperText):
         return _try_wrapper(job, answer, begin, compiling)
+    if answer.price.same_at:
+        return None  # its launch gives what the original's gives
     if job.edited.target is not None and job.edited.form:
         return None  # nothing here runs it
     with interpreting() if job.edited.target else nullcontext() as interpreter:
