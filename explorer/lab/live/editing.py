@@ -11,10 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.capture.absent.generated import Kernel
 from explorer.capture.ladder.ladder import Ladder
+from explorer.capture.ladder.same_code import code_keys
 from explorer.capture.observe.tensors import same_bits
 from explorer.capture.splice import edit as statuses
 from explorer.capture.splice.calls import CALL, replace_call
@@ -25,11 +27,12 @@ from explorer.capture.splice.kernels import FORMS, KernelText, compiled, kernel_
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.messages import syntax_error
 from explorer.capture.splice.prediction import prediction_of
+from explorer.capture.splice.same_source import same_program
 from explorer.capture.splice.trial import Outcome, given_timeout, tried
 from explorer.capture.splice.wrapper_text import WrapperText
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.errors import ExplorerError, InputError
-from explorer.lab.live.outcome import on_copies
+from explorer.lab.live.outcome import on_copies, same_outcome
 from explorer.lab.live.own_values import unlike_original
 from explorer.lab.live.protocol import no_verb
 from explorer.lab.live.timing import median_seconds
@@ -226,6 +229,8 @@ class Editing:
         original = kernel_text(wrapper, edit.name, edit.artifact.text, edit.artifact.language)
         text = self._text(wrapper, original)
         made = replace(self._new_edit(text), config=text.config, original_config=original.config)
+        if text.config == original.config and same_program(text, original):
+            return self._same_code(made, statuses.SAME_TEXT)
         # before the original is run: in the interpreter that takes a minute
         if text.language == "triton" and not text.form and (error := syntax_error(text.source)) is not None:
             return unread(made, *error)
@@ -281,11 +286,13 @@ class Editing:
         step("trying the edit in a process of its own")
         asked = [(launch.before, launch.keywords) for launch in launches]
         changed = launches[0].changed if text.target is not None else ()  # for a prediction, which nothing measured needs
-        outcome = tried(Job(text, original, asked, changed), self.request.timeout)
+        outcome = tried(Job(text, original, asked, changed, self._code_of_original(text)), self.request.timeout)
         if outcome.price.cost:
             made = self._priced(made, outcome.price, original, launches[0])
         if outcome.status != "ran":
             return replace(made, status=outcome.status, message=outcome.message, line=outcome.line)
+        if stage := outcome.price.same_at:
+            return self._same_code(made, statuses.SAME_CODE.format(stage=stage.upper()))
         if text.target is not None and text.form:
             return made
         if other := _other_number(outcome, launches):
@@ -310,16 +317,44 @@ class Editing:
         """
         step("compiling the edit")
         made, standing = self._standing(made, wrapper, text)
-        first = f"its {made.runs} is right{', to the bit' if same else ''}"
-        with _put(standing.put), knowing(first):
-            rows = self.live.check(None) if self.request.check else Table()
-        status, message = _judged(rows, same) if self.request.check else (statuses.IN_PLACE, "it was not checked")
-        made = replace(made, check=rows, status=status, message=message)
+        with knowing(f"its {made.runs} is right{', to the bit' if same else ''}"):
+            made = self._checked(made, standing.put, same) if self.request.check else replace(made, **_UNCHECKED)
         if made.in_place and self.live.absent is None:
             made = replace(made, call_seconds=self._calls(standing.put))
         if made.in_place:
             self.live.edits.put((wrapper.file, self.request.name), replace(standing, edit=made))
         return made
+
+    def _checked(self, made: Edit, put: Callable[[], Callable[[], None]], same: bool) -> Edit:
+        """Check the whole function with the edit in place.
+
+        Where the launch gave the original's bits, the function most often does too: it is called with the original and with the
+        edit. A check also needs eager's values, in float64 and with other roundings, which takes minutes for a large model.
+        """
+        if same:
+            original = self.live.outcome()
+            with _put(put):
+                is_same = same_outcome(original, self.live.outcome())
+            if is_same:
+                return replace(made, status=statuses.IN_PLACE, message=statuses.SAME_BITS.format(what=made.runs))
+        with _put(put):
+            rows = self.live.check(None)
+        status, message = _judged(rows, same)
+        return replace(made, check=rows, status=status, message=message)
+
+    def _same_code(self, made: Edit, message: str) -> Edit:
+        """Let an edit stand that has the original's code: what runs is the original."""
+        if (original := self._ladder_of_original()) is not None and made.interpreted:
+            cost, config = ladder_cost(original), dict(original.config)
+            made = replace(made, cost=cost, original_cost=cost, config=config, original_config=config)
+        made = replace(made, status=statuses.IN_PLACE, message=message, interpreted=False)
+        self.live.edits.put((self.request.file, self.request.name), InstalledEdit(made, lambda: lambda: None))
+        return made
+
+    def _code_of_original(self, text: AnyText) -> Mapping[str, str]:
+        """The hashes of the code that a kernel is compiled to for an absent GPU; {} where that is not known."""
+        original = self._ladder_of_original() if isinstance(text, KernelText) and text.target is not None else None
+        return code_keys(original) if original is not None else {}
 
     def _standing(self, made: Edit, wrapper: Wrapper, text: AnyText) -> tuple[Edit, InstalledEdit]:
         """Compile the text to an object that can replace the original, and add both kernels' costs to the edit."""
@@ -364,6 +399,10 @@ class Editing:
             return self.live.ladders.of(self.request.artifact)
         except ExplorerError:
             return None
+
+
+#: What an edit in place is that was asked not to be checked.
+_UNCHECKED: Mapping[str, Any] = MappingProxyType({"status": statuses.IN_PLACE, "message": statuses.UNCHECKED})
 
 
 def unread(edit: Edit, line: int, message: str) -> Edit:

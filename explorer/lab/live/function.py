@@ -199,6 +199,16 @@ class LiveFunction(KernelForms, Live):
         step("calling it eagerly, in the types of the GPU")
         return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
 
+    def outcome(self) -> Outcome:
+        """Call what was compiled once, on copies of the trace's inputs: all that it returns and changes."""
+        compiled = self._compiled()
+        with ExitStack() as stack:
+            within: Callable[[], AbstractContextManager[Any]] = nullcontext
+            if self.codes is not None:
+                within, _ = stack.enter_context(self._interpreting(None))
+            step(self._calling)
+            return once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
+
     def _interpreting(self, limit: float | None) -> AbstractContextManager[tuple[Callable[..., Any], int]]:
         """What runs the generated code for a GPU you don't have, see `interpreting_calls`."""
         return interpreting_calls(self.call, self.codes or (), limit, self.traced_numbers(), self.remembered)

@@ -194,22 +194,39 @@ def beside(expected: Any, given: Any) -> Judgement:
 
     Whole numbers are compared exactly, floats by a tolerance of their type.
     """
-    import torch
 
     if not expected.is_floating_point() and not expected.is_complex():
         return exactly(expected, given, Evidence())
     one, other = _wide(expected), _wide(given)
     if not one.numel():
         return Judgement(True, "no element")
+    wrong, words = _beyond(expected, one, other)
+    count = int(wrong.sum())
+    note = f"{count} of {wrong.numel()} elements are off by more than rounding explains" if count else ""
+    return Judgement(not count, words, "; ".join(filter(None, [note, *_overflows(one, other, None)])))
+
+
+def first_off(expected: Any, given: Any) -> str:
+    """Name the first element that `beside` calls wrong, with both values; "" where none is."""
+    one, other = _wide(expected), _wide(given)
+    is_float = expected.is_floating_point() or expected.is_complex()
+    wrong = (_beyond(expected, one, other)[0] if is_float else one != other).nonzero()
+    if not len(wrong):
+        return ""
+    at = tuple(wrong[0].tolist())
+    return f"the first at {list(at)}: {given[at].item():.6g}, the original's {expected[at].item():.6g}"
+
+
+def _beyond(expected: Any, one: Any, other: Any) -> tuple[Any, str]:
+    """Mark the elements that are off by more than the tolerance of their type, and say this tolerance."""
+    import torch
+
     kind = str(expected.dtype).removeprefix("torch.").replace("complex64", "float32").replace("complex128", "float64")
     of_each, of_all = GIVEN.get(kind) or (8 * torch.finfo(expected.dtype).eps,) * 2
     finite = _size(one)
     off = (one - other).abs().nan_to_num(nan=math.inf).masked_fill(_alike(one, other), 0.0)
     wrong = off > of_each * finite + of_all * float(finite.square().mean().sqrt())
-    words = f"{of_each:.1g} of each element and {of_all:.1g} of their root mean square: what made them is not known"
-    count = int(wrong.sum())
-    note = f"{count} of {wrong.numel()} elements are off by more than rounding explains" if count else ""
-    return Judgement(not count, words, "; ".join(filter(None, [note, *_overflows(one, other, None)])))
+    return wrong, f"{of_each:.1g} of each element and {of_all:.1g} of their root mean square: what made them is not known"
 
 
 def _wide(tensor: Any) -> Any:
@@ -367,4 +384,16 @@ def _overflows(one: Any, other: Any, exact: Any) -> list[str]:
     return [f"{side} overflows or is NaN at {count} elements{in_float64}: max_abs says nothing there"]
 
 
-__all__ = ["NEAR", "Evidence", "Judgement", "Varied", "beside", "exactly", "gaps", "judged", "near", "zeros_of_other_sign"]
+__all__ = [
+    "NEAR",
+    "Evidence",
+    "Judgement",
+    "Varied",
+    "beside",
+    "exactly",
+    "first_off",
+    "gaps",
+    "judged",
+    "near",
+    "zeros_of_other_sign",
+]

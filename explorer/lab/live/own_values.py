@@ -11,7 +11,7 @@ from explorer.capture.splice.kernels import KernelText
 from explorer.capture.splice.launches import RecordedLaunch
 from explorer.capture.splice.wrapper_text import WrapperText
 from explorer.lab.live.check_rows import CheckRow
-from explorer.lab.live.judge import beside, gaps
+from explorer.lab.live.judge import beside, first_off, gaps
 from explorer.model.syntax import parsed
 
 #: What Inductor names the arguments in which the blocks of a launch meet: another config leaves other values there.
@@ -33,7 +33,8 @@ def unlike_original(text: KernelText | WrapperText, launch: RecordedLaunch, afte
             yield CheckRow(name, False, compared="type", note=note)
         elif not (judgement := beside(original, mine)).equal:
             max_abs, max_rel = gaps(original, mine)
-            yield CheckRow(name, False, max_abs, max_rel, bound=judgement.bound, compared="values", note=judgement.note)
+            note = "; ".join(filter(None, [judgement.note, first_off(original, mine)]))
+            yield CheckRow(name, False, max_abs, max_rel, bound=judgement.bound, compared="values", note=note)
 
 
 def _argument_names(text: KernelText | WrapperText) -> list[str]:

@@ -6,10 +6,12 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from explorer.capture.splice import edit as statuses
 from explorer.capture.splice.calls import CALL
 from explorer.capture.splice.edit import Edit
 from explorer.capture.splice.job import Price
 from explorer.capture.splice.launches import RecordedLaunch
+from explorer.capture.splice.same_source import same_program
 from explorer.capture.splice.wrapper_text import WrapperText, changed_kernels, loaded, put_in_place, unreadable, wrapper_text
 from explorer.capture.splice.wrappers import Wrapper
 from explorer.lab.live.editing import AnyText, Editing, InstalledEdit, unread
@@ -25,8 +27,11 @@ class WrapperEditing(Editing):
         made = self._new_edit(text)
         if (error := unreadable(edit.text)) is not None:
             return unread(made, *error)
+        original = wrapper_text(wrapper, wrapper.text)
+        if same_program(text, original):
+            return self._same_code(made, statuses.SAME_TEXT)
         made = replace(made, kernels=tuple(new.name for new in changed_kernels(edit.text, wrapper.text)))
-        return self._compiled_and_tried(made, wrapper, text, wrapper_text(wrapper, wrapper.text))
+        return self._compiled_and_tried(made, wrapper, text, original)
 
     def _launches(self, wrapper: Wrapper) -> Sequence[RecordedLaunch]:
         """Record the first call of the wrapper as a launch. The returned values follow the arguments in `after`."""
@@ -39,6 +44,9 @@ class WrapperEditing(Editing):
         return made, InstalledEdit(made, functools.partial(put_in_place, wrapper, edited), edited)
 
     # A GPU you don't have ------------------------------------------------------------------------------------------
+
+    def _ladder_of_original(self) -> None:
+        """None: output code has several kernels."""
 
     def _priced(self, made: Edit, price: Price, of_original: AnyText, launch: RecordedLaunch) -> Edit:
         """Say what the only kernel that is another takes of the GPU, beside the one that it replaces."""

@@ -156,11 +156,61 @@ def test_what_cannot_run_is_named_and_the_notebook_lives(
 
 
 def test_an_edit_for_a_gpu_you_dont_have_is_interpreted_and_priced(triton: explorer.Kernel) -> None:
-    """The interpreter runs it in the whole function, and the machine code is compared with the original's."""
-    variant = edited(triton, "1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
+    """The interpreter runs it in the whole function, and the machine code is compared with the original's.
+
+    Where the function gives the original's bits, it is not called in eager mode, in float64 and with other roundings.
+    """
+    variant = edited(triton, "tl.store(", "tmp20 = tl.where(tmp20 < 9.0, tmp20, 9.0)\n    tl.store(")
     assert variant.in_place and variant.interpreted and variant.timed == "predicted" and equal(triton._trace) == [True]
-    assert variant.cost == variant.original_cost and int(variant.cost["registers"]) > 0
+    assert int(variant.cost["registers"]) > 0 and variant.cost != variant.original_cost
+    assert not untold(variant.message, "launch", "original's to the bit") and not variant.check
     assert triton.edits.reset()
+
+
+COMMENTED = [
+    ("triton", "import triton\n", "import triton\n# a comment\n\n"),
+    ("cpp", 'extern "C"', '// it\'s a comment\nextern "C"'),
+]
+
+
+@pytest.mark.parametrize(("language", "before", "after"), COMMENTED)
+def test_an_edit_of_a_comment_is_judged_at_once(
+    triton: explorer.Kernel, cpp: explorer.Kernel, language: str, before: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is compiled or run for it, of a kernel and of output code; it stands like others, and reset ends it."""
+    kernel = triton if language == "triton" else cpp
+    for name in ("launches", "check", "outcome"):
+        monkeypatch.setattr(LiveFunction, name, lambda *of, **more: pytest.fail("something was run"))
+    variant = edited(kernel, before, after)
+    assert variant.in_place and not variant.interpreted and not untold(variant.message, "comments", "nothing to run")
+    assert variant.cost == variant.original_cost and kernel.edits.current == (variant,) and kernel.edits.reset()
+    code = kernel._trace.live.edit(wrapper=kernel._trace.text("output_code") + "\n# a comment\n")
+    assert code.in_place and "nothing to run" in code.message and kernel._trace.live.edits.reset()
+
+
+@pytest.mark.usefixtures("tried_here")
+def test_what_compiles_to_the_same_code_is_not_run(triton: explorer.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant that the front end folds gives the same TTIR, a name in TTIR the same PTX; another constant is run and wrong.
+
+    So is one in a line that only the decorator reads, such as an option of the backend.
+    """
+    assert edited(triton, "1.0, tl.float32)", "2.0, tl.float32)").status == "wrong result"
+    monkeypatch.setattr(LiveFunction, "check", lambda *of, **more: pytest.fail("the function was checked"))
+    folded = edited(triton, "1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
+    assert (folded.in_place, folded.interpreted) == (True, False) and not untold(folded.message, "same TTIR", "nothing to run")
+    renamed = triton.edit(ttir=triton.text("ttir").replace("%tmp19", "%another"))
+    assert renamed.in_place and "same PTX" in renamed.message
+    assert folded.cost == folded.original_cost and int(folded.cost["registers"]) > 0
+    other = edited(triton, "'enable_fp_fusion': True", "'enable_fp_fusion': False", check=False)
+    assert "same TTIR" not in other.message
+
+
+@pytest.mark.usefixtures("tried_here")
+def test_an_edit_that_was_not_checked_can_be_judged(triton: explorer.Kernel) -> None:
+    """Made with check=False it says that it was not checked, in place of that it is right; its text is then judged as any."""
+    variant = edited(triton, "1.0, tl.float32)", "2.0, tl.float32)", check=False)
+    assert variant.in_place and variant.meaning == "it was not checked"
+    assert triton.edit(variant.text).status == "wrong result"
 
 
 @pytest.mark.parametrize(
