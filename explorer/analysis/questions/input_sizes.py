@@ -61,17 +61,16 @@ def _function(frame: str) -> str:
 def _sizes(text: Artifact, facts: Sequence[GuardFact]) -> Iterator[InputSize]:
     for fact in facts:
         asks = fact.get("asks", {})
-        passed = asks.get("passed", {"name": ""})
-        if "dtype" not in passed:
+        if "passed" not in asks or "dtype" not in asks["passed"]:
             continue
-        name, sizes = passed["name"], passed.get("sizes", [])
+        name, dtype, sizes = asks["passed"]["name"], asks["passed"]["dtype"], asks["passed"].get("sizes", [])
         fixed = [f"{name}:size:{dim}" in asks.get("equal", {}) for dim in range(len(sizes))]
         dims = [FIXED if is_fixed else _dynamic(f"{name}:size:{dim}", facts) for dim, is_fixed in enumerate(fixed)]
         # one sentence where all dimensions are alike
         each = dims[:1] if len(set(dims)) == 1 else [f"dim {dim}: {does}" for dim, does in enumerate(dims)]
         yield {
             "name": name,
-            "dtype": passed["dtype"],
+            "dtype": dtype,
             "sizes": sizes,
             "does": ", ".join(each),
             "place": fact["place"],
