@@ -165,6 +165,40 @@ def test_a_right_edit_is_put_in_place_from_the_view(notebook: Any, cpp: Trace) -
     assert pane.locator(".edit-figures").count() == 1, "the history has it still"
 
 
+@pytest.mark.usefixtures("tried_here")
+def test_a_key_edits_and_the_verdict_stands_over_the_text(notebook: Any, triton: Trace) -> None:
+    """ "e" edits the kernel that is shown, with the caret in its text and a hint; the verdict and what differs are over the text.
+
+    The edit stays open, so that the next change takes its key alone. One that a cell put in place without a check says so, and
+    has a button that judges it.
+    """
+    book = notebook(triton)
+    book.tab.set_viewport_size({"width": 970, "height": 680})
+    pane = book.edit()
+    pane.get_by_role("button", name="close", exact=True).click()
+    pane.locator(".cm-content").press("e")
+    content = pane.locator(".editing .cm-content")
+    assert content.evaluate(HAS_FOCUS) and book.text == triton.kernels[0].source, "the key is no letter of the text"
+    assert not untold(pane.locator(".edit-hint").inner_text(), "Ctrl+Enter", "judges")
+    book.write("1.0, tl.float32)", "2.0, tl.float32)")
+    book.run()
+    verdict, message = pane.locator(".verdict"), pane.locator(".fault-text")
+    assert not untold(verdict.inner_text(), "wrong result", "the kernel computes test_editing_view.py:")
+    assert not untold(message.inner_text(), "launch", "original", "the first at [0, 0]")
+    assert message.bounding_box()["y"] < pane.locator(".view").bounding_box()["y"] and content.evaluate(HAS_FOCUS)
+    book.write("2.0, tl.float32)", "1.0, tl.float32)  # as before")
+    book.run()
+    assert not untold(verdict.inner_text(), "in place", "comments", "nothing to run")
+    assert pane.get_by_role("button", name="judge it").count() == 0
+    kernel = triton.kernels[0]
+    kernel.edit(kernel.source.replace("1.0, tl.float32)", "3.0, tl.float32)"), check=False)
+    book.tell()
+    assert "it was not checked" in verdict.inner_text()
+    pane.get_by_role("button", name="judge it").click()
+    book.carry()
+    assert "wrong result" in verdict.inner_text() and "3.0, tl.float32)" in kernel.edits[-1].text
+
+
 def test_ptx_and_sass_stand_beside_each_other(notebook: Any, triton: Trace) -> None:
     """One press over a kernel shows its PTX with its SASS beside it, which is made then, and leaves the program in sight."""
     book = notebook(triton)
@@ -289,7 +323,7 @@ def test_axe_finds_nothing_serious_in_an_edit(notebook: Any, triton: Trace) -> N
     """An edit for a GPU you don't have, with its answer: interpreted, priced, and no rule of axe-core broken, light and dark."""
     book = notebook(triton)
     pane = book.edit()
-    book.write("1.0, tl.float32)", "1.0 + 0.0, tl.float32)")
+    book.write("tl.store(", "tmp20 = tl.where(tmp20 < 9.0, tmp20, 9.0)\n    tl.store(")
     book.run()
     assert "in place" in pane.locator(".verdict").inner_text() and "interpreter" in pane.locator(".verdict").inner_text()
     assert "one launch, predicted from its instructions, in Kernels from its bytes" in pane.locator(".edit-figures").inner_text()

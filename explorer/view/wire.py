@@ -783,7 +783,8 @@ class MlirPasses(TypedDict):
 class EditInfo(TypedDict):
     """An edit: "kernel" is the id of a kernel's source or of output code, "artifact" that of the text that was edited.
 
-    "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of the compiler's
+    "stands" says that it is what runs now, "unchecked" that it was put in place without a check, "meaning" what its status says
+    beyond its name, "line" the line of the compiler's
     "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the whole function, "cost" what the
     compiled kernel takes: each with the edit's and the original's, None where it is not known. "timed" says how "launch" is
     known: "measured", or "predicted" for a GPU you don't have.
@@ -798,6 +799,7 @@ class EditInfo(TypedDict):
     message: str
     line: int
     stands: bool
+    unchecked: bool
     interpreted: bool
     timed: str
     launch: tuple[float | None, float | None]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.editable import Editable, editable
 from explorer.analysis.questions.kernels import texts_of_kernel
-from explorer.capture.splice.edit import MEANING, WRAPPER
+from explorer.capture.splice.edit import UNCHECKED, WRAPPER
 from explorer.errors import InputError, LiveError
 from explorer.lab.live.protocol import live_of, needs_live
 from explorer.view import wire
@@ -52,10 +52,11 @@ def _info(trace: Trace, edited: Editable, edit: Edit) -> wire.EditInfo:
         artifact=_text_of(trace, edited.artifact, edit.form),
         text=edit.text,
         status=edit.status,
-        meaning=MEANING.get(edit.status, ""),
-        message=edit.message,
+        meaning=edit.meaning,
+        message=edit.message if edit.message != edit.meaning else "",
         line=edit.line,
         stands=standing is not None and standing.number == edit.number,
+        unchecked=edit.message == UNCHECKED,
         interpreted=edit.interpreted,
         timed=edit.timed,
         launch=(edit.seconds, edit.original_seconds),

@@ -185,7 +185,7 @@ export class App {
     if (isModified(event)) return;
     if (event.key === "/") this.header.box.focus();
     else if (event.key === "?") this.keys.showModal();
-    else return;
+    else if (event.key !== "e" || this.tabs.name !== "code" || !this.panes.edit(target)) return;
     event.preventDefault();
   }
 

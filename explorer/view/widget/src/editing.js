@@ -11,8 +11,11 @@ import { splitLines } from "./text.js";
 
 const RAN = ["in place", "wrong result", "not compared"]; // what an edit that was run comes to
 const BEGIN =
-  "Change the text, then run it (Ctrl+Enter): it is compiled, compared with the original, and takes its " +
-  "place where it is right. That takes a minute, of a large model several.";
+  "Change the text: Ctrl+Enter compiles it, compares it with the original, and puts it in place where it " +
+  "is right. That takes seconds, for a large model a minute.";
+const HINT = "Ctrl+Enter judges, Esc leaves";
+const PLACES = 3; // user lines that a verdict names
+const WRONG = "wrong result";
 const AROUND = 3; // equal lines that are shown around a difference
 
 /** What is compared beside the times, in words. @type {{ [name: string]: string }} */
@@ -46,6 +49,10 @@ export class Editing {
     this.revert = control("original text", "begin again with the original text", () => this.draftOriginal());
     this.resets = control("reset", "put the original back", () => edits.reset(this.id));
     this.closes = control("close", "leave the edit; the draft is kept (Escape)", () => this.leave());
+    this.judges = control("judge it", "check this edit, which was put in place without a check", () =>
+      edits.run(this.id, this.edit?.text ?? this.draft),
+    );
+    this.hint = element("p", { class: "edit-hint", hidden: true }, HINT);
     this.clock = element("span", { class: "soft" });
     this.said = element("p", { class: "verdict", role: "status" });
     this.fault = element("pre", { class: "fault-text", id: `fault-${pane.name}` });
@@ -55,19 +62,42 @@ export class Editing {
       role: "group",
       "aria-label": `history of edits, ${label}`,
     });
-    const controls = [this.runs, this.stops, this.again, this.back, this.revert, this.resets, this.closes];
-    const scrolled = { class: "scroll", tabindex: 0, role: "group", "aria-label": `answer, ${label}` };
+    const controls = [
+      this.runs,
+      this.judges,
+      this.stops,
+      this.again,
+      this.back,
+      this.revert,
+      this.resets,
+      this.closes,
+    ];
+    /** @param {string} what */
+    const scrolled = (what) => ({
+      class: "scroll",
+      tabindex: 0,
+      role: "group",
+      "aria-label": `${what}, ${label}`,
+    });
+    const onkeydown = (/** @type {KeyboardEvent} */ event) => this.key(event);
+    this.message = element("div", scrolled("message"), this.fault);
+    /** What stands under the text; the verdict is over it, in sight. */
+    this.below = element(
+      "div",
+      { class: "edit-below", hidden: true, onkeydown },
+      element("div", scrolled("answer"), this.answer, this.past),
+    );
     this.element = element(
       "section",
       {
         class: "edit-box",
         hidden: true,
         "aria-label": `edit, ${label}`,
-        onkeydown: (event) => this.key(event),
+        onkeydown,
       },
-      element("div", { class: "edit-bar" }, ...controls, this.clock),
       this.said,
-      element("div", scrolled, this.fault, this.answer, this.past),
+      this.message,
+      element("div", { class: "edit-bar" }, ...controls, this.clock),
     );
     this.unlisten = edits.hub.on("edited", (answer) => this.heard(answer));
   }
@@ -89,6 +119,15 @@ export class Editing {
   /** @returns {string} */
   get draft() {
     return this.edits.drafts.get(this.id) ?? this.original;
+  }
+
+  /** @returns {string} the user's lines that the kernel computes, in words */
+  get computed() {
+    const kernel = this.pane.store.kernelAt(this.pane.artifact);
+    const found = kernel ? this.pane.store.linesOf([{ artifact: kernel.artifact, line: 0, name: "" }]) : [];
+    const places = found.slice(0, PLACES).map(({ place }) => place);
+    const more = found.length > PLACES ? ", …" : "";
+    return places.length ? `; the kernel computes ${places.join(", ")}${more}` : "";
   }
 
   /** @returns {boolean} whether it has changes that were not run yet */
@@ -246,15 +285,17 @@ export class Editing {
     this.badge.hidden = !standing && !isDrafted;
     const facts = [
       standing && `${isOn ? "" : "the original; "}edit ${standing.number} is in place`,
+      standing?.unchecked && "it was not checked",
       isDrafted && "a draft is kept",
     ];
     this.badge.textContent = facts.filter(Boolean).join("; ");
-    this.element.hidden = !isOn;
+    this.element.hidden = this.below.hidden = this.hint.hidden = !isOn;
     if (!isOn) return;
     const isBusy = edits.asked !== "";
     disable(this.runs, isBusy || this.viewed !== null);
     disable(this.stops, !isBusy);
     disable(this.resets, isBusy || !standing);
+    this.judges.hidden = isBusy || !this.edit?.unchecked;
     this.clock.textContent = edits.seconds;
     this.again.hidden = this.back.hidden = this.viewed === null;
     this.revert.hidden = this.viewed !== null;
@@ -266,14 +307,15 @@ export class Editing {
     const { edits, edit } = this;
     const note = edits.notes.get(this.id) ?? "";
     const isPast = !this.viewed && this.isUntried;
-    const verdict = edit ? `${worded(edit)}${isPast ? " (of the text before)" : ""}` : BEGIN;
+    const computed = edit?.status === WRONG ? this.computed : "";
+    const verdict = edit ? `${worded(edit)}${computed}${isPast ? " (of the text before)" : ""}` : BEGIN;
     const said = note || verdict;
     if (this.said.textContent !== said) this.said.textContent = said; // said anew only where it is other
-    const isGood = edit?.status === "in place";
-    this.said.className = `verdict ${note || !edit ? "" : isPast ? "soft" : isGood ? "good" : "bad"}`;
+    const tone = edit?.status !== "in place" ? "bad" : edit.unchecked ? "" : "good";
+    this.said.className = `verdict ${note || !edit ? "" : isPast ? "soft" : tone}`;
     const isShown = edit && edits.asked !== this.id;
     this.fault.textContent = isShown ? edit.message : "";
-    this.fault.hidden = !this.fault.textContent;
+    this.message.hidden = !this.fault.textContent;
     const past = this.edits.of(this.id).map(({ number, stands }) => [number, stands]);
     const drawn = JSON.stringify([this.id, isShown && edit.number, past]);
     if (drawn === this.drawn) return; // what has the focus keeps it

@@ -21,6 +21,8 @@ const KEYS = [
       ["Alt+L", "list what is linked to the line"],
       ["Alt+G", "go to a line by its number"],
       ["Ctrl+F", "find in this text"],
+      ["e", "edit the kernel or output code"],
+      ["Ctrl+Enter", "judge the edit"],
     ],
   ],
   [

@@ -157,10 +157,12 @@ export class Pane {
       this.closer,
     );
     const about = element("div", { class: "about" }, this.editing.badge, this.facts, tools);
-    const shown = [this.linked.element, this.editor.element, this.map];
+    const { editing } = this;
+    const shown = [this.linked.element, this.editor.element, this.map, editing.hint];
     const view = element("div", { class: "view" }, ...shown);
-    const below = [this.editing.element, this.layouts.element];
-    const parts = [bar, about, this.above, this.kernelBar.element, this.apart.element, view, ...below];
+    const below = [editing.below, this.layouts.element];
+    const above = [this.above, this.kernelBar.element, this.apart.element, editing.element];
+    const parts = [bar, about, ...above, view, ...below];
     return element("section", { class: "pane", "aria-label": label }, ...parts);
   }
 

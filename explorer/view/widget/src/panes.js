@@ -148,6 +148,21 @@ export class Panes {
     this.adder.disabled = this.list.length === NAMES.length;
   }
 
+  /**
+   * Edit the text of the pane with the focus, else the last that can be edited; whether there is one.
+   *
+   * @param {EventTarget} focused
+   */
+  edit(focused) {
+    const able = this.list.filter(
+      ({ artifact }) => artifact >= 0 && this.edits.takes(artifact) && !this.edits.refusal,
+    );
+    const isIn = (/** @type {Pane} */ pane) => focused instanceof Node && pane.element.contains(focused);
+    const pane = able.find(isIn) ?? able.at(-1);
+    pane?.editing.toggle(true);
+    return pane !== undefined;
+  }
+
   // Give colours to the user lines in sight, where the panes are.
   colour() {
     if (this.element.clientHeight) this.colours.settle(this.list.map((pane) => pane.sight()));

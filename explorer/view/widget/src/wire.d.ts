@@ -943,10 +943,11 @@ export interface MlirPasses {
  * An edit: "kernel" is the id of a kernel's source or of output code, "artifact" that of the text that was
  * edited.
  *
- * "stands" says that it is what runs now, "meaning" what its status says beyond its name, "line" the line of
- * the compiler's "message", 0 for none. "launch" and "call" are seconds of a launch and of a call of the
- * whole function, "cost" what the compiled kernel takes: each with the edit's and the original's, None where
- * it is not known. "timed" says how "launch" is known: "measured", or "predicted" for a GPU you don't have.
+ * "stands" says that it is what runs now, "unchecked" that it was put in place without a check, "meaning"
+ * what its status says beyond its name, "line" the line of the compiler's "message", 0 for none. "launch" and
+ * "call" are seconds of a launch and of a call of the whole function, "cost" what the compiled kernel takes:
+ * each with the edit's and the original's, None where it is not known. "timed" says how "launch" is known:
+ * "measured", or "predicted" for a GPU you don't have.
  */
 export interface EditInfo {
   number: number;
@@ -958,6 +959,7 @@ export interface EditInfo {
   message: string;
   line: number;
   stands: boolean;
+  unchecked: boolean;
   interpreted: boolean;
   timed: string;
   launch: [number | null, number | null];
