@@ -614,7 +614,16 @@ def compare(options: argparse.Namespace) -> int:
     found = findings(*traces) if two else ()
     if options.json:
         tables = {"figures": compared.figures, "lines": compared.lines, "groups": compared.groups}
-        _print_json({**tables, **({"findings": [finding.plain() for finding in found]} if two else {})})
+        _print_json(
+            {
+                **tables,
+                **(
+                    {"findings": [finding.plain() for finding in found], "first_difference": compared.first_difference}
+                    if two
+                    else {}
+                ),
+            }
+        )
     elif options.markdown:
         print(difference(compared, found).markdown)
     elif not options.output or options.fail_on:

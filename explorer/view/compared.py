@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
+from explorer.analysis.findings.first_difference import in_words
 from explorer.analysis.questions.comparison import Comparison
 from explorer.analysis.questions.kernel_differences import (
     SAME_CALL,
@@ -24,7 +25,7 @@ from explorer.analysis.questions.kernel_differences import (
 from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
 from explorer.analysis.questions.source_lines import matched_lines, unrelated
-from explorer.analysis.questions.target import gpu_of
+from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Link, Plain, jsonable
@@ -304,10 +305,20 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
         ],
         "gpus": list(_gpus(traces)),
         "figures": [*_figures(comparison), *_times(parts)],
-        "summary": [*_work(comparison.names, parts), *summary(alike, [match.why for match in matches])],
+        "summary": [
+            *_first_difference(comparison),
+            *_work(comparison.names, parts),
+            *summary(alike, [match.why for match in matches]),
+        ],
         "kernels": kernels,
         "hottest": list(_hottest(comparison.names, kernels, alike, _Titles(parts, starts))),
     }
+
+
+def _first_difference(comparison: Comparison) -> Iterator[str]:
+    """Say where two traces for one target differ first, and what was set otherwise."""
+    if len({compiled_for(trace).name for trace in comparison.traces}) == 1:
+        yield from in_words(comparison)
 
 
 #: The most differences that the overview tells; half of them are of other kernels, if there are so many.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from textwrap import fill
 
+from explorer.analysis.findings import first_difference
 from explorer.analysis.findings.changes import changes
 from explorer.analysis.findings.facts import facts_of
 from explorer.analysis.findings.finding import ContractError, Finding, not_judged
@@ -24,10 +25,11 @@ OF_THE_RUN = ("compile seconds",)
 
 @dataclass(frozen=True)
 class Difference:
-    """Two traces: the figures of both, and their differences, the worst first."""
+    """Two traces: the figures of both, their differences, the worst first, and where they differ first, in a line or two."""
 
     figures: tuple[tuple[str, str, str], ...]
     findings: tuple[Finding, ...]
+    first: tuple[str, ...] = ()
 
     @property
     def markdown(self) -> str:
@@ -38,7 +40,8 @@ class Difference:
         worse = [f for f in self.findings if not f.is_gain]
         better = [f for f in self.findings if f.is_gain]
         alike = [] if self.findings else [*([""] if table else []), "Compiled alike."]
-        parts = [*table, *alike, *_section("Worse, or to look at", worse), *_section("Better", better)]
+        first = [line for told in self.first for line in (told, "")]
+        parts = [*first, *table, *alike, *_section("Worse, or to look at", worse), *_section("Better", better)]
         return "\n".join(["## What torch.compile makes of it", "", *parts])
 
 
@@ -46,7 +49,8 @@ def difference(compared: Comparison, found: Iterable[Finding]) -> Difference:
     """Put the figures of two traces beside what was found to differ between them."""
     before, after = compared.names
     figures = ((row["figure"], shown(row["figure"], row[before]), shown(row["figure"], row[after])) for row in compared.figures)
-    return Difference(tuple(figures), tuple(found))
+    first = tuple(first_difference.in_words(compared)) if len({compiled_for(t).name for t in compared.traces}) == 1 else ()
+    return Difference(tuple(figures), tuple(found), first)
 
 
 def findings(before: TraceData, after: TraceData) -> tuple[Finding, ...]:

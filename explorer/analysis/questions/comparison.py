@@ -55,7 +55,22 @@ OF_INDUCTOR = (
     "estimated seconds",
 )
 #: The columns of the tables beside those that are named as the traces are.
-COLUMNS = ("figure", "ratio", "graph", "line", "code", "operator", "number", "same", "what", "values", "lines", "why")
+COLUMNS = (
+    "figure",
+    "ratio",
+    "stage",
+    "name",
+    "graph",
+    "line",
+    "code",
+    "operator",
+    "number",
+    "same",
+    "what",
+    "values",
+    "lines",
+    "why",
+)
 #: A comparison that is printed lists at most this many groups that are not the same, and counts the others.
 MAX_LISTED = 4
 #: Graphs that compute the same: an inference graph is matched with a forward graph.

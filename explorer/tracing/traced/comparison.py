@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from explorer.analysis.findings import first_difference
 from explorer.analysis.findings.finding import Finding
 from explorer.analysis.findings.report import NAMES, findings, in_words
 from explorer.analysis.questions import comparison
@@ -36,6 +37,16 @@ class Comparison(comparison.Comparison):
         return Table((finding.plain() for finding in findings(*self.traces)), Finding.columns())
 
     @property
+    def first_difference(self) -> Table:
+        """Where two traces differ first, in the order in which torch compiles, and the settings and versions that differ.
+
+        The first row is that place, unless its `stage` is "": an FX pass, a pattern, a decomposition, a lowering, a fusion or a
+        kernel, by its name. The other rows are what was set otherwise. The columns of the traces say what each has. `why` is the
+        compiler's reason. It says which setting the reason names, or that one thing alone was set otherwise.
+        """
+        return first_difference.first_difference(self)
+
+    @property
     def launches(self) -> Table:
         """One row per kind of launch of a line of the program: its seconds in each trace, and how many launches that are.
 
@@ -50,11 +61,13 @@ class Comparison(comparison.Comparison):
         from explorer.analysis.overview import changed  # the advice is not imported before it is asked for
 
         figures = super().__repr__()
+        judged = len(self.traces) == len(NAMES) and len({compiled_for(trace).name for trace in self.traces}) == 1
+        if judged and (told := "\n".join(first_difference.in_words(self))):
+            head, _, rest = figures.partition("\n")
+            figures = f"{head}\n{told}\n{rest}"
         if len(self.traces) == len(NAMES) and (taken := changed.in_words(self.traces, self.names)):
             figures = f"{figures}\n{taken}"
-        if len(self.traces) != len(NAMES) or len({compiled_for(trace).name for trace in self.traces}) > 1:
-            return figures
-        return f"{figures}\n\n{in_words(findings(*self.traces))}"
+        return f"{figures}\n\n{in_words(findings(*self.traces))}" if judged else figures
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write two or three traces side by side as one HTML file, as `Trace.to_html` does one.
