@@ -1,7 +1,9 @@
-"""Observe the settings of Dynamo, Inductor and functorch that are not at their defaults."""
+"""Observe the settings of Dynamo, Inductor and functorch that are not at their defaults, and what the environment sets."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -22,6 +24,10 @@ OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {
     },
     "dynamo": {"recompile_limit": 1024, "accumulated_recompile_limit": 4096},
 }
+#: Variables from which torch and triton take defaults when they are imported: such a setting looks as if it were at its default.
+VARIABLES = re.compile(r"(?:TORCHINDUCTOR|TORCHDYNAMO|TORCH_COMPILE|AOTINDUCTOR|TRITON)_\w+")
+#: Those that say where something is on this machine, or how it is logged.
+PLACES = re.compile(r"_(?:DIR|PATH|HOME|ROOT|URL|LOG\w*|DEBUG\w*|THREADS)$")
 
 
 @contextmanager
@@ -73,6 +79,11 @@ def changed_settings(where: str) -> Iterator[ChangedSetting]:
                     text = repr(value)
                     setter = set_by(of, name, text, where)
                     yield ChangedSetting(of=of, name=name, value=text, default=repr(entry.default), set_by=setter)
+    for name in sorted(os.environ):
+        if VARIABLES.fullmatch(name) and not PLACES.search(name):
+            yield ChangedSetting(
+                of="environment", name=name, value=repr(os.environ[name]), default="None", set_by="the environment"
+            )
 
 
 def set_by(of: str, name: str, value: str, where: str) -> str:

@@ -12,7 +12,8 @@ from explorer.stages.gathering import counted, data_as, one_table
 class ChangedSetting(Record):
     """A setting of dynamo, inductor or functorch that is not at its default, values as Python writes them.
 
-    Of another compiler, such as "openvino", it is a property that the compiler was handed.
+    Of another compiler, such as "openvino", it is a property that the compiler was handed. Of "environment" it is a variable that
+    torch or triton reads.
     """
 
     of: str
@@ -50,5 +51,6 @@ STAGE = Stage(
     summary=counted("setting"),
     gather=one_table(data_as(ChangedSetting), ChangedSettings),
     secondary=True,
-    about="Each setting of Dynamo, Inductor and functorch that was not at its default, and who set it.",
+    about="Each setting of Dynamo, Inductor and functorch that was not at its default, and who set it. Variables of the "
+    "environment that torch or triton read are among them.",
 )

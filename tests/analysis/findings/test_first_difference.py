@@ -148,3 +148,14 @@ def test_a_planted_difference_is_named(name: str) -> None:
     decomposition.fast_random_decomps.cache_clear()
     told = said(before, after)
     assert [word for word in words if word not in told.split("\n")[0]] == [] and bool(words) == bool(told), told
+
+
+@pytest.mark.compile
+def test_a_variable_of_the_environment_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable from which torch takes a default when it is imported is told, because that setting looks like its default."""
+    before = explorer.trace(several, torch.ones(8), torch.ones(8), target="h100")
+    monkeypatch.setenv("TORCHINDUCTOR_PLANTED", "1")
+    monkeypatch.setenv("TORCHINDUCTOR_PLANTED_DIR", "/somewhere")
+    after = explorer.trace(several, torch.ones(8), torch.ones(8), target="h100")
+    told = "set otherwise, with no difference in the texts: setting environment.TORCHINDUCTOR_PLANTED: None in a; '1' in b"
+    assert said(before, after) == told
