@@ -70,7 +70,8 @@ class Differing:
         """Write it in one line."""
         where = f"{self.stage}{f' ({self.graph})' if self.graph else ''}: " if self.stage else ""
         each = "; ".join(f"{value} in {name}" for value, name in zip(self.values, names, strict=True))
-        return f"{where}{self.what} {self.name}: {each}{f' ({self.why})' if self.why else ''}".replace("  ", " ")
+        why = f" ({self.why})" if self.why else ""
+        return f"{where}{self.what}{f' {self.name}' if self.name else ''}: {each}{why}"
 
 
 class _Pair(NamedTuple):
@@ -384,7 +385,7 @@ def _pattern(pair: _Pair, section: str, title: str, change: _Change, there: _Cha
         if counts[0] != counts[1]:
             here, absent = (f"matched {quantity(count, 'time')}" for count in counts)
             if there is None:
-                absent = f"{absent}, {change.name} {_became(pair, section, change.name, 0 if has_other else 1)},"
+                absent = f"{absent} ({change.name} {_became(pair, section, change.name, 0 if has_other else 1)})"
             values = (absent, here) if has_other else (here, absent)
             return Differing("pattern", name, values, f"{title}, {change.name}", pair.graph)
     return None
@@ -431,7 +432,7 @@ def _lowering(pair: _Pair) -> Iterator[Differing]:
             values = [
                 {"1": "in one part", "-1": "with the loops of its input"}.get(s.parts, f"in {s.parts} parts") for s in (a, b)
             ]
-            asked = "; ".join(f"{question} = {answer}" for question, answer in (*a.asked, *b.asked))
+            asked = "; ".join(f"{question} = {answer}" for question, answer in dict.fromkeys((*a.asked, *b.asked)))
             yield Differing("reduction", a.node, (values[0], values[1]), "lowering", pair.graph, asked)
     nodes = [_loops(a.nodes) if a else [] for a in pair.find("ir_pre_fusion")]
     if nodes[0] != nodes[1]:
@@ -489,7 +490,14 @@ def _fusion(comparison: Comparison, pair: _Pair) -> Iterator[Differing]:
         if row["graph"] == graph:
             apart = row["apart_in"] == comparison.names[0]
             values = ("apart", "in one kernel") if apart else ("in one kernel", "apart")
-            yield Differing("fusion of", f"{row['first']} and {row['second']}", values, "fusion", pair.graph, str(row["why"]))
+            yield Differing(
+                "fusion of",
+                " and ".join(cut(str(row[node]), WIDTH) for node in ("first", "second")),
+                values,
+                "fusion",
+                pair.graph,
+                str(row["why"]),
+            )
             return
     yield Differing("fused groups", "", (str(len(groups[0])), str(len(groups[1]))), "fusion", pair.graph)
 
