@@ -313,3 +313,20 @@ def test_a_variant_is_a_name_with_settings_and_options() -> None:
     assert cli._variant("plain") == ("plain", {})
     trace = explorer.trace(lambda x: torch.sin(x), torch.ones(4), **settings)
     assert trace.meta["dynamic"] is False and trace.meta["options"] == {"max_autotune": True}
+
+
+@pytest.mark.compile
+def test_dask_runs_the_cells_and_one_that_dies_is_a_row(models: Path) -> None:
+    """On a local cluster of Dask's, with an interpreter for the cells, the cell that ends its process fails alone."""
+    distributed = pytest.importorskip("distributed", reason="dask's distributed is not installed: `pip install distributed`")
+    with distributed.Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        swept = explorer.sweep(
+            [f"{models}:dies", f"{models}:norm"],
+            ["h100"],
+            folder=models.parent / "out",
+            pythons={"here": sys.executable},
+            executor=client.get_executor(),
+        )
+    dies, norm = swept.table
+    assert (dies["state"], norm["state"]) == ("failed", "ok"), norm["why"]
+    assert "ended with status 9" in dies["why"] and swept.trace(model="norm").kernels
