@@ -228,14 +228,20 @@ def _program(pair: _Pair) -> Iterator[Differing]:
 
 def _breaks(pair: _Pair) -> Iterator[Differing]:
     """Yield a graph break that one trace has in this frame and the other not."""
-    one, other = pair.each(lambda t, f: {(row["reason"], row["line"]): row for row in graph_breaks(t) if f in row["frames"]})
+    one, other = pair.each(_breaks_by_code)
     for key in (*one, *other):
         if (key in one) != (key in other):
-            number, row = (0, one[key]) if key in one else (1, other[key])
-            code = _code(code_at(pair.traces[number], row["file"], row["line"]))
-            values = ("no break", f"at {code}") if number else (f"at {code}", "no break")
+            row = one.get(key) or other[key]
+            code = _code(key[1])
+            values = (f"at {code}", "no break") if key in one else ("no break", f"at {code}")
             why = " ".join((row["explanation"], *row["hints"]))
             yield Differing("graph break", str(row["reason"]), values, "Dynamo", why=cut(why, 2 * WIDTH))
+
+
+def _breaks_by_code(trace: TraceData, frame: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """The graph breaks of a frame by their reason and the user's code: a line's number says where it stands in its file."""
+    rows = (row for row in graph_breaks(trace) if frame in row["frames"])
+    return {(str(row["reason"]), code_at(trace, row["file"], row["line"])): row for row in rows}
 
 
 # FX graphs ---------------------------------------------------------------------------------------------------------------
