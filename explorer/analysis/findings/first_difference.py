@@ -479,8 +479,8 @@ def _loops(nodes: Iterable[Mapping[str, Any]]) -> list[_Loops]:
 
     found = []
     for node in nodes:
-        layouts = "; ".join(f"{x['dtype']} {placed((x['size'], x['stride']))}" for x in (node["layouts"] or {}).values())
-        blocks = (block for body in (node["bodies"] or {}).values() for block in body.values())
+        layouts = "; ".join(f"{x['dtype']} {placed((x['size'], x['stride']))}" for x in (node.get("layouts") or {}).values())
+        blocks = (block for body in (node.get("bodies") or {}).values() for block in body.values())
         operations = tuple(NUMBERED.sub("", operation) for block in blocks for operation in block)
         found.append(_Loops(str(node["kind"]), placed(node["sizes"]), layouts, operations))
     return found

@@ -119,15 +119,29 @@ def in_words(trace: TraceData) -> str:
 
 def kernels(trace: TraceData) -> Table:
     """One row per kernel whose compile was timed, the longest first."""
-    seconds: dict[tuple[str, str, str, str], float] = {}
+    seconds = _by_inductor(trace)
     for stage in ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn"):
         for artifact in trace.find(stage):
             if (took := artifact.data.get("stage_seconds")) is not None:
                 key = (artifact.frame, artifact.graph, str(artifact.data.get("name", "")), "explorer, beside the compile")
                 seconds[key] = seconds.get(key, 0.0) + float(took)
-    for row in table(trace, "compilation_metrics"):
-        for name, microseconds in _timed_by_torch(row.get("triton_kernel_compile_times_us")):
-            seconds[(str(row["frame"]), "", name, "Inductor")] = microseconds / 1e6
+    return _longest_first(seconds)
+
+
+def kernels_of_inductor(trace: TraceData) -> Table:
+    """One row per kernel that Inductor itself compiled and torch timed, the longest first; it reads no kernel's texts."""
+    return _longest_first(_by_inductor(trace))
+
+
+def _by_inductor(trace: TraceData) -> dict[tuple[str, str, str, str], float]:
+    return {
+        (str(row["frame"]), "", name, "Inductor"): microseconds / 1e6
+        for row in table(trace, "compilation_metrics")
+        for name, microseconds in _timed_by_torch(row.get("triton_kernel_compile_times_us"))
+    }
+
+
+def _longest_first(seconds: Mapping[tuple[str, str, str, str], float]) -> Table:
     rows = [
         dict(zip(KERNEL_COLUMNS, (frame, graph, name, took, by), strict=True))
         for (frame, graph, name, by), took in seconds.items()
