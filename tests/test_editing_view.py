@@ -308,7 +308,7 @@ def test_output_code_is_edited_too(notebook: Any, cpp: Trace) -> None:
     book.run()
     assert not untold(pane.locator(".verdict").inner_text(), "syntax error", "line") and cpp.live.edits.current == ()
     assert pane.locator(".line-fault").inner_text() == "import (random"
-    book.write("import (random", "import random  # edited")
+    book.write("import (random", "import random as random")
     book.run()
     assert "in place" in pane.locator(".verdict").inner_text() and [each.form for each in cpp.live.edits.current] == ["wrapper"]
     assert not untold(pane.locator(".edit-figures").inner_text(), "call", "output code")
