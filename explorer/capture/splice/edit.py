@@ -22,11 +22,13 @@ SAME_CODE = "it compiles to the same {stage} as the original: nothing to run"
 SAME_BITS = "its {what}, and all that the function then returns and changes, is the original's to the bit"
 #: The form of an edit of output code.
 WRAPPER = "wrapper"
+#: How an edit is put in place whose values are wrong or could not be compared.
+ANYWAY = "check=False puts the edit in place anyway"
 #: What is said of a status beyond its name.
 MEANING = {
     IN_PLACE: "it is right, and replaces the original until it is reset",
     COMPILED: "it compiles for a GPU you don't have; only Triton source can be run here, by the interpreter",
-    NOT_COMPARED: "it runs, but no value could be compared, so it does not take the kernel's place; check=False puts it there",
+    NOT_COMPARED: f"it runs, but no value could be compared, so it does not take the kernel's place; {ANYWAY}",
     WRONG: "its results differ from the right ones by more than rounding, so it does not take the kernel's place",
 }
 

@@ -85,9 +85,8 @@ NOT_RUN = (
     "another way; trace the program as it is now and edit that kernel, or call it again as it was traced"
 )
 
-#: What is said of an edit whose first launch is wrong already, and how to run the function with it all the same.
+#: What is said of an edit whose first launch is wrong already.
 UNLIKE = "on the same arguments, a {what} of the edit gives other values than one of the original, beyond rounding:"
-ANYWAY = "check=False puts the edit in place anyway"
 
 #: Where an edit stands: the file of the wrapper, and the name in it, which is that of its call for the wrapper itself.
 Place = tuple[str, str]
@@ -302,7 +301,7 @@ class Editing:
         both = zip(launches, outcome.after, strict=True)
         unlike = Table(row.mapping() for launch, after in both for row in unlike_original(original, launch, after))
         if unlike and self.request.check:  # a result may hide them, and a check of the whole function takes minutes
-            message = f"{UNLIKE.format(what=made.runs)}\n{_faults(unlike)}\n{ANYWAY}"
+            message = f"{UNLIKE.format(what=made.runs)}\n{_faults(unlike)}\n{statuses.ANYWAY}"
             return replace(made, check=unlike, status=statuses.WRONG, message=message)
         return self._in_place(made, wrapper, text, _same(outcome, launches))
 
@@ -469,14 +468,17 @@ def _faults(wrong: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _off(row: Mapping[str, Any]) -> str:
-    """Say how far a value is from the right one, and which part of that this is."""
+    """Say how far a value is from the right one: in percent of that, and beyond ten times the right value in times."""
     off, part = row["max_abs"], row["max_rel"]
     if off is None:
         return "not comparable"
     if not math.isfinite(off):
         return f"off by {off}"
-    of_value = f", {float(f'{100 * part:.2g}'):,.10g} % of the right value" if part is not None and math.isfinite(part) else ""
-    return f"off by up to {off:.3g}{of_value}"
+    if part is None or not math.isfinite(part):
+        return f"off by up to {off:.3g}"
+    times = float(f"{part:.2g}")
+    of_value = f"{times:,.10g} times the right value" if times > 10 else f"{100 * times:,.10g} % of the right value"
+    return f"off by up to {off:.3g}, {of_value}"
 
 
 def one_text(source: str | None, forms: Mapping[str, str]) -> tuple[str, str]:
