@@ -78,7 +78,7 @@ def test_what_is_no_kernel_is_apart_from_nothing(opened, rotary):
     tab = opened(rotary)
     click(tab, "torch.cos(angles)")
     assert apart(tab).is_visible()
-    tab.get_by_role("group", name="kernel, right text").get_by_role("button", name="linked").click()
+    tab.get_by_role("group", name="kernel, right text").get_by_role("button", name="all forms").click()
     assert apart(tab).is_hidden()
     graph = next(n for n, a in enumerate(rotary.artifacts) if a.stage == "post_grad")
     tab.get_by_role("region", name="right text").locator("select").select_option(str(graph))

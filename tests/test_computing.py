@@ -318,6 +318,20 @@ def test_an_edit_begins_in_the_table_of_kernels(opened, rotary):
     assert tab.locator(".editing .cm-content").inner_text().startswith("# mine")
 
 
+def test_the_view_follows_the_kernel_that_is_opened(opened, rotary):
+    """A text of a kernel that has nothing of the selected line selects a line of its own: the strip is that of the kernel."""
+    tab = opened(rotary)
+    kernel = next(one for one in rotary.kernels if "softmax" in one.name)
+    row_of(show(tab, "Kernels"), kernel.name).click()
+    click(tab, "torch.cos(angles)")
+    lit = "at => document.querySelector('#explorer').app.parts.selection.lit.has(at)"
+    at = [artifact.id for artifact in rotary.artifacts].index(kernel.artifact.id)
+    assert not tab.evaluate(lit, at), "the line is another kernel's"
+    show(tab, "Kernels").locator(".ladder button").first.click()
+    assert kernel.artifact.id in texts_shown(tab) and tab.evaluate(lit, at)
+    assert [pressed for _, pressed in strip(tab)].count(True) == 1
+
+
 def test_your_lines_with_what_computes_each(opened, rotary):
     """The table of kernels can be that of the program's lines: the time of each, and its kernels, which lead to their text."""
     tab = opened(rotary)
@@ -443,7 +457,7 @@ def test_a_kernels_texts_are_a_press_away(opened, rotary):
     kernel = stage_and_kernel(rotary, texts_shown(tab)[1])[1]
     bar = tab.get_by_role("group", name="kernel, right text")
     forms = bar.locator(".forms button").all_inner_texts()
-    assert forms[0] == "source" and forms[-2:] == ["PTX", "linked"] and len(forms) == 6
+    assert forms[:2] == ["source", "all forms"] and forms[-1] == "PTX" and len(forms) == 6
     bar.get_by_role("button", name="PTX").click()
     assert stage_and_kernel(rotary, texts_shown(tab)[1]) == ("ptx", kernel) and lit_in_sight(tab)
     assert bar.get_by_role("button", pressed=True).all_inner_texts() == ["PTX"]

@@ -1,4 +1,4 @@
-"""Beside a kernel's texts stands "linked": the lines of every text that the selected line became, text under text."""
+"""Beside a kernel's texts stands "all forms": the lines of every text that the selected line became, text under text."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def click(tab: Any, code: str) -> None:
 
 
 def linked(tab: Any) -> Any:
-    """Press "linked" over the kernel; what it shows."""
-    tab.get_by_role("group", name="kernel, right text").get_by_role("button", name="linked").click()
+    """Press "all forms" over the kernel; what it shows."""
+    tab.get_by_role("group", name="kernel, right text").get_by_role("button", name="all forms").click()
     return tab.get_by_role("group", name="linked lines of the kernel, right text")
 
 
@@ -102,11 +102,11 @@ def test_another_line_is_shown_in_the_same_way(opened, rotary):
     click(tab, "torch.softmax")
     assert panel.is_visible() and sections(panel) != before
     bar = tab.get_by_role("group", name="kernel, right text")
-    assert bar.get_by_role("button", pressed=True).all_inner_texts() == ["linked"]
+    assert bar.get_by_role("button", pressed=True).all_inner_texts() == ["all forms"]
     bar.get_by_role("button", name="PTX").click()
     assert panel.is_hidden() and bar.get_by_role("button", pressed=True).all_inner_texts() == ["PTX"]
     tab.keyboard.press("Escape")
-    assert bar.get_by_role("button", name="linked").count() == 0, "without a selected line nothing is linked"
+    assert bar.get_by_role("button", name="all forms").count() == 0, "without a selected line nothing is linked"
 
 
 def test_what_is_not_linked_is_said(opened, rotary):
@@ -125,7 +125,7 @@ def test_what_is_not_linked_is_said(opened, rotary):
 
 
 def test_what_is_made_on_demand_is_made_by_the_press(opened, replayed):
-    """The press on "linked" asks for the assembly of a C++ kernel, which comes in beside the source, and opens no text."""
+    """The press on "all forms" asks for the assembly of a C++ kernel, which comes in beside the source, and opens no text."""
     trace = replayed("sin_cos-torch2.13-cpu")
     tab = opened(trace)
     show(tab, "code")

@@ -847,11 +847,12 @@ class WhatIfQuestion(TypedDict):
 
 
 class EditQuestion(TypedDict):
-    """Put this text in the place of a kernel, whose source or form "artifact" is, or of output code."""
+    """Put this text in the place of a kernel, whose source or form "artifact" is, or of output code; "unchecked" right or not."""
 
     ask: Literal["edit"]
     artifact: str
     text: str
+    unchecked: bool
 
 
 class ResetQuestion(TypedDict):

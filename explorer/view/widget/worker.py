@@ -204,7 +204,7 @@ class Worker:
     def _edit(self, message: Mapping[str, Any]) -> list[Any]:
         """Try another text of a kernel or of output code; the views hear of the edit by their trait `edits`."""
         edited, form = edited_text(self._widget.trace, str(message["artifact"]))
-        text: dict[str, Any] = {form: str(message["text"])}
+        text: dict[str, Any] = {form: str(message["text"]), "check": not message.get("unchecked")}
         if isinstance(edited, Artifact):
             edit = self._widget.trace.live.edit(frame=edited.frame, graph=edited.graph, **text)
             return [{"kernel": edited.id, "number": edit.number}]

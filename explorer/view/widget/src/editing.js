@@ -13,6 +13,7 @@ const RAN = ["in place", "wrong result", "not compared"]; // what an edit that w
 const BEGIN =
   "Change the text: Ctrl+Enter compiles it, compares it with the original, and puts it in place where it " +
   "is right. That takes seconds, for a large model a minute.";
+const BACK = "The original text; the history has its edits.";
 const HINT = "Ctrl+Enter judges, Esc leaves";
 const PLACES = 3; // user lines that a verdict names
 const WRONG = "wrong result";
@@ -46,11 +47,16 @@ export class Editing {
     this.stops = control("stop", "stop trying the edit", () => edits.stop());
     this.again = control("use again", "go on with the text of this edit", () => this.useAgain());
     this.back = control("back to the draft", "show the text that is being edited", () => this.view(null));
-    this.revert = control("original text", "begin again with the original text", () => this.draftOriginal());
-    this.resets = control("reset", "put the original back", () => edits.reset(this.id));
+    this.revert = control("reset the text", "begin again with the original text", () => this.draftOriginal());
+    this.resets = control("reset what runs", "put the original back in the place of the edit", () =>
+      edits.reset(this.id),
+    );
     this.closes = control("close", "leave the edit; the draft is kept (Escape)", () => this.leave());
     this.judges = control("judge it", "check this edit, which was put in place without a check", () =>
       edits.run(this.id, this.edit?.text ?? this.draft),
+    );
+    this.anyway = control("put in place anyway", "run it in the original's place without a check", () =>
+      edits.run(this.id, this.edit?.text ?? this.draft, true),
     );
     this.hint = element("p", { class: "edit-hint", hidden: true }, HINT);
     this.clock = element("span", { class: "soft" });
@@ -65,6 +71,7 @@ export class Editing {
     const controls = [
       this.runs,
       this.judges,
+      this.anyway,
       this.stops,
       this.again,
       this.back,
@@ -296,6 +303,7 @@ export class Editing {
     disable(this.stops, !isBusy);
     disable(this.resets, isBusy || !standing);
     this.judges.hidden = isBusy || !this.edit?.unchecked;
+    this.anyway.hidden = isBusy || ![WRONG, "not compared"].includes(this.edit?.status ?? "");
     this.clock.textContent = edits.seconds;
     this.again.hidden = this.back.hidden = this.viewed === null;
     this.revert.hidden = this.viewed !== null;
@@ -308,7 +316,8 @@ export class Editing {
     const note = edits.notes.get(this.id) ?? "";
     const isPast = !this.viewed && this.isUntried;
     const computed = edit?.status === WRONG ? this.computed : "";
-    const verdict = edit ? `${worded(edit)}${computed}${isPast ? " (of the text before)" : ""}` : BEGIN;
+    const begin = this.edits.of(this.id).length && this.draft === this.original ? BACK : BEGIN;
+    const verdict = edit ? `${worded(edit)}${computed}${isPast ? " (of the text before)" : ""}` : begin;
     const said = note || verdict;
     if (this.said.textContent !== said) this.said.textContent = said; // said anew only where it is other
     const tone = edit?.status !== "in place" ? "bad" : edit.unchecked ? "" : "good";
@@ -377,11 +386,9 @@ function worded({ number, status, meaning, line, interpreted }) {
 function figures({ timed, launch, call, cost }, what) {
   /** @type {[string, [number | null, number | null], (value: number) => string][]} */
   const known = [
-    [
-      timed === "predicted" ? `${what}, predicted from its instructions, in Kernels from its bytes` : what,
-      launch,
-      duration,
-    ],
+    timed === "predicted" && launch[1]
+      ? [`predicted time of ${what}`, launch, (value) => `${+(value / Number(launch[1])).toPrecision(3)} ×`]
+      : [what, launch, duration],
     ["one call of the function", call, duration],
   ];
   for (const [name, pair] of Object.entries(cost)) known.push([COSTS[name] ?? name, pair, String]);

@@ -76,14 +76,16 @@ export class Edits {
   }
 
   /**
-   * The last edit of a text; null where the original was put back after it.
+   * The last edit of a text, whose verdict is shown; null where the original was put back after it, and where
+   * the draft is the original again, over which the verdict on another text would be wrong.
    *
    * @param {string} id
    */
   latest(id) {
     const last = this.of(id).at(-1);
     if (!last || last.number === this.undone.get(id)) return null;
-    return last.status === "in place" && !last.stands ? null : last;
+    const isOfDraft = this.drafts.has(id) || last.text === this.original(id);
+    return last.stands || (isOfDraft && last.status !== "in place") ? last : null;
   }
 
   /**
@@ -104,11 +106,11 @@ export class Edits {
     });
   }
 
-  /** @param {string} id @param {string} text */
-  run(id, text) {
+  /** @param {string} id @param {string} text @param {boolean} [unchecked] */
+  run(id, text, unchecked = false) {
     if (this.asked || !this.live.attached) return;
     this.begin(id, "trying the edit …");
-    this.live.ask({ ask: "edit", artifact: id, text });
+    this.live.ask({ ask: "edit", artifact: id, text, unchecked });
   }
 
   /** @param {string} id */

@@ -84,7 +84,7 @@ export class KernelBar {
     const hasMachine = MACHINE in kernel.forms || toMake.some(({ stage }) => stage === MACHINE);
     const both = hasMachine && ASSEMBLY in kernel.forms ? [this.both(kernel)] : [];
     const several = ones.length + others.length > 1 ? [this.linked(kernel, toMake)] : [];
-    return [...ones, ...others, ...both, ...several];
+    return [...ones.slice(0, 1), ...several, ...ones.slice(1), ...others, ...both];
   }
 
   /**
@@ -100,7 +100,7 @@ export class KernelBar {
       if (isOn) for (const { stage } of toMake) make(artifact, stage);
       linked.turn(isOn);
     };
-    return toggle("linked", about, linked.isOn, turn, { class: "linked-form" });
+    return toggle("all forms", about, linked.isOn, turn, { class: "linked-form" });
   }
 
   /** @param {KernelInfo} kernel */

@@ -1004,11 +1004,15 @@ export interface WhatIfQuestion {
   without_pass?: string;
 }
 
-/** Put this text in the place of a kernel, whose source or form "artifact" is, or of output code. */
+/**
+ * Put this text in the place of a kernel, whose source or form "artifact" is, or of output code; "unchecked"
+ * right or not.
+ */
 export interface EditQuestion {
   ask: "edit";
   artifact: string;
   text: string;
+  unchecked: boolean;
 }
 
 /** Put the original of a kernel back, whose source or form "artifact" is, or of output code. */
