@@ -270,7 +270,8 @@ export class Kernels {
     this.tabs.show("code");
     const own = this.kernel?.artifact ?? index;
     // else what stands over the kernel and beside it would still answer for a line of another one
-    if (this.selection.chosen && !this.selection.lit.has(own)) this.select(own);
+    const { chosen, lit } = this.selection;
+    if (chosen && chosen.artifact !== own && !lit.has(own)) this.select(own);
     const [left, right] = this.panes.list;
     if (this.kernel && right && index !== this.kernel.artifact) {
       this.panes.show(left, this.kernel.artifact);
