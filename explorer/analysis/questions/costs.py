@@ -297,7 +297,7 @@ def measured_ms(kernel: KernelData) -> float | None:
 
 def _how_estimated(launch: Estimate, target: Target) -> str:
     how = ESTIMATED.format(limit=LIMITS[launch.limit], title=target.title)
-    return f"{how} ({launch.idle})" if launch.idle else how
+    return f"{how} ({launch.reached})" if launch.reached else how
 
 
 def no_target(trace: TraceData, language: str = "") -> str:
@@ -369,15 +369,16 @@ OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 class Estimate:
     """The seconds of one launch, its limit in `LIMITS`, how it differs from validated launches, else "", and its floor.
 
-    `launch` are the seconds that the launch takes whatever it computes. `idle` says how many blocks share its operations where
-    they leave multiprocessors idle, else "": of two products with as many operations the one of fewer blocks takes longer.
+    `launch` are the seconds that the launch takes whatever it computes. `reached` says what share of the GPU's peak the whole
+    launch reaches, and how many blocks share its operations where they leave multiprocessors idle: of two products with as many
+    operations the one of fewer blocks takes longer. It is "" where the limit has no peak.
     """
 
     seconds: float
     limit: str
     outside: str = ""
     launch: float = 0.0
-    idle: str = ""
+    reached: str = ""
 
 
 def estimate(target: Target, group: GroupRow) -> Estimate:
@@ -398,17 +399,29 @@ def estimate(target: Target, group: GroupRow) -> Estimate:
     limit = max(parts, key=lambda name: parts[name])
     launch = LAUNCHES[_launch(group)]
     limit = limit if parts[limit] > launch else "launch"
-    idle = _idle(target, group) if limit == "operations" else ""
-    return Estimate(launch + max(parts.values()), limit, _outside(target, group), launch, idle)
+    seconds = launch + max(parts.values())
+    reached = " ".join(filter(None, (_reached(target, group, limit, moved, seconds), _idle(target, group, limit))))
+    return Estimate(seconds, limit, _outside(target, group), launch, reached)
 
 
-def _idle(target: Target, group: GroupRow) -> str:
+def _reached(target: Target, group: GroupRow, limit: str, moved: float, seconds: float) -> str:
+    """Say what share of its peak a launch reaches; "" for a launch limited otherwise, or with several rates."""
+    if limit == "memory":
+        return f"moved at {100 * moved / seconds / target.bandwidth:.0f} % of {target.bandwidth / 1e9:,.0f} GB/s"
+    rates = {rate_of(target, call) for call in group["calls"] or ()}
+    count = operations(group)
+    if limit != "operations" or not count or len(rates) != 1 or not (rate := rates.pop()):
+        return ""
+    return f"computed at {100 * count / seconds / rate:.0f} % of {rate / 1e12:,.0f} TFLOP/s"
+
+
+def _idle(target: Target, group: GroupRow, limit: str) -> str:
     """Say how many blocks compute a group's only call, where they keep too few multiprocessors busy."""
     blocks = [blocks_of(target, call)[1] for call in group["calls"] or ()]
-    if len(blocks) != 1 or not blocks[0] or (busy := _full(target, blocks[0])) > MOSTLY_BUSY:
+    if limit != "operations" or len(blocks) != 1 or not blocks[0] or (busy := _full(target, blocks[0])) > MOSTLY_BUSY:
         return ""
     share = f"{100 * busy:.0f} % of its {target.multiprocessors} multiprocessors"
-    return f"computed by {quantity(blocks[0], 'block')}, which keep {share} busy"
+    return f"by {quantity(blocks[0], 'block')}, which keep {share} busy"
 
 
 def _launch(group: GroupRow) -> str:

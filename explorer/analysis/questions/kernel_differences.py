@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from explorer.analysis.questions.comparison import Comparison, Key
@@ -20,7 +21,7 @@ SAME_SOURCE, SAME_VALUES, SAME_CALL, SAME_LINES = "same source", "same values", 
 #: How many matches of each kind there are, as a sentence says it; the other kinds are counted by their own name.
 COUNTED = {
     SAME_SOURCE: ("kernel has the same source", "kernels have the same source"),
-    SAME_VALUES: ("kernel computes the same from another source", "kernels compute the same from another source"),
+    SAME_VALUES: ("kernel has the same values from another source", "kernels have the same values from another source"),
     SAME_CALL: ("library call is the same", "library calls are the same"),
     SAME_LINES: ("match is of the same lines", "matches are of the same lines"),
 }
@@ -30,7 +31,7 @@ EXTENT = re.compile(r"^ +(\w*numel) = (\d+)$", re.MULTILINE)
 VALUE = re.compile(r"\btmp\d+\b")
 #: How a difference in the sources is called. Its values are the lines that each source has and another lacks.
 SOURCE_LINES = "source lines"
-#: What limits a library call, which its time follows from.
+#: What limits a kernel or library call, which its time follows from.
 BOUND = "limited by"
 #: How TTIR names a function of the GPU's math library.
 LIBRARY_FUNCTION = re.compile(r'symbol = "(\w+)"')
@@ -46,7 +47,16 @@ class Likeness:
     differs: Mapping[str, tuple[str, ...]]
 
     def __str__(self) -> str:
-        return "; ".join(_worded(name, values) for name, values in self.differs.items())
+        words = [_worded(name, values) for name, values in self.differs.items()]
+        if self._splits_otherwise():
+            words.append("the same elements: the reduction is split otherwise")
+        return "; ".join(words)
+
+    def _splits_otherwise(self) -> bool:
+        """Tell whether the loops of a reduction have other sizes, but run over as many elements in all."""
+        sizes = [values for name, values in self.differs.items() if name.endswith("numel")]
+        reduces = any(name.startswith("r") and name.endswith("numel") for name in self.differs)
+        return reduces and len({prod(map(int, of)) for of in zip(*sizes, strict=True)}) == 1
 
 
 def _worded(name: str, values: Sequence[str]) -> str:
@@ -71,17 +81,17 @@ def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
     kernels = [kernel for kernel in generated if kernel is not None]
     if not all(isinstance(value, Key) for member in members for value in member.computes):
         return Likeness(SAME_LINES, {})
+    bounds = tuple(member.bound for member in members)
+    limits = {BOUND: bounds} if all(bounds) and len(set(bounds)) > 1 else {}
     if len(kernels) < len(members):
-        bounds = tuple(member.bound for member in members)
-        differs = {BOUND: bounds} if all(bounds) and len(set(bounds)) > 1 else {}
-        return Likeness(SAME_CALL, differs) if not kernels else Likeness(SAME_VALUES, {})
+        return Likeness(SAME_CALL, limits) if not kernels else Likeness(SAME_VALUES, {})
     what = SAME_SOURCE if len(set(map(kernel_body, kernels))) == 1 else SAME_VALUES
     facts = [
         dict(EXTENT.findall(kernel_body(kernel))) | _below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)
     ]
     known = [name for name in facts[0] if all(name in other for other in facts)]
     values = {name: tuple(fact[name] for fact in facts) for name in known}
-    differs = {name: of for name, of in values.items() if len(set(of)) > 1}
+    differs = limits | {name: of for name, of in values.items() if len(set(of)) > 1}
     if what == SAME_VALUES:
         differs[SOURCE_LINES] = tuple(map(str, _own_lines(kernels)))
     return Likeness(what, differs)

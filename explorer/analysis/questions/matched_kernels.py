@@ -31,7 +31,7 @@ class MatchedKernel:
     """A kernel or call of one trace: its text and line there, the values that it computes, the user's code, what it costs.
 
     `groups` has the values of each of the fused nodes that it is launched for, where Inductor generated it. `bound` says what
-    limits a library call: "the launch", "memory at 3,350 GB/s", or "float32 arithmetic, at 66 % of 67 TFLOP/s".
+    limits it: "the launch", "memory at 3,350 GB/s", or, for a library call, "float32 arithmetic, at 66 % of 67 TFLOP/s".
     """
 
     name: str
@@ -205,7 +205,8 @@ def _generated(trace: TraceData, members: Mapping[tuple[str, str, str], Sequence
         ops = members.get((a.frame, a.graph, kernel.name), ())
         moved = _sum(row["read"], row["written"])
         graph, values = FORWARD.get(a.graph, a.graph), _values(ops)
-        yield MatchedKernel(kernel.name, graph, a.id, 0, values, _codes(ops), moved, row["seconds"], _groups(ops))
+        bound = _bound(trace, row)
+        yield MatchedKernel(kernel.name, graph, a.id, 0, values, _codes(ops), moved, row["seconds"], _groups(ops), bound)
 
 
 def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) -> Iterator[MatchedKernel]:
@@ -230,19 +231,22 @@ def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) ->
                 _codes(ops),
                 moved,
                 cost["seconds"],
-                bound=_bound(trace, group, cost),
+                bound=_bound(trace, cost, next(iter(group["calls"] or ()), None)),
             )
 
 
-def _bound(trace: TraceData, group: GroupRow, cost: Mapping[str, Any]) -> str:
-    """Say what limits a library call on the trace's GPU, and the share of its peak that arithmetic reaches; "" for not known."""
-    gpu, call = gpu_of(trace), next(iter(group["calls"] or ()), None)
+def _bound(trace: TraceData, cost: Mapping[str, Any], call: Mapping[str, Any] | None = None) -> str:
+    """Say what limits a kernel or call on the trace's GPU, with the share of its peak that a call's arithmetic reaches.
+
+    "" where it is not known.
+    """
+    gpu = gpu_of(trace)
     limit, seconds, count = cost["limit"], cost["seconds"], cost["operations"]
-    if gpu is None or call is None:
+    if gpu is None:
         return ""
     if limit == "memory":
         return f"memory at {gpu.bandwidth / 1e9:,.0f} GB/s"
-    if limit == "operations" and seconds and count and (rate := rate_of(gpu, call)):
+    if limit == "operations" and call and seconds and count and (rate := rate_of(gpu, call)):
         # the peak alone explains no time: a call of few blocks reaches less of it on a larger GPU
         return f"{call['dtype']} arithmetic, at {100 * count / seconds / rate:.0f} % of {rate / 1e12:,.0f} TFLOP/s"
     return {"launch": "the launch", "L2": "the bandwidth of L2"}.get(limit, "")

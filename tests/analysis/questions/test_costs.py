@@ -238,13 +238,22 @@ def test_few_tiles_leave_multiprocessors_idle() -> None:
 
 
 def test_two_products_of_equal_operations_say_why_one_takes_longer() -> None:
-    """The one with the longer inner sum has fewer blocks, so more multiprocessors are idle: each says how many it has."""
+    """The one with the longer inner sum has fewer blocks, so more multiprocessors are idle: each says how many it has, and what
+    share of the GPU's peak it reaches; what memory limits says how much of the bandwidth.
+    """
     deep = call("aten.mm", 2 * 128 * 128 * 256, "float32", sizes=(1, 128, 128, 256))
     flat = call("aten.addmm", 2 * 128 * 128 * 256, "float32", sizes=(1, 128, 256, 128))
     slow, fast = estimate(H100, work(deep)), estimate(H100, work(flat))
     assert slow.limit == fast.limit == "operations" and slow.seconds > 1.5 * fast.seconds
-    assert not untold(slow.idle, "4 blocks", "3 %", "132") and not untold(fast.idle, "8 blocks", "6 %", "132")
-    assert estimate(H100, work(call("aten.mm", BIG, sizes=SIZES))).idle == ""
+    assert not untold(slow.reached, "by 4 blocks", "3 %", "132") and not untold(fast.reached, "by 8 blocks", "6 %", "132")
+    for one in (slow, fast):
+        share = 100 * 2 * 128 * 128 * 256 / one.seconds / H100.peak["fp32"]
+        assert one.reached.startswith(f"computed at {share:.0f} % of 67 TFLOP/s by ")
+    whole = estimate(H100, work(call("aten.mm", BIG, sizes=SIZES)))
+    assert "computed at" in whole.reached and "block" not in whole.reached
+    moving = estimate(H100, {**work(), "read": 10**9, "written": 0})
+    share = 100 * 1e9 / moving.seconds / H100.bandwidth
+    assert moving.limit == "memory" and moving.reached == f"moved at {share:.0f} % of 3,350 GB/s"
 
 
 def test_what_is_outside_what_was_validated_is_said() -> None:

@@ -220,7 +220,7 @@ def test_another_source_of_the_same_values_is_not_called_the_same(replayed: Repl
     texts = (replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a is first else a for a in trace.artifacts)
     kernels, words = alike(trace, trace_of(replace(trace, artifacts=tuple(texts))))
     assert [one.what for one in kernels].count("same values") == 1
-    assert not untold(words[0], "1 kernel computes the same from another source")
+    assert not untold(words[0], "1 kernel has the same values from another source")
     stores = sum("tl.store" in line for line in first.lines)
     (differs,) = [one.differs for one in kernels if one.what == "same values"]
     assert differs == {"source lines": (str(stores), str(stores))}
@@ -239,6 +239,22 @@ def test_a_reduction_that_is_split_otherwise_says_so(replayed: Replayed) -> None
     assert list(differs.items()) == [("xnumel", (rows[1], "7")), ("source lines", ("1", "1"))]
     assert str(Likeness("same values", differs)) == f"xnumel {rows[1]} | 7; 1 source line differs"
     assert str(Likeness("same values", {"source lines": ("0", "2")})) == "source lines that the others lack 0 | 2"
+    split = "the same elements: the reduction is split otherwise"
+    sizes = {"xnumel": ("1152", "768"), "r0_numel": ("128", "192")}
+    assert str(Likeness("same values", sizes)) == f"xnumel 1152 | 768; r0_numel 128 | 192; {split}"
+    assert split not in str(Likeness("same values", {**sizes, "xnumel": ("1152", "1152")}))
+    assert split not in str(Likeness("same values", {"xnumel": ("6", "4"), "ynumel": ("2", "3")}))
+
+
+def test_kernels_with_other_limits_say_them(replayed: Replayed) -> None:
+    """Each kernel says what limits it; where that differs between the traces it is told before all other differences."""
+    trace = replayed("views/layers-torch2.13-h100")
+    comparison = explorer.compare(trace, trace, names=("one", "other"))
+    match = next(one for one in matched_kernels(comparison) if not one.kernels[0][0].line)
+    (one,), (other,) = match.kernels
+    assert one.bound == other.bound == "the launch"
+    (alike,) = likenesses(comparison, [replace(match, kernels=((one,), (replace(other, bound="memory at 3,350 GB/s"),)))])
+    assert str(alike) == "limited by the launch | memory at 3,350 GB/s"
 
 
 def test_calls_without_output_code_have_no_text(replayed: Replayed) -> None:
