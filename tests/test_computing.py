@@ -94,7 +94,7 @@ def test_what_runs_in_the_forward_comes_before_the_backward(opened, replayed):
     click(tab, source.lines[2].strip())
     chips = [chip for chip, _ in strip(tab)]
     assert len(chips) >= 3 and next(a.graph for a in trace.artifacts if a.id == texts_shown(tab)[1]) == "forward"
-    late = [chip.endswith(", backward") for chip in chips]
+    late = ["backward: " in chip for chip in chips]
     assert late == sorted(late) and late[0] is False and late[-1] is True
 
 
@@ -437,7 +437,7 @@ def test_a_chip_has_the_time_of_what_is_shown(opened, replayed):
 
     def times(chip: str) -> tuple[int, float, float, str | None]:
         """How many a chip stands for, its time, and that of one of them, in microseconds, and for how many launches it is."""
-        pattern = r"(?:(\d+) × )?(.*?)(?:, backward)?(?: \(1 of (\d+) alike\))? ≈ ([\d.]+) µs(?: in (\d+) launches)?"
+        pattern = r"(?:(\d+) × )?(?:backward: )?(.*?)(?: \(1 of (\d+) alike\))? ≈ ([\d.]+) µs(?: in (\d+) launches)?"
         found = re.fullmatch(pattern, chip)
         assert found, chip
         return int(found[1] or found[3]), float(found[4]), costs[found[2]] * 1e6, found[5]

@@ -164,6 +164,55 @@ def test_a_call_leads_to_what_can_be_done_about_it(opened, rotary: Trace, monkey
     assert slowest["kernel"] in detail.inner_text() and detail.get_by_role("button", name="PTX").count()
 
 
+def test_the_first_row_is_described_until_one_is_chosen(opened, rotary: Trace) -> None:
+    """Another order, part or filter describes its first row, which is marked; a chosen row stays as long as it is shown."""
+    panel = show(opened(rotary), "Kernels")
+    table, title = panel.get_by_role("table", name="kernels"), panel.locator(".kernel-detail h2")
+    rows, described = table.locator("tbody tr"), table.locator("tr[data-described]")
+
+    def first() -> str:
+        return str(rows.first.locator("button .computes").inner_text())
+
+    def is_first_described() -> bool:
+        return described.count() == 1 and first() == described.locator(".computes").inner_text() == title.inner_text()
+
+    assert is_first_described()
+    top = first()
+    table.get_by_role("button", name="per launch").click()
+    table.get_by_role("button", name="per launch").click()
+    assert first() != top and is_first_described()
+    panel.get_by_role("button", name=re.compile("^kernels")).click()
+    assert is_first_described()
+    rows.nth(1).locator("button").first.click()
+    chosen = title.inner_text()
+    table.get_by_role("button", name="per launch").click()
+    assert title.inner_text() == chosen == described.locator(".computes").inner_text() != first()
+    panel.get_by_role("button", name=re.compile("^library calls")).click()
+    assert is_first_described()
+
+
+def test_a_call_says_first_what_it_costs(opened, rotary: Trace) -> None:
+    """Its time in total and per launch, and what limits it, stand before its places; operations are those of one call."""
+    panel = show(opened(rotary), "Kernels")
+    group = max(calls_together(rotary), key=len)
+    row_of(panel, f"{group[0]['call']} {', '.join(row['node'] for row in group)}").click()
+    text = panel.locator(".kernel-detail").inner_text()
+    assert not untold(text, " in total, ≈ ", " per launch, ", "what limits it", "operations per call")
+    assert text.index(" in total") < text.index("of the output code")
+
+
+def test_eight_rows_are_in_sight(opened, rotary: Trace) -> None:
+    """In a view as JupyterLab has it, a row is one line; what is scrolled to its end does not move the page around it."""
+    tab = opened(rotary, viewport={"width": 970, "height": 680})
+    table = show(tab, "Kernels").get_by_role("table", name="kernels")
+    seen = table.evaluate("""table => {
+        const bottom = table.tFoot.getBoundingClientRect().top;
+        return [...table.tBodies[0].rows].filter(row => row.getBoundingClientRect().bottom <= bottom + 1).length;
+    }""")
+    assert seen >= 8
+    assert table.evaluate("table => getComputedStyle(table.parentElement).overscrollBehaviorY") == "contain"
+
+
 def test_spills_low_occupancy_and_launches_are_marked(opened, rotary: Trace) -> None:
     """A kernel that spills, one with few warps, and rows that hardly take more than a launch have a mark, and are found by it."""
     trace, name = constrained(rotary)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from explorer.analysis.questions.program_lines import program_lines
 from explorer.tracing.traced import Trace
+from explorer.view.payload import payload
 from tests.in_tab import drawn, load_axe, selected, serious, show, texts_shown
 
 METADATA = ("triton_meta", "inductor_meta", "@", "import ", "from ", "def ", "# kernel path", "# Topologically")
@@ -53,6 +55,15 @@ def test_lines_are_listed_by_stage_and_once(opened, rotary):
         assert 0 < len(listed) <= 5 and len(set(listed)) == len(listed)
         assert all(any(cut.strip("…") in line for line in everything) for cut in listed)
     assert bodies[0][0] == "Python source"
+
+
+def test_a_line_says_which_text_it_is_in(opened, rotary):
+    """A line of the program has its file, one of a kernel what the kernel computes."""
+    found = search(opened(rotary), "rsqrt")
+    assert ".py:" in found.locator("h3", has_text="Python source").locator("xpath=following-sibling::*[1]").inner_text()
+    row = found.locator("h3", has_text=re.compile("^Kernel$")).locator("xpath=following-sibling::*[1]")
+    computed = row.locator(".soft").first.inner_text()
+    assert any(computed.startswith(info["title"]) for info in payload(rotary)["kernels"] if info["title"])
 
 
 def test_enter_takes_the_first_line_of_the_list(opened, rotary):

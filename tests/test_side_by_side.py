@@ -108,9 +108,26 @@ def test_calls_that_are_alike_are_one_match(opened, replayed):
     counts = sorted(int(found[1]) if (found := re.match(r"(\d+) × same call", row)) else 1 for row in rows)
     assert counts == sorted(map(len, groups))
     heads = table.locator("th[scope=col]").all_inner_texts()
-    times = table.locator("tbody tr").filter(has_text="same call").evaluate_all(CELLS, heads.index("time, one"))
+    times = table.locator("tbody tr").filter(has_text="same call").evaluate_all(CELLS, heads.index("per run, one"))
     shown = sorted(map(seconds_of, times))
     assert shown == pytest.approx(sorted(sum(row["seconds"] for row in group) for group in groups), rel=0.02)
+
+
+def test_matches_of_one_kind_are_shown_alone(opened, replayed):
+    """A button for each kind has its word and count, and shows its rows alone; pressed again it shows all."""
+    trace = replayed("views/layers-torch2.13-h100")
+    first = trace.find("kernel")[0]
+    changed = (replace(a, text=a.text.replace("tl.store", "tl.atomic_add")) if a is first else a for a in trace.artifacts)
+    panel = show(opened(explorer.compare(trace, trace_of(replace(trace, artifacts=tuple(changed))), names=("a", "b"))), "Compare")
+    rows = panel.get_by_role("table", name="matched kernels").locator("tbody tr")
+    every = rows.count()
+    values, source = (panel.get_by_role("button", name=name, exact=True) for name in ("same values 1", "same source 6"))
+    values.click()
+    assert rows.count() == 1 and "same values" in rows.inner_text()
+    source.click()
+    assert rows.count() == 6 and values.get_attribute("aria-pressed") == "false"
+    source.click()
+    assert rows.count() == every > 7
 
 
 def test_a_match_leads_to_the_difference_of_its_kernels(opened, replayed):
@@ -183,7 +200,7 @@ def test_what_makes_the_difference_comes_first(opened, replayed):
     tab = opened(explorer.compare(trace, slower, names=("one", "other")))
     table = show(tab, "Compare").get_by_role("table", name="matched kernels")
     heads = table.locator("th[scope=col]").all_inner_texts()
-    one, other = (table.locator("tbody tr").evaluate_all(CELLS, heads.index(f"time, {name}")) for name in ("one", "other"))
+    one, other = (table.locator("tbody tr").evaluate_all(CELLS, heads.index(f"per run, {name}")) for name in ("one", "other"))
     apart = [abs((seconds_of(a) if a else 0) - (seconds_of(b) if b else 0)) for a, b in zip(one, other, strict=True)]
     half = len(apart) // 2
     assert half and apart[0] >= 0.95 * max(apart), "times are shown with two or three digits"
@@ -198,7 +215,7 @@ def test_what_differs_comes_first(opened, replayed):
     tab = opened(explorer.compare(trace, trace_of(replace(trace, artifacts=texts)), names=("one", "other")))
     table = show(tab, "Compare").get_by_role("table", name="matched kernels")
     heads = table.locator("th[scope=col]").all_inner_texts()
-    kinds, times = (table.locator("tbody tr").evaluate_all(CELLS, at) for at in (0, heads.index("time, one")))
+    kinds, times = (table.locator("tbody tr").evaluate_all(CELLS, at) for at in (0, heads.index("per run, one")))
     kinds = [kind.rpartition("× ")[2] for kind in kinds]
     assert list(dict.fromkeys(kinds)) == ["same values", "same source", "same call"]
     for kind in set(kinds):

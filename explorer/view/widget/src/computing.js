@@ -164,7 +164,8 @@ export class Computing {
     const names = [...new Set(group.map(({ place }) => place.name))].join(", ");
     const what = element("span", { class: "what" });
     const time = element("small", {});
-    const attributes = { title: `${title} · ${names}`, onclick: () => this.goOn(group) };
+    const late = this.isBackward(group) ? "backward: " : "";
+    const attributes = { title: `${late}${title} · ${names}`, onclick: () => this.goOn(group) };
     return { group, element: element("button", attributes, what, time), what, time };
   }
 
@@ -191,7 +192,7 @@ export class Computing {
     const shown = at < 0 ? group : [group[at]];
     time.textContent = ` ${timeOf(shown)}`;
     const title = length > 1 ? group[0].title : this.store.calledAt(group[0].place);
-    const words = this.isBackward(shown) ? `${title}, backward` : title;
+    const words = this.isBackward(shown) ? `backward: ${title}` : title; // a long title is cut at its end
     const one = at < 0 ? `${length} × ${words}` : `${words} (${at + 1} of ${length} alike)`;
     what.textContent = length > 1 ? one : words;
     chip.setAttribute("aria-pressed", String(at >= 0));

@@ -34,7 +34,7 @@ import { Table } from "./table.js";
 // Columns that are shown also where nothing is known: a row then says why.
 const ALWAYS = ["name", "seconds", "share", "read", "written", "lines"];
 const MOST = 4; // ways of knowing a figure that are listed
-const OF_ONE = / \(computed by .*\)$/; // what a way says of one call alone
+const OF_ONE = / \((?:computed|moved) .*\)$/; // what a way says of one call alone
 
 export class CostTable {
   /**
@@ -48,8 +48,6 @@ export class CostTable {
     this.rows = costRows(store);
     /** @type {Map<CostRow, string>} by which the filter finds each */
     this.words = new Map();
-    /** @type {(has: Part["has"]) => void} is told which rows are shown alone */
-    this.shown = () => {};
     this.shares = shares(this.rows);
     const timed = this.shares.of === "time";
     this.table = new Table("kernels", this.columns(), this.rows, pick, {
@@ -140,7 +138,6 @@ export class CostTable {
     if (!has) return;
     this.table.where = has;
     this.table.draw();
-    this.shown(has);
   }
 
   /**

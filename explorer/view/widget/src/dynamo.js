@@ -62,6 +62,10 @@ export class Dynamo {
 
   /** @param {(GuardFact & Found)[]} rows */
   guards(rows) {
+    /** @param {string} place */
+    const file = (place) => place.slice(0, place.lastIndexOf(":"));
+    const { lines } = this.store.payload;
+    const computing = new Set(lines.map(({ place }) => file(place)));
     const isOneFrame = new Set(rows.map(({ frame }) => frame)).size < 2;
     /** @type {Column<GuardFact & Found>[]} */
     const columns = [
@@ -71,6 +75,8 @@ export class Dynamo {
         key: "code",
         title: "seen at",
         code: true,
+        about: "the line, in a file of the program that computes something",
+        text: ({ place, code }) => (computing.size && !computing.has(file(place)) ? "" : code),
         why: ({ code, inside }) => (inside ? `${code}\n${inside}` : null),
       },
       ...(isOneFrame ? [] : [{ key: "frame", title: "frame" }]),

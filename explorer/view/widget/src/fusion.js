@@ -174,7 +174,8 @@ export class Fusion {
     const nodes = plural(this.nodes.name.length, "scheduler node");
     const groups = plural(this.verdicts.groups.length, "group");
     const generated = kernels === 1 ? "a generated kernel" : "generated kernels";
-    this.count = `${nodes} became ${groups}, ${kernels} of them ${generated}.`;
+    const graph = this.graphs.length > 1 ? `${this.info.graph}: ` : "";
+    this.count = `${graph}${nodes} became ${groups}, ${kernels} of them ${generated}.`;
     this.lay(true);
     this.fill();
     this.choose("", "");

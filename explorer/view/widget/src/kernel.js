@@ -23,7 +23,7 @@ export function callFacts({ operator, dtype, operations }) {
   const facts = [
     ["operator", operator],
     ["dtype", dtype],
-    ["operations", operations === null ? "" : operations.toLocaleString("en")],
+    ["operations per call", operations === null ? "" : operations.toLocaleString("en")],
   ];
   const known = facts.filter(([, value]) => value);
   return known.length ? [element("dl", { class: "facts-list" }, ...cells(known))] : [];
@@ -34,10 +34,17 @@ export function costFacts({ cost }) {
   const { read, written, seconds, launches, bytes_known: bytesKnown, seconds_known: secondsKnown } = cost;
   const over = launches && launches > 1 ? `, over its ${launches} launches` : "";
   const moved = read === null ? "" : `reads ${bytes(read)}, writes ${bytes(written ?? 0)}: `;
-  const time = seconds === null ? "" : `${timeText(seconds, cost.timed)}, `;
+  /** @param {number} of @param {string} [words] */
+  const told = (of, words = "") => `${timeText(of, cost.timed)}${words}, `;
+  const time =
+    seconds === null
+      ? ""
+      : over && launches
+        ? told(seconds, " in total") + told(seconds / launches, " per launch")
+        : told(seconds);
   const rows = [
-    ["bytes", `${moved}${bytesKnown}`],
     ["time", `${time}${secondsKnown}`],
+    ["bytes", `${moved}${bytesKnown}`],
   ].flatMap(([name, value]) => [element("dt", {}, name), element("dd", { class: "words" }, value)]);
   return [
     element("h3", {}, `What it costs in one run${over}`),

@@ -14,7 +14,7 @@ import { Tune } from "./tune.js";
 /** @import { CostRow, Mark } from "./costs.js" */
 /** @import { CallInfo, KernelInfo } from "./wire.js" */
 
-const BELOW = 120; // pixels of an opened kernel that must be in sight
+const BELOW = 260; // pixels of an opened kernel that must be in sight: what it costs, and why
 
 export class Kernels {
   /**
@@ -34,7 +34,11 @@ export class Kernels {
     this.navigation = navigation;
     this.make = make;
     this.tune = new Tune(live, hub);
-    /** @type {KernelInfo | null} the one that is opened */
+    /** @type {CostRow | null} the one that was asked for */
+    this.chosen = null;
+    /** @type {CostRow | null} the one that is opened */
+    this.row = null;
+    /** @type {KernelInfo | null} its kernel */
     this.kernel = null;
     /** @type {Mark[]} what is worth a look in it */
     this.marks = [];
@@ -47,16 +51,19 @@ export class Kernels {
     this.rows = table.rows;
     this.element = panel("", ...table.elements, this.one.element);
     this.slow = table.rows.toSorted((a, b) => (b.cost.seconds ?? 0) - (a.cost.seconds ?? 0));
-    /** @param {(row: CostRow) => boolean} has */
-    const first = (has) => {
-      const row = this.slow.find(has);
-      if (row) this.detail(row);
-    };
-    first(() => true);
-    table.shown = first;
+    this.table.drawn = () => this.follow();
+    this.follow();
     for (const event of /** @type {const} */ (["grown", "process"]))
       hub.on(event, () => this.kernel && this.show(this.kernel));
     hub.on("edited", () => this.edited());
+  }
+
+  // Describe the row that was asked for as long as the table shows it, and the first one else.
+  follow() {
+    const { shown } = this.table;
+    const row = shown.find((one) => one === this.chosen) ?? shown[0];
+    if (row && row !== this.row) this.detail(row);
+    this.table.mark(this.row);
   }
 
   /**
@@ -65,12 +72,15 @@ export class Kernels {
    * @param {CostRow} row
    */
   pick(row) {
+    this.chosen = row;
     this.detail(row);
+    this.table.mark(row);
     if (row.kernel) this.select(row.kernel.artifact);
     else if (row.call?.line) this.selection.choose(row.call.artifact, row.call.line);
     const { top } = boundsOf(this.one.element);
     const whole = boundsOf(this.element);
-    if (top + BELOW > whole.bottom) this.element.scrollTop += top - whole.top; // a notebook stays where it is
+    // a notebook stays where it is, and of the table what there is room for
+    this.element.scrollTop += Math.max(0, Math.min(top - whole.top, top + BELOW - whole.bottom));
   }
 
   /**
@@ -104,13 +114,14 @@ export class Kernels {
   /** @param {CostRow} row */
   detail(row) {
     const { kernel, call } = row;
+    this.row = row;
     this.marks = marksOf(row);
     if (kernel) this.show(kernel);
     else if (call) this.showCalls(call, row);
   }
 
   /** @param {CallInfo} call the first @param {CostRow} row */
-  showCalls(call, { calls, cost }) {
+  showCalls(call, { title, calls, cost }) {
     this.kernel = null;
     const places = calls.map(({ artifact, line, node }) =>
       element(
@@ -123,13 +134,13 @@ export class Kernels {
     const what = calls.length > 1 ? `${calls.length} calls into a library` : "A call into a library";
     this.one.put(
       call,
-      element("h2", {}, called(call)),
+      element("h2", {}, title || called(call)),
+      ...costFacts({ cost }),
       ...this.reasons(),
       element("p", {}, ...this.ways(call)),
+      ...callFacts(call),
       element("p", {}, `${what}:`),
       element("ul", {}, ...places),
-      ...callFacts(call),
-      ...costFacts({ cost }),
     );
   }
 
@@ -143,8 +154,8 @@ export class Kernels {
     const why = tabs.has("fusion") ? [element("button", { onclick: ask }, "why is it not fused?")] : [];
     const edited = slowest
       ? [
-          " It has no source. The slowest kernel worth an edit: ",
-          link(titleOf(slowest), () => this.detail(slowest)),
+          " It has no source. The kernel worth an edit that takes longest in total: ",
+          link(titleOf(slowest), () => this.pick(slowest)),
         ]
       : [];
     return [...why, ...edited];
@@ -179,17 +190,17 @@ export class Kernels {
     const edited = standing ? `edit ${standing.number} is in place` : "";
     this.one.put(
       kernel,
-      element("h2", {}, called(kernel)),
+      element("h2", {}, this.row?.title || called(kernel)),
       kernel.title ? element("p", {}, element("code", {}, kernel.name)) : "",
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
+      this.editor(kernel),
+      this.ladder(kernel),
+      ...costFacts(kernel),
       ...this.reasons(),
       this.judged(kernel),
       operators && (!kernel.title || kernel.title.endsWith(" more"))
         ? element("p", {}, "computes ", element("code", {}, operators))
         : "",
-      this.ladder(kernel),
-      this.editor(kernel),
-      ...costFacts(kernel),
       ...resourceFacts(kernel),
       ...launchTable(kernel),
       ...candidateTable(kernel),

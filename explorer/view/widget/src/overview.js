@@ -18,6 +18,7 @@ const OVER_LINES = 5; // of one with more lines of the program below them than t
 const BESIDE = 5; // of each of several traces
 const LOOKS = 6;
 const INPUTS = 4; // tensors of the call
+const SAVED = "saved for backward"; // a kind, as in analysis/questions/memory.py
 const ROWS = 7; // lines of the program that are in sight however low the view is
 const ROW = 19; // pixels
 
@@ -189,6 +190,7 @@ export class Overview {
     return element(
       "div",
       { class: "hottest" },
+      element("h3", {}, "longest in total ", soft("(launches that are alike count together)")),
       element("ol", { "aria-label": "the longest launches" }, ...rows),
       more,
     );
@@ -375,7 +377,7 @@ export class Overview {
     const parts = memory.map(({ kind, bytes: size }) => ({
       kind: kind.replaceAll(" ", "-"),
       share: size / whole,
-      words: `${kind} ${bytes(size)}`,
+      words: `${kind === SAVED ? `computed, ${kind}` : kind} ${bytes(size)}`,
     }));
     /** @param {string} words */
     const toMemory = (words) => link(words, () => this.tabs.show("memory"));
@@ -395,7 +397,7 @@ export class Overview {
         ? element(
             "p",
             {},
-            toMemory("saved for backward"),
+            toMemory(SAVED),
             " ",
             element("b", {}, bytes(saved)),
             ", with inputs and parameters",

@@ -165,10 +165,14 @@ export class Results {
   row({ code, places }) {
     const { query } = this.search;
     const [{ artifact, line }] = places;
-    const number = this.store.numberOf(artifact, line);
+    const { store } = this;
+    const { kernel, graph } = store.artifact(artifact);
+    const number = store.numberOf(artifact, line);
+    const of = kernel ? store.calledAt({ artifact, name: kernel, line: 0 }) : graph;
+    const place = store.isSource(artifact) ? store.placeOf(artifact, line) : number;
     const at = code.toLowerCase().indexOf(query);
     const from = code.length > LONGEST ? Math.max(0, at - BEFORE) : 0;
-    const title = `${this.store.name(artifact)}, line ${number}`;
+    const title = `${store.name(artifact)}, line ${number}`;
     return element(
       "button",
       { class: "hit", title, onclick: () => this.go(places[0]) },
@@ -180,7 +184,8 @@ export class Results {
         element("mark", {}, code.slice(at, at + query.length)),
         code.slice(at + query.length, from + LONGEST),
       ),
-      soft(places.length > 1 ? `× ${places.length}` : `${number}`),
+      !store.isSource(artifact) && soft(of),
+      soft(places.length > 1 ? `${place} × ${places.length}` : place),
     );
   }
 

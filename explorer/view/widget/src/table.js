@@ -80,6 +80,7 @@ export class Table {
     this.order = null;
     this.most = MOST;
     this.shown = rows; // in the order in which they stand
+    this.drawn = () => {}; // is called when other rows are shown, or in another order
     this.count = element("span", { class: "soft", role: "status" });
     this.filter = element("input", {
       type: "search",
@@ -178,6 +179,13 @@ export class Table {
     this.more.hidden = rows.length <= this.most;
     this.body.replaceChildren(...rows.slice(0, this.most).map((row) => this.row(row)));
     this.foot.replaceChildren(...(this.sums?.(rows) ?? []).map((sums) => this.sum(sums)));
+    this.drawn();
+  }
+
+  /** @param {Row | null} row the one that is described beside the table */
+  mark(row) {
+    for (const [at, each] of [...this.body.children].entries())
+      each.toggleAttribute("data-described", this.shown[at] === row);
   }
 
   /** @param {Foot} sums */

@@ -1,7 +1,7 @@
 // The view of what several traces differ in: their figures, their kernels by what they compute, and what each
 // made of every line of the program.
 
-import { bytes, duration, element, panel, remark } from "./dom.js";
+import { bytes, duration, element, panel, remark, toggle } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { inParts, parted } from "./names.js";
 import { Table } from "./table.js";
@@ -12,6 +12,7 @@ import { Table } from "./table.js";
 /** @import { Column } from "./table.js" */
 /** @import { ComparisonInfo, FactInfo, FigureInfo, KernelPlace, LineInfo, MatchInfo } from "./wire.js" */
 /** @typedef {"" | "bytes" | "seconds"} Unit */
+/** @typedef {MatchInfo & { rank: number, kind: string }} Ranked matches of one kind */
 
 /** How matches are called if their kernels do the same, the most alike last; all others differ more. */
 const LIKE = ["values differ", "same lines", "same values", "same source", "same call"];
@@ -33,13 +34,16 @@ export class Traces {
     this.parts = parted(
       [...kernels, ...lines].flatMap((row) => row.kernels.flat().map((place) => store.calledAt(place))),
     );
+    const rows = this.together(kernels);
+    const table = new Table("matched kernels", this.kernels(comparison), rows, (row) =>
+      beside.show(row.kernels),
+    );
     const facts = gpus.length ? [new Table("GPUs", this.facts(), gpus).element] : [];
     this.element.append(
       element("h2", {}, `${this.names.join(" beside ")}: kernels and calls, matched by what they compute`),
       ...summary.map((words) => element("p", {}, words)),
-      new Table("matched kernels", this.kernels(comparison), this.together(kernels), (row) =>
-        beside.show(row.kernels),
-      ).element,
+      this.kinds(kernels, table),
+      table.element,
       element("h2", {}, "Figures"),
       element(
         "div",
@@ -53,6 +57,25 @@ export class Traces {
         if (artifact >= 0) navigation.goTo(artifact, at);
       }).element,
     );
+  }
+
+  /**
+   * Buttons that show the matches of one kind alone, by the words and counts of the sentence above them.
+   *
+   * @param {MatchInfo[]} matches
+   * @param {Table<Ranked>} table
+   */
+  kinds(matches, table) {
+    const kinds = grouped(matches, ({ what }) => what);
+    /** @type {HTMLElement[]} */
+    const buttons = kinds.map(([kind, { length }], at) =>
+      toggle(`${kind} ${length.toLocaleString("en")}`, "show these alone", false, (on) => {
+        for (const other of buttons) if (other !== buttons[at]) other.setAttribute("aria-pressed", "false");
+        table.where = on ? (row) => row.kind === kind : null;
+        table.draw();
+      }),
+    );
+    return element("div", { class: "parts" }, ...(buttons.length > 1 ? buttons : []));
   }
 
   // The time of the compile is the work of this machine, and says nothing of the GPUs.
@@ -95,7 +118,7 @@ export class Traces {
     ];
   }
 
-  /** @param {ComparisonInfo} comparison @returns {Column<MatchInfo>[]} */
+  /** @param {ComparisonInfo} comparison @returns {Column<Ranked>[]} */
   kernels({ kernels }) {
     /** @type {("bytes" | "seconds")[]} */
     const costs = ["seconds", "bytes"];
@@ -107,7 +130,7 @@ export class Traces {
         about:
           "same source: the same Triton code; same values: from other code. A press shows the difference",
       },
-      ...(known.includes("seconds") ? this.costs("seconds", "time") : []),
+      ...(known.includes("seconds") ? this.costs("seconds", "per run") : []),
       ...this.places((/** @type {MatchInfo} */ row) => row.kernels),
       {
         key: "differs",
@@ -131,7 +154,7 @@ export class Traces {
         code: true,
         wide: true,
       },
-      ...(known.includes("bytes") ? this.costs("bytes", "moves") : []),
+      ...(known.includes("bytes") ? this.costs("bytes", "moves per run") : []),
     ];
   }
 
@@ -141,6 +164,7 @@ export class Traces {
       ...this.names.map((name, at) => ({
         key: `${unit} ${name}`,
         title: `${what}, ${name}`,
+        about: `${unit} of all launches in one run`,
         number: true,
         text: (/** @type {MatchInfo} */ row) => shown(row[unit][at], unit),
         sort: (/** @type {MatchInfo} */ row) => row[unit][at],
@@ -158,6 +182,7 @@ export class Traces {
    * Those that make most of the difference come first, then those that differ most, then the longest.
    *
    * @param {MatchInfo[]} matches
+   * @returns {Ranked[]}
    */
   together(matches) {
     const groups = grouped(matches, (match) => {
@@ -178,6 +203,7 @@ export class Traces {
         bytes: this.names.map((_, at) => sum(group, "bytes", at)),
         seconds: this.names.map((_, at) => sum(group, "seconds", at)),
         rank: LIKE.indexOf(group[0].what),
+        kind: group[0].what,
         what: group.length > 1 ? `${group.length} × ${group[0].what}` : group[0].what,
       }))
       .sort(
