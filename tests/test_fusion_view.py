@@ -62,6 +62,12 @@ def test_only_a_refusal_for_speed_can_be_overridden(opened, rotary: Trace) -> No
     assert button.is_disabled() and said == "", "they are one kernel"
 
 
+def test_the_count_says_of_which_graph_it_is(opened, replayed) -> None:
+    """Of a training step, which has two graphs, the scheduler's nodes are counted as those of the forward."""
+    panel = show(opened(replayed("mlp_train-torch2.13-cpu")), "Fusion")
+    assert re.match(r"forward: \d+ scheduler nodes? became", panel.locator(".why").inner_text())
+
+
 def test_a_node_is_picked_by_a_line_of_the_program(opened, rotary: Trace) -> None:
     """The inputs offer the user's lines; a line stands for its node nearest to the other, and the verdict says which."""
     panel = show(opened(rotary), "Fusion")

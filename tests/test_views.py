@@ -315,6 +315,9 @@ def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
     def kernels() -> list[str]:
         return list(table.locator("tbody tr .in-parts").all_text_contents())
 
+    slowest = max(costs.values(), key=lambda row: row["seconds"] or 0)
+    detail = panel.locator(".kernel-detail").inner_text()
+    assert f"reads {size(slowest['read'])}, writes {size(slowest['written'])}" in detail, "it opens on the slowest"
     names = kernels()
     assert sorted(names) == sorted(costs)
     assert column("reads") == [size(costs[name]["read"]) for name in names]
@@ -332,9 +335,6 @@ def test_the_table_of_kernels_has_what_each_costs(opened, for_h100):
         if key := numbers.get(head):
             found = [value for row in costs.values() if (value := row.get(key)) is not None]
             assert (costs[low][key], costs[high][key]) == (min(found), max(found)), head
-    slowest = max(costs.values(), key=lambda row: row["seconds"] or 0)
-    detail = panel.locator(".kernel-detail").inner_text()
-    assert f"reads {size(slowest['read'])}, writes {size(slowest['written'])}" in detail, "it opens on the slowest"
 
 
 def test_a_cut_name_of_a_kernel_keeps_its_number(opened, for_h100):
@@ -416,10 +416,10 @@ def test_assumptions_are_a_chip_that_leads_to_them(opened):
     assert "mm is fastest" in " ".join(tab.locator(".pane .cm-content").all_inner_texts())
 
 
-def test_a_cell_that_is_cut_says_all_to_the_pointer(opened, trained):
+def test_a_cell_that_is_cut_says_all_to_the_pointer(opened, rotary):
     """A text longer than its cell has the whole of it as its title, also on a narrow screen."""
-    tab = opened(trained)
-    tab.set_viewport_size({"width": 700, "height": 900})
+    tab = opened(rotary)
+    tab.set_viewport_size({"width": 560, "height": 900})
     panel = show(tab, "Guards")
     look = "cells => cells.filter(c => c.scrollWidth > c.clientWidth).map(c => [c.title, c.textContent])"
     cut = panel.locator("td").evaluate_all(look)
@@ -460,6 +460,16 @@ def test_guards_are_facts_that_lead_to_their_lines(opened, rotary):
     drawn(tab)
     assert guards.lines[passed["line"] - 1].startswith("L['angles']")
     assert tab.get_by_role("status").last.inner_text().find(f"Line {passed['line']} of Guards") >= 0
+
+
+def test_a_guards_line_is_told_of_the_program_alone(opened, replayed):
+    """A guard that torch's own code led to has its place, and no line: that says nothing of the program."""
+    panel = show(opened(replayed("mlp_train-torch2.13-cpu")), "Guards")
+    panel.get_by_role("button", name="parameters").click()
+    cells = "rows => rows.map(row => [row.cells[1].textContent, row.cells[2].textContent])"
+    rows = panel.get_by_role("table", name="guards").locator("tbody tr").evaluate_all(cells)
+    told = {(place.split(":")[0], bool(code)) for place, code in rows if place}
+    assert ("linear.py", False) in told and ("linear.py", True) not in told and ("programs.py", False) not in told
 
 
 def test_recompiles_and_breaks_are_told(opened, replayed):
