@@ -523,6 +523,7 @@ CHOOSE = f"""(code) => {{
 def test_the_program_is_coloured_by_what_is_open_now(opened, rotary):
     """After another kernel is opened, no line of the program keeps the colour that it had for the one before."""
     tab = opened(rotary)
+    tab.set_viewport_size({"width": 1280, "height": 1200})  # a kernel's computing lines stand below its decorator
     kernels = [n for n, a in enumerate(rotary.artifacts) if a.stage == "kernel"]
     for kernel in (kernels[1], kernels[0], kernels[3]):
         tab.evaluate(f"(kernel) => {APP}.panes.show({APP}.panes.list[1], kernel)", kernel)
