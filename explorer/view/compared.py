@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from explorer.analysis.findings.first_difference import in_words
 from explorer.analysis.questions.comparison import Comparison
 from explorer.analysis.questions.kernel_differences import (
     SAME_CALL,
@@ -317,6 +316,8 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
 
 def _first_difference(comparison: Comparison) -> Iterator[str]:
     """Say where two traces for one target differ first, and what was set otherwise."""
+    from explorer.analysis.findings.first_difference import in_words  # every view imports this module
+
     if len({compiled_for(trace).name for trace in comparison.traces}) == 1:
         yield from in_words(comparison)
 

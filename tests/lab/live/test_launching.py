@@ -44,12 +44,12 @@ def trace() -> explorer.Trace:
 
 
 def test_an_edit_that_writes_the_same_stands(trace: explorer.Trace) -> None:
-    """It is checked against the kernel, run by run() and check(), and reset() puts the kernel back; the arguments stay."""
+    """It is held to the kernel's bits, run by run() and check(), and reset() puts the kernel back; the arguments stay."""
     kernel, before = trace.kernels[0], X.clone()
-    made = kernel.edit(kernel.source.replace("tl.load(y + i, i < n)", "1.0 * tl.load(y + i, i < n)"))
+    made = kernel.edit(kernel.source.replace("tl.load(y + i, i < n)", "0.0 + tl.load(y + i, i < n)"))
     try:
         assert made.in_place and made.kernel == "add_to" and made.interpreted and made.timed == "predicted"
-        assert [(row["output"], row["equal"]) for row in made.check] == [("x", True)]
+        assert not made.check and "to the bit" in made.message
         assert kernel.edits.current == (made,) and kernel.edits[-1] is made and "+" in made.diff
         assert torch.equal(trace.live.run()["x"], X + Y) and torch.equal(X, before)
         assert [row["equal"] for row in (*trace.check(), *trace.check(expected=X + Y))] == [True, True]

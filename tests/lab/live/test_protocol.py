@@ -195,6 +195,7 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
     own |= {
         "edits",
         "compared_once",
+        "outcome",
         "originals",
         "call_compiled",
         "begun",
