@@ -57,6 +57,14 @@ def test_a_kernel_says_what_it_is_not_fused_with(opened, rotary):
     assert all(title.endswith(")") and "line " in title for title in titles)
 
 
+def test_it_is_said_when_the_texts_come_into_sight(opened, rotary):
+    """The overview works nothing out for the panes behind it; the kernel's row is there with them."""
+    tab = opened(rotary, "#view=overview")
+    assert apart(tab).locator("p").count() == 0
+    show(tab, "Code")
+    assert apart(tab).locator("p").count() > 0
+
+
 def test_the_rest_is_behind_a_press(opened, rotary):
     """Two are said; a press shows the others."""
     tab = opened(rotary)

@@ -82,10 +82,7 @@ def test_a_part_ends_after_so_much_json(rotary, monkeypatch):
 
 @pytest.mark.parametrize("traces", [1, 2])
 def test_the_first_screen_unpacks_no_other_part(tab, rotary, tmp_path, monkeypatch, traces):
-    """A page shows the program and the kernel without the other parts; each text is there as soon as it is asked for.
-
-    Of one trace the kernel's head says what it is not fused with, by the IR before fusion of its graph.
-    """
+    """A page shows the program and the kernel without the other parts; each text is there as soon as it is asked for."""
     monkeypatch.setattr("explorer.view.packing.PART", 1)
     shown = rotary if traces == 1 else explorer.compare(rotary, rotary, names=("one", "other"))
     page.save(shown, tmp_path / "page.html")
@@ -95,9 +92,6 @@ def test_the_first_screen_unpacks_no_other_part(tab, rotary, tmp_path, monkeypat
     whole = payload(rotary) if traces == 1 else payload_of_comparison(shown)
     artifacts = whole["artifacts"]
     first = set(tab.evaluate("(app) => app.panes.list.map((pane) => pane.artifact)", app))
-    if traces == 1:
-        graphs = {a["graph"] for n, a in enumerate(artifacts) if n in first and a["stage"] == "kernel"}
-        first |= {n for n, a in enumerate(artifacts) if a["stage"] == "ir_pre_fusion" and a["graph"] in graphs}
     wanted = {n for n, a in enumerate(artifacts) if a["text"] and a["stage"] != "source" and n not in first}
     same = {n for n, a in enumerate(artifacts) if "same_text" in a}
     assert set(tab.evaluate(HELD, app)) - same == wanted

@@ -32,6 +32,7 @@ export class Computing {
     this.store = store;
     this.selection = selection;
     this.panes = panes;
+    this.tabs = tabs;
     /** @type {Computes[]} */
     this.all = [];
     /** @type {Map<Pane, Opened>} what was opened in each pane, and the stage of the kernel to open next */
@@ -70,6 +71,7 @@ export class Computing {
     panes.opens = (by) => this.follow(by);
     hub.on("opened", () => this.mark());
     hub.on("edited", () => this.mark());
+    hub.on("viewed", () => this.tellApart());
   }
 
   /**
@@ -172,7 +174,7 @@ export class Computing {
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
   // that could, or could without the edit in it.
   mark() {
-    for (const pane of this.panes.list) pane.apart.show(this.placeIn(pane));
+    this.tellApart();
     if (!this.all.length) return this.element.remove();
     if (!this.edited?.editing.isUnsaved) this.held.replaceChildren();
     const { list } = this.panes;
@@ -228,6 +230,12 @@ export class Computing {
     if (kernel) return this.store.kernelAt(pane.artifact) === kernel;
     const opened = this.opened.get(pane);
     return pane.artifact === place.artifact && opened?.text === place.artifact && opened.place === place;
+  }
+
+  // Say what each pane's kernel is not fused with, once the panes are in sight: it takes a whole graph's IR.
+  tellApart() {
+    if (this.tabs.name !== "code") return;
+    for (const pane of this.panes.list) pane.apart.show(this.placeIn(pane));
   }
 
   /**

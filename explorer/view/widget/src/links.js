@@ -33,7 +33,7 @@ const COARSE = new Set([
 export const isCoarse = (route) => route.some((how) => COARSE.has(how));
 
 /**
- * Whether a route leads to a whole, such as the head of a kernel, of which a line is a part.
+ * Whether a route leads to a whole that has the line in it, such as the head of a kernel.
  *
  * @param {string[]} route
  */
