@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.capture.absent.generated import Kernel
@@ -317,7 +316,7 @@ class Editing:
         step("compiling the edit")
         made, standing = self._standing(made, wrapper, text)
         with knowing(f"its {made.runs} is right{', to the bit' if same else ''}"):
-            made = self._checked(made, standing.put, same) if self.request.check else replace(made, **_UNCHECKED)
+            made = self._checked(made, standing.put, same)
         if made.in_place and self.live.absent is None:
             made = replace(made, call_seconds=self._calls(standing.put))
         if made.in_place:
@@ -325,11 +324,13 @@ class Editing:
         return made
 
     def _checked(self, made: Edit, put: Callable[[], Callable[[], None]], same: bool) -> Edit:
-        """Check the whole function with the edit in place.
+        """Check the whole function with the edit in place, unless the request is not to.
 
         Where the launch gave the original's bits, the function most often does too: it is called with the original and with the
         edit. A check also needs eager's values, in float64 and with other roundings, which takes minutes for a large model.
         """
+        if not self.request.check:
+            return replace(made, status=statuses.IN_PLACE, message=statuses.UNCHECKED)
         if same:
             original = self.live.outcome()
             with _put(put):
@@ -398,10 +399,6 @@ class Editing:
             return self.live.ladders.of(self.request.artifact)
         except ExplorerError:
             return None
-
-
-#: What an edit in place is that was asked not to be checked.
-_UNCHECKED: Mapping[str, Any] = MappingProxyType({"status": statuses.IN_PLACE, "message": statuses.UNCHECKED})
 
 
 def unread(edit: Edit, line: int, message: str) -> Edit:

@@ -176,16 +176,12 @@ class LiveFunction(KernelForms, Live):
 
     def _compared(self, within: Callable[..., Any], draws: int, strides: str = "") -> list[CheckRow]:
         """The rows of a check; the compiled function is called inside `within()`."""
-        compiled = self._compiled()
 
         def eager_outcome(seed: int) -> Outcome:
             step("calling it eagerly")
             return outcome_of(self.call.function, self.call, seed=seed)
 
-        def compiled_outcome(seed: int) -> Outcome:
-            step(self._calling)
-            return once_nothing_traces(lambda: outcome_of(compiled, self.call, seed=seed, within=within))
-
+        compiled_outcome = partial(self._outcome, self._compiled(), within)
         expected, given = eager_outcome(0), compiled_outcome(0)
         if self.absent is not None and other_types(expected, given):
             eager_outcome = partial(self._eager_in_types_of, self.absent)
@@ -202,12 +198,14 @@ class LiveFunction(KernelForms, Live):
     def outcome(self) -> Outcome:
         """Call what was compiled once, on copies of the trace's inputs: all that it returns and changes."""
         compiled = self._compiled()
-        with ExitStack() as stack:
-            within: Callable[[], AbstractContextManager[Any]] = nullcontext
-            if self.codes is not None:
-                within, _ = stack.enter_context(self._interpreting(None))
-            step(self._calling)
-            return once_nothing_traces(lambda: outcome_of(compiled, self.call, within=within))
+        if self.codes is None:
+            return self._outcome(compiled, nullcontext)
+        with self._interpreting(None) as (within, _):
+            return self._outcome(compiled, within)
+
+    def _outcome(self, compiled: Callable[..., Any], within: Callable[..., Any], seed: int = 0) -> Outcome:
+        step(self._calling)
+        return once_nothing_traces(lambda: outcome_of(compiled, self.call, seed=seed, within=within))
 
     def _interpreting(self, limit: float | None) -> AbstractContextManager[tuple[Callable[..., Any], int]]:
         """What runs the generated code for a GPU you don't have, see `interpreting_calls`."""

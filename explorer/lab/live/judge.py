@@ -194,7 +194,6 @@ def beside(expected: Any, given: Any) -> Judgement:
 
     Whole numbers are compared exactly, floats by a tolerance of their type.
     """
-
     if not expected.is_floating_point() and not expected.is_complex():
         return exactly(expected, given, Evidence())
     one, other = _wide(expected), _wide(given)

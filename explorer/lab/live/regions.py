@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from explorer.capture.observe.patch import replaced_in_plain_sight
 from explorer.errors import LiveError
 
 
@@ -21,16 +22,13 @@ def compiled_once(function: Any, modules: Sequence[str]) -> Iterator[None]:
     if missing := next((name for name in modules if name not in named), None):
         raise LiveError(f"{missing} is no module of what was traced: trace the module that has it as a child")
     kinds = dict.fromkeys(type(named[name]) for name in modules)
-    originals = [(kind, kind.forward, "forward" in vars(kind), set(vars(kind.forward))) for kind in kinds]
+    before = [(kind.forward, set(vars(kind.forward))) for kind in kinds]
     try:
-        for kind in kinds:
-            kind.forward = torch.compiler.nested_compile_region(kind.forward)
-        yield
+        with ExitStack() as stack:
+            for kind in kinds:
+                stack.enter_context(replaced_in_plain_sight(kind, "forward", torch.compiler.nested_compile_region))
+            yield
     finally:
-        for kind, original, is_own, attributes in originals:
-            if is_own:
-                kind.forward = original
-            elif "forward" in vars(kind):
-                del kind.forward
-            for name in set(vars(original)) - attributes:  # torch's marks
-                delattr(original, name)
+        for forward, attributes in before:
+            for name in set(vars(forward)) - attributes:  # torch's marks
+                delattr(forward, name)
