@@ -613,17 +613,10 @@ def compare(options: argparse.Namespace) -> int:
     compared = comparison_of(*traces, names=options.name or (("before", "after") if two else ()))
     found = findings(*traces) if two else ()
     if options.json:
-        tables = {"figures": compared.figures, "lines": compared.lines, "groups": compared.groups}
-        _print_json(
-            {
-                **tables,
-                **(
-                    {"findings": [finding.plain() for finding in found], "first_difference": compared.first_difference}
-                    if two
-                    else {}
-                ),
-            }
-        )
+        tables: dict[str, object] = {"figures": compared.figures, "lines": compared.lines, "groups": compared.groups}
+        if two:
+            tables |= {"findings": [finding.plain() for finding in found], "first_difference": compared.first_difference}
+        _print_json(tables)
     elif options.markdown:
         print(difference(compared, found).markdown)
     elif not options.output or options.fail_on:

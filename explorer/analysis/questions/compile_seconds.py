@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.analysis.questions.tables import table
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain, Table
+from explorer.model.values import Artifact, Plain, Table, once
 from explorer.model.wording import quantity
 from explorer.stages.program_names import Path, joined_name, split_name
 
@@ -40,6 +40,7 @@ KERNEL_COLUMNS = ("frame", "graph", "kernel", "seconds", "compiled_by")
 BLOCK_COLUMNS = ("frame", "function", "modules", "nodes", "of_nodes", "seconds")
 
 
+@once
 def parts(trace: TraceData) -> Table:
     """One row per part of each graph's compile, the longest first; the seconds of all rows add up to those of the compiles."""
     totals: dict[tuple[str, str, str], list[float]] = {}

@@ -291,8 +291,8 @@ def compiler_of(backend: object) -> Compiler | None:
 def engine_that_raised(backend: object, error: BaseException) -> str:
     """Return the title of the compiler other than Inductor that raised an error when it ran what it compiled; "" for none.
 
-    An operator that the engine leaves to PyTorch is the program's own: its error is raised below a graph's code, of which torch
-    may leave nothing in the traceback but the call of the GraphModule.
+    An operator that the engine leaves to PyTorch is the program's own: its error is raised below a graph's code. Torch
+    may leave only the call of the GraphModule in the traceback.
     """
     compiler = compiler_of(backend)
     if compiler is None:
