@@ -22,6 +22,7 @@ from explorer.capture.observe.patch import (
     guarding,
     replaced,
     replaced_in_plain_sight,
+    replaced_pure,
 )
 from explorer.capture.observe.versions import device_switches
 from explorer.errors import InputError
@@ -82,9 +83,11 @@ def torch_cuda_answers(target: Target) -> Iterator[None]:
     if target.device != "cuda" or torch.cuda.is_available():
         yield
         return
-    guard = _outside_of_inductor(guard_here())
+    seeing = guard_here()
+    guard = _outside_of_inductor(seeing)
     with ExitStack() as stack:
         stack.callback(forget_starts)
+        stack.enter_context(_built_for(seeing))
         for owner, answers in ((torch.cuda, _STARTED), (torch.cuda.random, _IMPORTED)):
             for name, answer in answers.items():  # Inductor's own questions get the same answer, see `pretending`
                 stack.enter_context(answered(owner, name, answer))
@@ -119,26 +122,51 @@ def _outside_of_inductor(guard: Guard) -> Guard:
     return Guard(covers, guard.errors, stage=guard.stage, essential=guard.essential)
 
 
+@contextmanager
+def _built_for(guard: Guard) -> Iterator[None]:
+    """Tell only those that the guard covers that torch was built with CUDA.
+
+    torch asks whether `torch._C._cuda_getDeviceCount` exists, and during a trace it exists for every thread. Without this,
+    another thread finds it and calls it a moment later, when the trace may have removed it.
+    """
+    import torch
+
+    if torch.cuda._is_compiled() and not _BUILT.told:
+        yield
+        return
+    with guarding(Guard(lambda: True, guard.errors)):  # it answers every thread
+        built = replaced_pure(torch.cuda, "_is_compiled", lambda _: _is_built)
+    with _BUILT.to(guard), built:
+        yield
+
+
+def _is_built() -> bool:
+    return bool(_BUILT())
+
+
 class _Devices:
     """The device count: one GPU for the threads that see the target, none for others."""
 
     def __init__(self) -> None:
-        self._told: tuple[Guard, ...] = ()
+        self.told: tuple[Guard, ...] = ()
 
     @contextmanager
     def to(self, guard: Guard) -> Iterator[None]:
         """Report one GPU inside the block to those that the guard covers."""
-        self._told = (*self._told, guard)
+        self.told = (*self.told, guard)
         try:
             yield
         finally:
-            self._told = tuple(other for other in self._told if other is not guard)
+            self.told = tuple(other for other in self.told if other is not guard)
 
     def __call__(self) -> int:
-        return int(any(guard.acts("torch.cuda.device_count") for guard in self._told))
+        return int(any(guard.acts("torch.cuda.device_count") for guard in self.told))
 
 
 _DEVICES = _Devices()
+
+#: Those to whom torch was built with CUDA, inside Inductor too.
+_BUILT = _Devices()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import gc
 import re
 import subprocess
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -582,6 +583,33 @@ def test_an_attached_gpu_is_started_after_the_absent_one_answered(
     ask()
     native.forget_starts()  # of the function above
     assert started == [True]
+
+
+@pytest.mark.skipif(torch.backends.cuda.is_built(), reason="this torch was built with CUDA, and says so to every thread")
+def test_only_the_thread_that_sees_the_gpu_is_told_of_a_build_with_cuda() -> None:
+    """Another thread never finds a function of CUDA's that is gone before it is called; two traces may end in any order."""
+    told: list[bool] = []
+    first, second = threading.Barrier(2, timeout=60), threading.Barrier(2, timeout=60)
+
+    def elsewhere() -> None:
+        told.append(torch.cuda._is_compiled())
+        with torch_cuda_answers(Target.parse("mi300x")):
+            told.append(torch.cuda._is_compiled() and torch.cuda.is_available())
+            first.wait()
+            second.wait()
+            told.append(torch.cuda._is_compiled() and torch.cuda.is_available())
+        told.append(torch.cuda._is_compiled())
+
+    thread = threading.Thread(target=elsewhere)
+    with torch_cuda_answers(Target.parse("h100")):
+        thread.start()
+        first.wait()
+        assert torch.cuda._is_compiled() and torch.cuda.is_available()
+    assert not torch.cuda._is_compiled()
+    second.wait()
+    thread.join()
+    assert told == [False, True, True, False]
+    assert "explorer" not in torch.cuda._is_compiled.__code__.co_filename
 
 
 @pytest.mark.compile
