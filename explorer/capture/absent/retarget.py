@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from explorer.capture.absent.in_place_of_gpu import in_place_of_gpu
 from explorer.capture.absent.native import library
 from explorer.capture.absent.random_draws import noting_draws
 from explorer.capture.absent.seen_by_dynamo import not_seen_in_eager_mode, seen_by_dynamo, seen_in_eager_mode
+from explorer.capture.absent.stand_in_runs import reporting_runs
 from explorer.capture.absent.standalone import (
     artifacts_loaded_here,
     copied_graph,
@@ -127,6 +129,7 @@ class _Compiler:
     guard: Guard
     folder: str
     inside: _Inside = field(default_factory=_Inside)
+    graphs: Counter[str] = field(default_factory=Counter)
 
     def in_place_of_compile_fx(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Replace `compile_fx`: the graph's copy runs, and a check can run the generated code."""
@@ -169,9 +172,15 @@ class _Compiler:
                 code = call.of(compile_fx, call.graph, call.inputs)
             self.compiled()
             inside = self.launches.inside(own) if self.launches is not None else own
-            return runs(marking_dynamic(inside, outputs), code)
+            return runs(reporting_runs(marking_dynamic(inside, outputs), *self._counted()), code)
 
         return _given_up_where_ours_fails(for_the_gpu, call.original, self.guard) or own
+
+    def _counted(self) -> tuple[str, int]:
+        """The compile id, and how many graphs were compiled for it before: DDPOptimizer makes one per bucket."""
+        frame = self.emit.here().frame
+        self.graphs[frame] += 1
+        return frame, self.graphs[frame] - 1
 
     def _for_aot_inductor(self, call: _Call) -> Any:
         """Compile a copy of an exported graph for the GPU, and the program's own package as without explorer."""

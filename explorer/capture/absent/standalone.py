@@ -108,16 +108,11 @@ def copied_graph(graph: Any) -> Any:
 
 
 def has_fakes_of_dynamo(inputs: Sequence[Any]) -> bool:
-    """Whether inputs are fake tensors of the compile under way: a backend that splits Dynamo's graph runs it on these.
-
-    So does DDPOptimizer, which then reads what AOTAutograd left in the context of that compile: its buckets need this one.
-    """
+    """Whether inputs are fake tensors of the compile under way: a backend that splits Dynamo's graph runs it on these."""
     from torch._guards import TracingContext
     from torch._subclasses import FakeTensor
 
     context = TracingContext.try_get()
-    if getattr(context, "ddp_optimizer_ctx", None) is not None:
-        return False
     return any(isinstance(value, FakeTensor) and value.fake_mode is getattr(context, "fake_mode", None) for value in inputs)
 
 
@@ -148,3 +143,5 @@ def fake_tensors_of_its_own(*, ignore_shape_env: bool) -> Iterator[None]:
         yield
     finally:
         _guards._TLS.tracing_context = before
+        if getattr(before, "ddp_optimizer_ctx", None) is not None:
+            before.fw_metadata = context.fw_metadata  # DDPOptimizer reads there what AOTAutograd found of each bucket

@@ -64,6 +64,14 @@ class Sending:
         """Do nothing; recordings observe it. `frame` is the innermost one of Python, None in autograd's own threads."""
 
 
+class Running:
+    """Where explorer reports a graph that runs in place of the code for an absent GPU: recordings observe this function."""
+
+    @staticmethod
+    def began(frame: str, graph: str, number: int) -> None:
+        """Do nothing; recordings observe it. `number` counts the graphs of this name in their frame."""
+
+
 @contextmanager
 def eager_collectives(emit: Emit) -> Iterator[None]:
     """Record the collectives that are sent outside of the compiled graphs, and the graphs that run between them."""
@@ -84,6 +92,10 @@ def eager_collectives(emit: Emit) -> Iterator[None]:
         with notes.running(self):
             yield
 
+    def began(frame: str, graph: str, number: int) -> Iterator[None]:
+        notes.began(_Graph(frame, graph, number))
+        yield
+
     def sent(operator: str, arguments: Sequence[Any], frame: FrameType | None) -> Iterator[None]:
         if not emit.here().frame:
             notes.sent(operator, arguments, frame)
@@ -95,6 +107,7 @@ def eager_collectives(emit: Emit) -> Iterator[None]:
         stack.enter_context(guarding(Guard(_in_autograds_thread, here.errors, stage=here.stage, here=True)))
         stack.enter_context(observed(CompiledFxGraph, "post_compile", compiled))
         stack.enter_context(observed(CompiledFxGraph, "__call__", ran))
+        stack.enter_context(observed(Running, "began", began))
         stack.enter_context(observed(Sending, "sent", sent))
         stack.enter_context(_kernels())
         try:
@@ -176,15 +189,19 @@ class _Notes:
         """Note that a compiled graph runs inside the block."""
         graph = self._graph_by_id.get(id(code))
         if graph is not None:
-            self._step(-1 - self.graphs.setdefault(graph, len(self.graphs)))
-            if graph.graph != "backward":
-                self._ddp.settle()
+            self.began(graph)
         depth = getattr(self._running, "depth", 0)
         self._running.depth = depth + 1
         try:
             yield
         finally:
             self._running.depth = depth
+
+    def began(self, graph: _Graph) -> None:
+        """Note that a graph begins to run."""
+        self._step(-1 - self.graphs.setdefault(graph, len(self.graphs)))
+        if graph.graph != "backward":
+            self._ddp.settle()
 
     def sent(self, operator: str, arguments: Sequence[Any], frame: FrameType | None) -> None:
         """Note a collective, unless a compiled graph sends it."""
