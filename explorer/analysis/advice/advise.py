@@ -17,6 +17,7 @@ from explorer.analysis.advice import (
     copies,
     dtypes,
     dynamo,
+    hooks,
     launches,
     measured_call,
     movement,
@@ -39,6 +40,7 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
     measured_call.dominant,
     launches.cuda_graphs,
     launches.launch_bound,
+    hooks.exposed,
     dtypes.float64,
     movement.scores,
     copies.layouts,
@@ -66,7 +68,7 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
 LISTED = frozenset({"graph break", "compile failed"})
 
 #: Kinds that cost launches, or the program's own time; all others cost work of the GPU.
-LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", *measured_call.KINDS})
+LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", hooks.KIND, *measured_call.KINDS})
 
 
 def advise(trace: TraceData) -> Advice:

@@ -12,6 +12,7 @@ from typing import TypedDict
 
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, eager_rows, is_collective, is_wait
 from explorer.analysis.questions.costs import call_rows, kernel_rows
+from explorer.analysis.questions.hook_overlap import exposed_seconds, seconds_of_graphs
 from explorer.analysis.questions.launch_sites import Site, sites
 from explorer.analysis.questions.streams import Laid, Work, laid_out
 from explorer.analysis.questions.target import compiled_for
@@ -29,6 +30,7 @@ from explorer.reference.gpus.interconnect import (
     seconds_of_collective,
     sent_by_each,
 )
+from explorer.stages.torch_compile.eager_collective import EagerCollectives, line_of
 from explorer.stages.torch_compile.run_times import ExchangeTime, RunTimes
 
 ESTIMATED = (
@@ -60,7 +62,8 @@ class PricedRow(CollectiveRow):
     `seconds` are the measured median of its runs, waits for late ranks included, and `exposed` the median of the parts during
     which the GPU ran no other kernel. `meanwhile` are the estimated seconds of what runs between start
     and wait, None where one of it is not known. `exposed` is how long its wait holds the kernels after it, in seconds, also while
-    an earlier collective runs; work that hides several collectives counts once.
+    an earlier collective runs; work that hides several collectives counts once. Outside of the graphs it is estimated without
+    a profile too, from the last step: see `hook_overlap.py`.
     """
 
     sent: float | None
@@ -103,7 +106,21 @@ def priced_rows(trace: TraceData) -> tuple[PricedRow, ...]:
     costs = _costs(trace)
     stalled = {(row["wrapper"], row["node"]): row["seconds"] for row in _overlap_rows(trace) if row["stream"] == "wait"}
     inside = (_priced(trace, row, costs, stalled) for row in collective_rows(trace))
-    return (*inside, *(_measured(trace, _priced(trace, row, costs, {})) for row in eager_rows(trace)))
+    return (*inside, *(_measured(trace, row) for row in estimated_hooks(trace)))
+
+
+@once
+def estimated_hooks(trace: TraceData) -> tuple[PricedRow, ...]:
+    """The rows of what was sent outside of the graphs, with their estimates, also where a profile has measured times."""
+    priced = [_priced(trace, row, {}, {}) for row in eager_rows(trace)]
+    for artifact in trace.find("eager_collective"):
+        of_artifact = {row["started"]: row["seconds"] for row in priced if row["artifact"] == artifact.id}
+        data = typed(EagerCollectives, artifact.data)
+        prices = {number: of_artifact[line_of(number)] for number in range(len(data.rows))}
+        exposed = exposed_seconds(data, seconds_of_graphs(trace), prices)
+        lines = {line_of(number): seconds for number, seconds in exposed.items()}
+        priced = [{**row, "exposed": lines.get(row["started"] or 0)} if row["artifact"] == artifact.id else row for row in priced]
+    return tuple(priced)
 
 
 def _measured(trace: TraceData, row: PricedRow) -> PricedRow:
