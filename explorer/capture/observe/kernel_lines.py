@@ -1,13 +1,15 @@
-"""Which FX node each line of a generated kernel computes: known while the line is written, kept until the kernel is defined.
+"""Which FX nodes each line of a generated kernel computes: known while the line is written, kept until the kernel is defined.
 
     lowering:   a loop's inner_fn remembers the FX node under way        (`_Inner`)
     tracing:    each node of a LoopBody is made while an inner_fn runs   (its meta)
     generating: each line is written while a LoopBody node is run        (`Written`)
+    reusing:    a value is returned again instead of written again       (`_reusing`)
     assembling: a buffer's text is taken, with its lines' places         (`_State.take`)
     defining:   the kernel's source is made of such texts                (`_State.placed`)
 
 At any moment one FX node is under way, or none; `_State.node` is its name. An inlined producer's inner_fn runs inside
 its consumer's and puts its own node there, so that every operation of a fused kernel has the one node it computes.
+Inductor writes equal expressions once. The line then has the nodes of all that asked for it.
 Nothing that is generated changes: a line that has a node is a `str` equal to the one that it stands for.
 """
 
@@ -47,8 +49,12 @@ from explorer.stages.inductor.cpp_wrapper import metal_kernel
 KEY = "explorer_fx_node"
 #: Under this key that of a load has the view operators that its index is of.
 VIEWS = "explorer_views"
-#: A text taken of a buffer: for each line that has a node, its place in the text, itself without indentation, the node.
-Block = tuple[tuple[int, str, str], ...]
+#: Under this name a variable of Inductor's CSE has the nodes of each line that computes it.
+COMPUTED_BY = "explorer_fx_nodes"
+#: The names of a line's FX nodes, in order. All copies of the line share them: a node may be added after a copy is made.
+Nodes = dict[str, None]
+#: A text taken of a buffer: for each line that has nodes, its place in the text, itself without indentation, the nodes.
+Block = tuple[tuple[int, str, Nodes], ...]
 #: A view that a wrapper makes of a buffer: the buffer, its size, its stride.
 _VIEW = re.compile(r"reinterpret_tensor\((\w+), (\([^()]*\)), (\([^()]*\)), [^()]*\)")
 #: What stands around a Metal kernel's source when the backend defines it.
@@ -62,26 +68,26 @@ KEPT = 256
 
 
 class Written(str):
-    """A line of code that knows which FX node it computes."""
+    """A line of code that knows which FX nodes it computes."""
 
-    __slots__ = ("node",)
-    node: str
+    __slots__ = ("nodes",)
+    nodes: Nodes
 
     def __getitem__(self, index: Any) -> Written:
-        return written(str.__getitem__(self, index), self.node)
+        return written(str.__getitem__(self, index), self.nodes)
 
     def __str__(self) -> Written:
         return self  # the Pallas backend writes str(line)
 
     def lstrip(self, chars: str | None = None, /) -> Written:
         """Strip as a str does, for the Pallas backend, which takes the indentation off again."""
-        return written(str.lstrip(self, chars), self.node)
+        return written(str.lstrip(self, chars), self.nodes)
 
 
-def written(line: str, node: str) -> Written:
-    """The line with its node."""
+def written(line: str, nodes: Nodes) -> Written:
+    """The line with its nodes."""
     made = Written(line)
-    made.node = node
+    made.nodes = nodes
     return made
 
 
@@ -95,6 +101,11 @@ class _State(threading.local):
         self.inner: str | None = None  # the node that is lowered of a graph inside a template, such as a score_mod
         self.blocks: deque[Block] = deque(maxlen=KEPT)
         self.epilogue: tuple[str, ...] = ()  # the FX node of each operation of the CUTLASS epilogue that was written last
+        self.computing: list[list[Nodes]] = []  # the lines written so far for each value under way, innermost last
+
+    def under_way(self) -> Nodes:
+        """Return the names of the FX node under way and of the views of a load."""
+        return dict.fromkeys(self.node.split()) if self.node else {}
 
     @contextmanager
     def during(self, node: str | None) -> Iterator[None]:
@@ -106,16 +117,16 @@ class _State(threading.local):
             self.node = outer
 
     def take(self, lines: Iterable[Any]) -> None:
-        """Keep the places of a buffer's lines that have a node, as its text has them."""
-        block: list[tuple[int, str, str]] = []
+        """Keep the places of a buffer's lines that have nodes, as its text has them."""
+        block: list[tuple[int, str, Nodes]] = []
         place = 0
         for line in lines:
             text = line if isinstance(line, str) else line() if callable(line) else None
             if text is None:  # a line context, or a line that was taken back
                 continue
-            parts, node = text.split("\n"), node_of(line)
-            if node is not None:
-                block += ((place + n, part.strip(), node) for n, part in enumerate(parts) if part.strip())
+            parts, nodes = text.split("\n"), nodes_of(line)
+            if nodes:
+                block += ((place + n, part.strip(), nodes) for n, part in enumerate(parts) if part.strip())
             place += len(parts)
         if block:
             self.blocks.append(tuple(block))
@@ -128,28 +139,28 @@ class _State(threading.local):
     def rewritten(self, text: str) -> None:
         """Take over what was changed inside the lines of the newest text."""
         lines = text.split("\n")
-        self.blocks[-1] = tuple((place, lines[place].strip(), node) for place, _, node in self.blocks[-1])
+        self.blocks[-1] = tuple((place, lines[place].strip(), nodes) for place, _, nodes in self.blocks[-1])
 
     def placed(self, source: str) -> dict[int, str]:
-        """The node of each line of a kernel's source, counted from 0, as the texts that it is made of say."""
+        """The nodes of each line of a source, as its texts say. Lines count from 0; spaces stand between nodes."""
         lines = [line.strip() for line in source.strip().split("\n")]
         places: dict[str, list[int]] = {}
         for number, line in enumerate(lines):
             places.setdefault(line, []).append(number)
-        nodes: dict[int, str] = {}
+        nodes: dict[int, Nodes] = {}
         newest = list(reversed(self.blocks))
         used = [block for block in sorted(newest, key=len, reverse=True) if _fit(block, lines, places, nodes)]
         self.blocks = deque((block for block in self.blocks if block not in used), maxlen=KEPT)
-        return nodes
+        return {number: " ".join(names) for number, names in nodes.items()}
 
 
-def _fit(block: Block, lines: Sequence[str], places: dict[str, list[int]], nodes: dict[int, str]) -> bool:
+def _fit(block: Block, lines: Sequence[str], places: dict[str, list[int]], nodes: dict[int, Nodes]) -> bool:
     """Assign a text's nodes to the source lines that equal its lines and have no node yet; False if there are none."""
     rarest = min(block, key=lambda row: len(places.get(row[1], ())))
     for at in places.get(rarest[1], ()):
         start = at - rarest[0]
         if all(0 <= start + n < len(lines) and lines[start + n] == text and start + n not in nodes for n, text, _ in block):
-            nodes.update((start + n, node) for n, _, node in block)
+            nodes.update((start + n, names) for n, _, names in block)
             return True
     return False
 
@@ -176,7 +187,7 @@ def kernel_lines(emit: Emit) -> Iterator[None]:
     """Record for each kernel that is defined its lines' FX nodes and the scheduler nodes it is made of."""
     state = _State()
     with ExitStack() as stack:
-        for hooks in (_lowering, _tracing, _writing, _defining):
+        for hooks in (_lowering, _tracing, _writing, _reusing, _defining):
             stack.enter_context(hooks(emit, state))
         yield
 
@@ -403,14 +414,16 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
     from torch._inductor.utils import IndentedBuffer
 
     def line_written(_: None, buffer: Any, line: Any) -> None:
-        node = state.node if type(line) is str else node_of(line) or state.node
-        if node is not None:
-            mark(buffer._lines, node)
+        nodes = (None if type(line) is str else nodes_of(line)) or state.under_way()
+        if nodes:
+            mark(buffer._lines, nodes)
+            for lines in state.computing:
+                lines.append(nodes)
 
     def make_value(original: Callable[..., Any]) -> Callable[..., Any]:
         def getvaluewithlinemap(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
-            if any(type(line) is not str and node_of(line) is not None for line in self._lines):
+            if any(type(line) is not str and nodes_of(line) for line in self._lines):
                 emit.attempt("kernel", "text", lambda: state.take(self._lines))
             return result
 
@@ -418,7 +431,7 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
 
     def make_rewrite(original: Callable[..., Any]) -> Callable[..., Any]:
         def rewrite(buffer: Any, *args: Any) -> Any:
-            before = [node_of(line) for line in buffer._lines]
+            before = [nodes_of(line) for line in buffer._lines]
             result = original(buffer, *args)
             emit.attempt("kernel", "rewrite", lambda: mark_again(buffer._lines, before))
             return result
@@ -428,8 +441,8 @@ def _writing(emit: Emit, state: _State) -> Iterator[None]:
     def moved(result: Any, code: Any, *args: Any, **kwargs: Any) -> None:
         begin = 2  # the loop and its brace
         for number, line in enumerate(code._lines, begin):
-            if (node := node_of(line)) is not None:
-                mark_at(result._lines, number, node)
+            if nodes := nodes_of(line):
+                mark_at(result._lines, number, nodes)
 
     with ExitStack() as stack:
         stack.enter_context(followed(cpp, "move_code_under_inner_loop", moved))
@@ -469,8 +482,8 @@ def _pallas_stores(state: _State) -> Iterator[None]:
         stores = getattr(kernel, "store_with_output", [])  # not every torch keeps them
         before = len(stores)
         yield
-        if state.node is not None:
-            stores[before:] = [(output, written(line, state.node)) for output, line in stores[before:]]
+        if nodes := state.under_way():
+            stores[before:] = [(output, written(line, nodes)) for output, line in stores[before:]]
 
     with observed(PallasKernel, "store", stored):
         yield
@@ -485,8 +498,8 @@ class _Filled:
         self._pattern = pattern
 
     def sub(self, index: Callable[[re.Match[str]], str], line: str) -> str:
-        filled, node = self._pattern.sub(index, line), node_of(line)
-        return filled if node is None else written(filled, node)
+        filled, nodes = self._pattern.sub(index, line), nodes_of(line)
+        return written(filled, nodes) if nodes else filled
 
 
 def _halide_indices() -> AbstractContextManager[None]:
@@ -506,7 +519,7 @@ def _cutlass_epilogues(state: _State) -> AbstractContextManager[None]:
 
     def epilogue(_: Any, self: Any) -> None:
         lines = [line for line in self.body._lines if not _ALIAS.search(str(getattr(line, "line", line)))]
-        state.epilogue = tuple(node_of(line) or "" for line in lines)
+        state.epilogue = tuple(" ".join(nodes_of(line) or ()) for line in lines)
 
     return followed(codegen, "get_value", epilogue)
 
@@ -532,37 +545,65 @@ def mark_shared(lines: list[Any], parts: Iterable[Sequence[Any]]) -> None:
     """Give each line that several parts share the nodes that it has in all of them."""
     kept = [[line for line in part if isinstance(line, str) or line() is not None] for part in parts]  # as torch keeps them
     for number, (_, *alike) in enumerate(zip(lines, *kept, strict=True)):
-        nodes = [name for line in alike for name in (node_of(line) or "").split()]
-        if nodes:
-            mark_at(lines, number, " ".join(dict.fromkeys(nodes)))
+        if nodes := dict.fromkeys(name for line in alike for name in nodes_of(line) or ()):
+            mark_at(lines, number, nodes)
 
 
-def node_of(line: Any) -> str | None:
-    """The node of a line, or of the line that a deferred one may become."""
-    node: str | None = getattr(line, "node", None) or getattr(getattr(line, "line", None), "node", None)
-    return node
+def nodes_of(line: Any) -> Nodes | None:
+    """The nodes of a line, or of the line that a deferred one may become."""
+    nodes: Nodes | None = getattr(line, "nodes", None) or getattr(getattr(line, "line", None), "nodes", None)
+    return nodes
 
 
-def mark(lines: list[Any], node: str) -> None:
-    """Give the last line that was written its node."""
-    mark_at(lines, -1, node)
+def mark(lines: list[Any], nodes: Nodes) -> None:
+    """Give the last line that was written its nodes."""
+    mark_at(lines, -1, nodes)
 
 
-def mark_again(lines: list[Any], nodes: Sequence[str | None]) -> None:
+def mark_again(lines: list[Any], before: Sequence[Nodes | None]) -> None:
     """Give lines that were rewritten in their places the nodes that they had."""
-    for number, node in enumerate(nodes):
-        if node is not None and node_of(lines[number]) is None:
-            mark_at(lines, number, node)
+    for number, nodes in enumerate(before):
+        if nodes and not nodes_of(lines[number]):
+            mark_at(lines, number, nodes)
 
 
-def mark_at(lines: list[Any], number: int, node: str) -> None:
-    """Give one line of a buffer its node."""
+def mark_at(lines: list[Any], number: int, nodes: Nodes) -> None:
+    """Give one line of a buffer its nodes."""
     line = lines[number]
     if isinstance(line, str):
         if line.strip():
-            lines[number] = written(line, node)
+            lines[number] = written(line, nodes)
     elif isinstance(getattr(line, "line", None), str):
-        line.line = written(line.line, node)
+        line.line = written(line.line, nodes)
+
+
+# Reusing: a value that another node computed -------------------------------------------------------------------------------
+
+
+@contextmanager
+def _reusing(emit: Emit, state: _State) -> Iterator[None]:
+    """Give the lines of a value also to each further FX node for which Inductor returns it instead of writing it again."""
+    from torch._inductor.codegen.common import CSE, CSEProxy, CSEVariable
+
+    def computed(_: Any, *args: Any, **kwargs: Any) -> Generator[None, Any, None]:
+        lines: list[Nodes] = []
+        state.computing.append(lines)
+        try:
+            result = yield
+        finally:
+            state.computing.pop()
+        given = {id(getattr(argument, "value", argument)) for argument in args}  # such as an index, returned as it came
+        for value in result if isinstance(result, (tuple, list)) else (result,):
+            if not isinstance(value, CSEVariable) or id(value) in given:
+                continue
+            if lines:
+                setattr(value, COMPUTED_BY, lines)
+                continue
+            for nodes in getattr(value, COMPUTED_BY, ()):
+                nodes.update(state.under_way())
+
+    with observed(CSE, "generate", computed), observed(CSEProxy, "reduction", computed):  # reductions have a cache of their own
+        yield
 
 
 # Defining: a kernel's source is made of such lines ------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def definition_line(artifact: Artifact) -> int:
 
 
 def owners(artifact: Artifact) -> Owners:
-    """The FX nodes of each line: one, or as many as the kernel is launched for."""
+    """The FX nodes of each line: those of each launch, and all that need a value that Inductor computes once."""
     definitions = typed(Kernel, artifact.data).definitions or ()
     kinds = kernel_kinds(artifact)
     nodes_by_line: dict[int, dict[str, None]] = {}

@@ -246,8 +246,8 @@ class Literals:
         return self._nodes.get(line, ((), ""))[0]
 
     def one(self, lines: Collection[int]) -> bool:
-        """Whether the lines are one, or all compute the same FX nodes."""
-        return len(lines) == 1 or (len(lines) > 1 and len({self.nodes(line) or line for line in lines}) == 1)
+        """Whether the lines are one, or one FX node is computed by all of them."""
+        return len(lines) == 1 or bool(lines and set.intersection(*(set(self.nodes(line)) for line in lines)))
 
 
 def link_llvm(artifact: Artifact, trace: TraceData) -> Iterator[Link]:

@@ -10,7 +10,6 @@ from explorer.model.records import typed
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Call, Event, Link, text_lines
-from explorer.stages.inductor.kernel import owners
 from explorer.stages.triton import origins
 from explorer.stages.triton.instruction_mix import sass_mix
 from explorer.stages.triton.instructions import SASS_INSTRUCTION
@@ -68,7 +67,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
         yield from _link_assembled(artifact, ptx, kernel, trace)
         return
     inlined = _inlined(artifact, trace, len(kernel.lines))
-    nodes_by_line = owners(kernel)
+    literals = origins.Literals(kernel)
     closing = _closing(artifact)
     for number, chain in chains(artifact.text):
         if number in closing:
@@ -78,7 +77,7 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
             yield Link(artifact.id, (number,), kernel.id, (line,), "nvdisasm line")
         elif chain:
             places = inlined.get((basename(chain[0][0]), chain[0][1]), set())
-            if len(places) == 1 or (places and len({nodes_by_line.get(n, ((), ""))[0] or n for n in places}) == 1):
+            if literals.one(places):
                 yield Link(artifact.id, (number,), kernel.id, tuple(sorted(places)), "nvdisasm line, inlined as ptx .loc says")
 
 

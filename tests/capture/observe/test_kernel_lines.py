@@ -130,11 +130,11 @@ def test_each_line_leads_to_the_line_with_its_operator(made: Trace, graph: str, 
 def test_each_line_has_one_node_and_one_line(made: Trace, graph: str) -> None:
     """Every line that computes has exactly one FX node; it leads to one user's line, or to all that a pattern replaced.
 
-    A load has besides the views that its index is of.
+    A load or a number may be needed by several nodes, and a load has the views that changed its index.
     """
     for artifact, number, text in computing(made, graph):
         names, _ = owners(artifact)[number]
-        if "tl.load" in text or "tl.broadcast_to" in text:  # what is written while a load is
+        if "tl.load" in text or "tl.broadcast_to" in text or re.search(r"= tl\.full\(\[1, 1\], [\d.]+, ", text):
             continue
         assert len(names) == 1, f"{artifact.id}:{number} {text}: {names}"
         assert len(user_line(made, artifact, number)) == 1, f"{artifact.id}:{number} {text}"
@@ -209,7 +209,7 @@ def test_each_line_of_cpp_leads_to_the_line_with_its_operator(cpp: Trace) -> Non
     seen = set()
     for artifact, number, text in computing(cpp, "inference"):
         lines = user_line(cpp, artifact, number)
-        loads = re.search(r"= \w+_ptr\d+\[", text) is not None  # its value is one operator's, its index that of a view
+        loads = re.search(r"= \w+_ptr\d+\[|::loadu\(", text) is not None  # for several operators, at an index that views changed
         assert len(lines) == 1 or loads, f"{artifact.id}:{number} {text} came from {lines}"
         for piece, words in CPP.items():
             if piece in text:
@@ -435,10 +435,13 @@ def test_a_kernel_over_a_list_of_tensors() -> None:
 def test_a_body_that_parts_share_has_the_nodes_of_all() -> None:
     """A line that stands once for several parts leads to the node of each; one that was taken back has no line."""
     lines: list[object] = ["tmp1 = sin(tmp0)", "tl.store(foreach_arg0, tmp1)"]
-    first = ["tmp1 = sin(tmp0)", lambda: None, kernel_lines.written("tl.store(out_ptr0, tmp1)", "sin")]
-    second = [kernel_lines.written("tmp3 = sin(tmp2)", "sin_1 view"), kernel_lines.written("tl.store(out_ptr1, tmp3)", "sin_1")]
+    first = ["tmp1 = sin(tmp0)", lambda: None, kernel_lines.written("tl.store(out_ptr0, tmp1)", {"sin": None})]
+    second = [
+        kernel_lines.written("tmp3 = sin(tmp2)", {"sin_1": None, "view": None}),
+        kernel_lines.written("tl.store(out_ptr1, tmp3)", {"sin_1": None}),
+    ]
     kernel_lines.mark_shared(lines, [first, second])
-    assert list(map(kernel_lines.node_of, lines)) == ["sin_1 view", "sin sin_1"]
+    assert [list(kernel_lines.nodes_of(line) or ()) for line in lines] == [["sin_1", "view"], ["sin", "sin_1"]]
 
 
 @pytest.mark.compile
@@ -506,29 +509,126 @@ def test_a_kernel_used_twice_has_the_nodes_of_both_uses() -> None:
     assert set(owners(kernel.artifact)[number][0]) == {"sin", "sin_1"}
 
 
+# What Inductor writes once for several nodes ------------------------------------------------------------------------------
+
+
+def merged(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Several operators read x, two use 2.5, and two add up the same rows; y is read twice by one operator."""
+    scaled = x * 2.5
+    shifted = torch.sin(x) + 2.5
+    square = y * y
+    average = x.mean(-1)
+    total = x.sum(-1)
+    return scaled, shifted, square * scaled, average, total
+
+
+@pytest.fixture(scope="module", params=["h100", "cpu"])
+def merging(request: pytest.FixtureRequest) -> list[tuple[str, set[str]]]:
+    """Each line of the kernels of `merged` with its nodes; for the CPU no compiler is called."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(AsyncCompile, "cpp_pybinding", lambda self, *args, **kwargs: lambda *given: None)
+        made = explorer.trace(merged, torch.randn(32, 96), torch.randn(32, 96), target=request.param, check=False)
+    assert made.failures == ()
+    return [(a.lines[n - 1].strip(), set(names)) for a in made.find("kernel") for n, (names, _) in owners(a).items()]
+
+
+def nodes_of_lines(lines: list[tuple[str, set[str]]], piece: str) -> list[set[str]]:
+    """The nodes of each line that has a piece of text."""
+    return [nodes for text, nodes in lines if re.search(piece, text)]
+
+
+@pytest.mark.compile
+def test_a_line_has_every_node_for_which_inductor_writes_it_once(merging: list[tuple[str, set[str]]]) -> None:
+    """A load, a number and a sum that several nodes need are written once and belong to all of them."""
+    loads = nodes_of_lines(merging, r"(tl\.load\(|loadu\()in_ptr0")
+    assert set.union(*loads) == {"mul", "sin", "mean", "sum_1"} and any(len(nodes) > 1 for nodes in loads)
+    assert nodes_of_lines(merging, r"tl\.full\(.*\b2\.5|static_cast<float>\(2\.5\)") == [{"mul", "add"}]
+    sums = nodes_of_lines(merging, r"= .*tl\.sum\(|tmp_acc0_vec = tmp_acc0_vec \+")
+    assert sums == [{"mean", "sum_1"}]
+
+
+@pytest.mark.compile
+def test_a_line_has_no_node_that_only_reads_its_value(merging: list[tuple[str, set[str]]]) -> None:
+    """What one node computes stays that node's: a node that uses the result, or the same input, is not added."""
+    assert nodes_of_lines(merging, r"tl_math\.sin\(|\.sin\(\)") == [{"sin"}]
+    assert nodes_of_lines(merging, r"(tl\.load\(|loadu\()in_ptr1") == [{"mul_1"}]
+    products = nodes_of_lines(merging, r"= tmp\d+ \* tmp\d+")
+    assert sorted(map(sorted, products)) == [["mul"], ["mul_1"], ["mul_2"]]
+    assert nodes_of_lines(merging, r"= \(?tmp\w+ / tmp\d+") == [{"mean"}]
+
+
+@pytest.mark.compile
+def test_an_index_is_not_computed_by_the_node_that_gathers_with_it() -> None:
+    """Inductor hands an index through its CSE on behalf of the gather; the line of the index stays the addition's."""
+    with torch.no_grad():
+        made = explorer.trace(
+            lambda x, i: torch.gather(x, 1, i + 1), torch.randn(64, 64), torch.zeros(64, 64, dtype=torch.int64), target="h100"
+        )
+    (kernel,) = made.find("kernel")
+    known = owners(kernel)
+    sums = [known[n][0] for n, text in enumerate(kernel.lines, 1) if re.search(r"= tmp\d+ \+ tmp\d+", text)]
+    assert sums == [("add",)]
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("target", ["h100", "cpu"])
+def test_two_views_of_one_load_lead_to_both_lines(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rotary embedding reads its angles once: the load leads to the line of the cosine's view and to that of the sine's."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    def rotary(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+        cosine = torch.cos(angles).unsqueeze(1)
+        sine = torch.sin(angles).unsqueeze(1)
+        return x * cosine + x * sine
+
+    monkeypatch.setattr(AsyncCompile, "cpp_pybinding", lambda self, *args, **kwargs: lambda *given: None)
+    with torch.no_grad():
+        made = explorer.trace(rotary, torch.randn(2, 4, 16, 32), torch.randn(2, 16, 32), target=target, check=False)
+    (kernel,) = made.find("kernel")
+    known = owners(kernel)
+    found = {text.strip(): set(known[n][0]) for n, text in enumerate(kernel.lines, 1) if n in known}
+    (load,) = [nodes for text, nodes in found.items() if re.search(r"(tl\.load\(|loadu\()in_ptr1", text)]
+    assert load == {"cos", "unsqueeze", "sin", "unsqueeze_1"}
+    (cosine,) = [nodes for text, nodes in found.items() if re.search(r"tl_math\.cos\(|\.cos\(\)", text)]
+    (sine,) = [nodes for text, nodes in found.items() if re.search(r"tl_math\.sin\(|\.sin\(\)", text)]
+    assert (cosine, sine) == ({"cos"}, {"sin"})
+
+
 # Without a compile ---------------------------------------------------------------------------------------------------
 
 
 def test_a_written_line_is_the_same_string() -> None:
-    """A line with a node equals the line without it and has the same hash; its parts keep the node."""
-    line = kernel_lines.written("    tmp0 = x", "sin")
+    """A line with a node equals the line without it and has the same hash; its parts keep the node, and get further ones."""
+    line = kernel_lines.written("    tmp0 = x", {"sin": None})
     assert line == "    tmp0 = x" and hash(line) == hash("    tmp0 = x") and line[4:] == "tmp0 = x"
-    assert line[4:].node == "sin"
+    line.nodes["cos"] = None
+    assert line[4:].nodes == {"sin": None, "cos": None}
 
 
 def test_a_text_is_placed_only_where_all_its_lines_fit() -> None:
     """A text that was made and not used, such as the slower of two loops, gives no line a node."""
     state = kernel_lines._State()
-    state.blocks.append(((0, "a = 1", "x"), (2, "b = 2", "y")))
-    state.blocks.append(((0, "a = 1", "other"), (1, "b = 2", "other")))
+    state.blocks.append(((0, "a = 1", {"x": None}), (2, "b = 2", {"y": None})))
+    state.blocks.append(((0, "a = 1", {"other": None}), (1, "b = 2", {"other": None})))
     assert state.placed("\na = 1\nfree\nb = 2\n") == {0: "x", 2: "y"}
+
+
+def test_a_node_that_comes_after_the_text_was_taken_is_kept() -> None:
+    """A line that was copied into a kernel's text has also the node that asked for its value after that."""
+    state = kernel_lines._State()
+    line = kernel_lines.written("tmp0 = x", {"sin": None})
+    state.take(["", line])
+    line.nodes["cos view"] = None
+    assert state.placed("\ntmp0 = x") == {0: "sin cos view"}
 
 
 def test_of_two_equal_texts_the_newest_comes_first() -> None:
     """A later layer's kernel with the same text has that layer's nodes."""
     state = kernel_lines._State()
     for node in ("first", "second"):
-        state.blocks.append(((0, "a = 1", node),))
+        state.blocks.append(((0, "a = 1", {node: None}),))
     assert state.placed("a = 1") == {0: "second"} and state.placed("a = 1") == {0: "first"}
 
 
