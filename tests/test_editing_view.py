@@ -300,7 +300,7 @@ def test_a_wrong_edit_is_put_in_place_by_a_press(notebook: Any, triton: Trace) -
     assert anyway.count() == 0
     book.write("1.0, tl.float32)", "2.0, tl.float32)")
     book.run()
-    assert "check=False" in triton.kernels[0].edits[-1].message
+    assert "check=False" in triton.kernels[0].edits[-1].advice
     assert untold(pane.locator(".fault-text").inner_text(), "check=False")
     anyway.click()
     book.carry()

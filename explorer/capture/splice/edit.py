@@ -22,13 +22,13 @@ SAME_CODE = "it compiles to the same {stage} as the original: nothing to run"
 SAME_BITS = "its {what}, and all that the function then returns and changes, is the original's to the bit"
 #: The form of an edit of output code.
 WRAPPER = "wrapper"
-#: How an edit is put in place whose values are wrong or could not be compared.
+#: How Python puts an edit in place whose values are wrong or could not be compared; a view has a button for it.
 ANYWAY = "check=False puts the edit in place anyway"
 #: What is said of a status beyond its name.
 MEANING = {
     IN_PLACE: "it is right, and replaces the original until it is reset",
     COMPILED: "it compiles for a GPU you don't have; only Triton source can be run here, by the interpreter",
-    NOT_COMPARED: f"it runs, but no value could be compared, so it does not take the kernel's place; {ANYWAY}",
+    NOT_COMPARED: "it runs, but no value could be compared, so it does not take the kernel's place",
     WRONG: "its results differ from the right ones by more than rounding, so it does not take the kernel's place",
 }
 
@@ -86,6 +86,11 @@ class Edit:
         return self.message if self.in_place and self.message else MEANING.get(self.status, "")
 
     @property
+    def advice(self) -> str:
+        """How Python puts the edit in place although its values are wrong or unknown; "" where it cannot."""
+        return ANYWAY if self.status == NOT_COMPARED or (self.status == WRONG and self.check) else ""
+
+    @property
     def ratio(self) -> float | None:
         """The edit's time of a launch over the original's, below 1 where it is faster; None where they were not timed."""
         if self.seconds is None or not self.original_seconds:
@@ -127,7 +132,7 @@ class Edit:
         where = f", line {self.line}" if self.line else ""
         lines = [f"edit {self.number} of {self.kernel} ({self.form}): {self.status}{where}"]
         lines += [f"  {line}" for line in text_lines(self.message or MEANING.get(self.status, ""))]
-        lines += [f"  {line}" for line in (self._kernels(), self._config(), self._times(), self._costs()) if line]
+        lines += [f"  {line}" for line in (self.advice, self._kernels(), self._config(), self._times(), self._costs()) if line]
         return "\n".join(lines)
 
     def _kernels(self) -> str:

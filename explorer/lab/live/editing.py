@@ -300,7 +300,7 @@ class Editing:
         both = zip(launches, outcome.after, strict=True)
         unlike = Table(row.mapping() for launch, after in both for row in unlike_original(original, launch, after))
         if unlike and self.request.check:  # a result may hide them, and a check of the whole function takes minutes
-            message = f"{UNLIKE.format(what=made.runs)}\n{_faults(unlike)}\n{statuses.ANYWAY}"
+            message = f"{UNLIKE.format(what=made.runs)}\n{_faults(unlike)}"
             return replace(made, check=unlike, status=statuses.WRONG, message=message)
         return self._in_place(made, wrapper, text, _same(outcome, launches))
 

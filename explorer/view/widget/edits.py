@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.editable import Editable, editable
 from explorer.analysis.questions.kernels import texts_of_kernel
-from explorer.capture.splice.edit import ANYWAY, UNCHECKED, WRAPPER
+from explorer.capture.splice.edit import UNCHECKED, WRAPPER
 from explorer.errors import InputError, LiveError
 from explorer.lab.live.protocol import live_of, needs_live
 from explorer.view import wire
@@ -52,8 +52,8 @@ def _info(trace: Trace, edited: Editable, edit: Edit) -> wire.EditInfo:
         artifact=_text_of(trace, edited.artifact, edit.form),
         text=edit.text,
         status=edit.status,
-        meaning=_in_a_view(edit.meaning),
-        message=_in_a_view(edit.message) if edit.message != edit.meaning else "",
+        meaning=edit.meaning,
+        message=edit.message if edit.message != edit.meaning else "",
         line=edit.line,
         stands=standing is not None and standing.number == edit.number,
         unchecked=edit.message == UNCHECKED,
@@ -63,11 +63,6 @@ def _info(trace: Trace, edited: Editable, edit: Edit) -> wire.EditInfo:
         call=edit.call_seconds or (None, None),
         cost={key: _pair(edit, key) for key in COSTS if key in edit.cost or key in edit.original_cost},
     )
-
-
-def _in_a_view(words: str) -> str:
-    """What is said of an edit, without the argument that a view has a button for."""
-    return words.removesuffix(f"\n{ANYWAY}").removesuffix(f"; {ANYWAY}")
 
 
 def _text_of(trace: Trace, artifact: Artifact, form: str) -> str:
