@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from explorer.analysis.questions.comparison import Comparison
+from explorer.analysis.questions.comparison import Comparison, KeptApart
 from explorer.analysis.questions.kernel_differences import (
     SAME_CALL,
     SAME_SOURCE,
@@ -31,6 +31,7 @@ from explorer.model.values import Link, Plain, jsonable
 from explorer.model.wording import quantity
 from explorer.reference.gpus.properties import gpu_facts
 from explorer.stages import STAGES, stages_of
+from explorer.stages.inductor.verdicts import saving
 from explorer.view import wire
 from explorer.view.payload import FORMAT, merged, payload, runs
 from explorer.view.program_info import line_infos
@@ -293,6 +294,7 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
     alike = likenesses(comparison, matches)
     places = _Places(comparison, starts)
     kernels = [places.match(match, likeness) for match, likeness in zip(matches, alike, strict=True)]
+    kept_apart = [match.kept_apart for match in matches]
     return {
         "traces": [
             {"name": name, "meta": part["meta"], "counts": part["counts"], "texts": len(part["artifacts"])}
@@ -310,7 +312,7 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
             *summary(alike, [match.why for match in matches]),
         ],
         "kernels": kernels,
-        "hottest": list(_hottest(comparison.names, kernels, alike, _Titles(parts, starts))),
+        "hottest": list(_hottest(comparison.names, kernels, alike, kept_apart, _Titles(parts, starts))),
     }
 
 
@@ -334,15 +336,17 @@ SENTENCES = {
 MIN_RATIO = 1.02
 #: What is said of kernels that no record explains.
 NOT_KNOWN = "why is not known: no record says it"
-#: How `Comparison` says which trace has two nodes in one kernel, and why, for a reader who knows the nodes by name.
-FUSED_IN = re.compile(r"apart in (.+?): (.+) Fused in (.+?): (?:.* (?:is|are) fused: )?(.+)", re.DOTALL)
 #: A scheduler node, or several that were fused.
 NODE = re.compile(r"\bop\d+(?:_op\d+)*\b")
 SAME_TITLES = re.compile(r"(`[^`]+`) and \1")
 
 
 def _hottest(
-    names: Sequence[str], matches: Sequence[wire.MatchInfo], alike: Sequence[Likeness], titles: _Titles
+    names: Sequence[str],
+    matches: Sequence[wire.MatchInfo],
+    alike: Sequence[Likeness],
+    kept_apart: Sequence[KeptApart | None],
+    titles: _Titles,
 ) -> Iterator[wire.DifferenceInfo]:
     """Yield what differs, the largest difference first: a match of kernels, or the library calls that differ in the same.
 
@@ -361,7 +365,7 @@ def _hottest(
         first = max(groups[key], key=lambda number: max(value or 0.0 for value in matches[number]["seconds"]))
         yield {
             "what": titles.what(names, matches[first], len(groups[key]), seconds[key]),
-            "why": _why(names, matches[first], alike[first], titles),
+            "why": _why(names, matches[first], alike[first], kept_apart[first], titles),
             "match": first,
         }
 
@@ -397,7 +401,7 @@ def _times_as_long(first: float, value: float) -> str:
     return "" if rounded == 1 else f" (×{rounded:g})"
 
 
-def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness, titles: _Titles) -> str:
+def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness, kept_apart: KeptApart | None, titles: _Titles) -> str:
     """Say in sentences what differs in a match, and why; that it is not known, where nothing says it."""
     if match["what"] in SENTENCES:
         facts = (
@@ -410,10 +414,11 @@ def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness, titles
     why = match["differs"] or NOT_KNOWN
     if match["what"] != "split":
         return f"{match['what'].capitalize()}: {why.removesuffix('.')}."
-    if found := FUSED_IN.fullmatch(why):
-        apart, refused, fused, joined = found.groups()
-        one, other = (titles.in_words(text, names.index(name), match) for text, name in ((refused, apart), (joined, fused)))
-        why = f"Not fused in {apart}: {one} Fused in {fused}: {other}"
+    if kept_apart is not None:
+        apart = titles.in_words(kept_apart.apart, names.index(kept_apart.apart_in), match)
+        fused = saving(kept_apart.shared_bytes)
+        fused = fused or titles.in_words(kept_apart.fused, names.index(kept_apart.fused_in), match)
+        why = f"Not fused in {kept_apart.apart_in}: {apart} Fused in {kept_apart.fused_in}: {fused}"
     return f"{why.removesuffix('.')}."
 
 

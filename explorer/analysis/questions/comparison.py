@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from explorer.analysis.questions.cache_misses import cache_misses
 from explorer.analysis.questions.figures import figures as figures_of_code
-from explorer.analysis.questions.fusion import fusion_of
+from explorer.analysis.questions.fusion import Why, fusion_of
 from explorer.analysis.questions.joined_sets import joined
 from explorer.analysis.questions.kernel_bytes import bytes_moved
 from explorer.analysis.questions.kernels import first_form, kernels_of
@@ -128,6 +128,30 @@ class Op:
     def place(self) -> tuple[str, str, str]:
         """Its frame, graph and name: another graph has nodes of the same names."""
         return (*self.group[:2], self.name)
+
+
+class KeptApart(NamedTuple):
+    """Why one trace keeps two nodes apart that another fuses: the traces' names, and what the scheduler says in each.
+
+    `shared_bytes` is what the fused nodes share, 0 where that is not known.
+    """
+
+    apart_in: str
+    apart: str
+    fused_in: str
+    fused: str
+    shared_bytes: int
+
+    def __str__(self) -> str:
+        return f"apart in {self.apart_in}: {self.apart} Fused in {self.fused_in}: {self.fused}"
+
+
+class Split(NamedTuple):
+    """Why one trace needs more kernels than another for the same values, and the nodes that make it so."""
+
+    why: str = ""
+    keys: tuple[Key, ...] = ()
+    kept_apart: KeptApart | None = None
 
 
 class _Apart(NamedTuple):
@@ -341,34 +365,45 @@ class Comparison:
         every = sorted({op.key for ops in ops_of for op in ops}, key=self._order.__getitem__)
         columns = {name: tuple(sorted(g[2] for g in groups)) for name, groups in zip(self.names, component, strict=True)}
         lines = tuple(dict.fromkeys(key.code for key in every if key.code))
-        what, why, _ = self._judged(component, ops_of)
-        return {"graph": every[0].graph, "what": what, "values": len(every), **columns, "lines": lines, "why": why}
+        what, split = self._judged(component, ops_of)
+        return {"graph": every[0].graph, "what": what, "values": len(every), **columns, "lines": lines, "why": split.why}
 
-    def _judged(self, component: list[set[tuple[str, str, str]]], ops_of: list[list[Op]]) -> tuple[str, str, tuple[Key, ...]]:
-        """Name the difference of a component; where it is split, say why, and which nodes make it so."""
+    def _judged(self, component: list[set[tuple[str, str, str]]], ops_of: list[list[Op]]) -> tuple[str, Split]:
+        """Name the difference of a component; where it is split, say why."""
         values = [{(op.key, op.computed_from) for op in ops} for ops in ops_of]
         keys = [{frozenset(op.key for op in by[g]) for g in groups} for by, groups in zip(self._by_group, component, strict=True)]
         what = self._what(keys, values)
-        return (what, *(self._why_split(ops_of) if what == "split" else ("", ())))
+        return what, self._why_split(ops_of) if what == "split" else Split()
 
-    def _why_split(self, ops_of: list[list[Op]]) -> tuple[str, tuple[Key, ...]]:
-        """Say why one trace needs more groups, and name the nodes: a value takes more there, or two are kept apart."""
+    def _why_split(self, ops_of: list[list[Op]]) -> Split:
+        """Say why one trace needs more groups: a value takes more nodes there, or two nodes are kept apart."""
         counted = [Counter(op.key.whole for op in ops) for ops in ops_of]
         for key in dict.fromkeys(key for of_trace in counted for key in of_trace):
             numbers = [of_trace[key] for of_trace in counted]
             if len(set(numbers)) > 1:
                 places = (f"{quantity(n, 'node')} in {name}" for n, name in zip(numbers, self.names, strict=True))
                 why = f"{key} takes {', '.join(places)}{SPLIT_BY if REDUCTION.search(key.operator) else ''}"
-                return why, tuple(op.key for ops in ops_of for op in ops if op.key.whole == key)
+                return Split(why, tuple(op.key for ops in ops_of for op in ops if op.key.whole == key))
         # graphs and traces have nodes of the same names
         members = {(trace, *op.place) for trace, ops in enumerate(ops_of) for op in ops}
         for apart in self._apart:
             if apart.row["why"] and members.issuperset(place for place, _ in apart.nodes):
-                trace, first, second = apart.fused
-                fused = reason(self.traces[trace], first, second) or "no verdict of the scheduler is recorded on this pair."
-                why = f"apart in {apart.row['apart_in']}: {apart.row['why']} Fused in {apart.row['fused_in']}: {fused}"
-                return why, tuple(key for _, key in apart.nodes)
-        return "", ()
+                kept_apart = self._kept_apart(apart)
+                return Split(str(kept_apart), tuple(key for _, key in apart.nodes), kept_apart)
+        return Split()
+
+    def _kept_apart(self, apart: _Apart) -> KeptApart:
+        """Say of two nodes why one trace keeps them apart, and what another trace gains by fusing them."""
+        trace, first, second = apart.fused
+        answer = _answer(self.traces[trace], first, second)
+        fused = [row for row in answer.verdicts if row["verdict"] == "fused"] if answer else []
+        return KeptApart(
+            apart_in=str(apart.row["apart_in"]),
+            apart=str(apart.row["why"]),
+            fused_in=self.names[trace],
+            fused=answer.sentence if answer else "no verdict of the scheduler is recorded on this pair.",
+            shared_bytes=(fused[0]["shared_bytes"] or 0) if fused else 0,
+        )
 
     def _what(self, groups: list[set[frozenset[Key]]], values: list[set[tuple[Key, str]]]) -> str:
         """Name a difference; `groups` has for each trace the values of each of its groups, `values` with their histories."""
@@ -391,6 +426,7 @@ class Comparison:
                 for a, b in pairwise(ops):
                     first, second = there[a.key], there[b.key]
                     if first.group != second.group:
+                        answer = _answer(self.traces[apart], first, second)
                         row: dict[str, Plain] = {
                             "graph": a.key.graph,
                             "first": str(a.key),
@@ -398,7 +434,7 @@ class Comparison:
                             "fused_in": self.names[fused],
                             "apart_in": self.names[apart],
                             "nodes": (first.name, second.name),
-                            "why": reason(self.traces[apart], first, second),
+                            "why": answer.sentence if answer else "",
                         }
                         nodes = tuple(((apart, *op.place), op.key) for op in (first, second))
                         yield _Apart(row, nodes, (fused, a, b))
@@ -467,12 +503,12 @@ def _ratio(values: list[Any]) -> float | None:
 # Reading a trace -------------------------------------------------------------------------------------------------------
 
 
-def reasons_apart(comparison: Comparison) -> dict[Key, str]:
+def reasons_apart(comparison: Comparison) -> dict[Key, Split]:
     """Map the nodes that make one trace need more kernels than another, by their keys, to the reason."""
-    found: dict[Key, str] = {}
+    found: dict[Key, Split] = {}
     for component in comparison._sharing():
-        _, why, keys = comparison._judged(component, comparison._members(component))
-        found |= dict.fromkeys(keys, why)
+        _, split = comparison._judged(component, comparison._members(component))
+        found |= dict.fromkeys(split.keys, split)
     return found
 
 
@@ -583,10 +619,10 @@ def _numbers(node: Mapping[str, Plain]) -> str:
     return " ".join(literal for text in texts for literal in LITERALS.findall(text))
 
 
-def reason(trace: TraceData, first: Op, second: Op) -> str:
-    """Say why two nodes of a trace are apart; "" if the trace recorded no verdicts."""
+def _answer(trace: TraceData, first: Op, second: Op) -> Why | None:
+    """Say why two nodes of a trace are one kernel or not; None if the trace recorded no verdicts."""
     graphs = [g for g in fusion_of(trace).graphs if (g.artifact.frame, g.artifact.graph) == first.group[:2] == second.group[:2]]
-    return graphs[0].why(first.name, second.name).sentence if len(graphs) == 1 else ""
+    return graphs[0].why(first.name, second.name) if len(graphs) == 1 else None
 
 
 def figures(trace: TraceData) -> dict[str, Plain]:
@@ -656,4 +692,4 @@ def launches(trace: TraceData) -> tuple[int, int]:
     return launched, called
 
 
-__all__ = ["Comparison", "compare", "figures", "launches", "ops", "reasons_apart", "shown"]
+__all__ = ["Comparison", "KeptApart", "Split", "compare", "figures", "launches", "ops", "reasons_apart", "shown"]

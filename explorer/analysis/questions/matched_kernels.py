@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.analysis.questions.call_lines import call_lines
-from explorer.analysis.questions.comparison import Comparison, Key, Op, reasons_apart
+from explorer.analysis.questions.comparison import Comparison, KeptApart, Key, Op, Split, reasons_apart
 from explorer.analysis.questions.costs import call_table, is_call, kernel_rows, rate_of
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.joined_sets import joined
@@ -51,8 +51,8 @@ class KernelMatch:
     """Kernels of each trace that compute the same, and what differs: see `Comparison.groups`.
 
     `what` is "not known" where no record says what one of them computes. This also holds if another kernel of their graph has no
-    such record, since it could belong to them. `why` says which of the two, why one trace needs
-    more kernels than another, and which value differs.
+    such record, since it could belong to them. `why` says which of the two, why one trace needs more kernels than another, and
+    which value differs. Where that is a pair of nodes that only one trace fuses, `kept_apart` has what is said of the pair.
     """
 
     graph: str
@@ -60,6 +60,7 @@ class KernelMatch:
     code: tuple[str, ...]
     kernels: tuple[tuple[MatchedKernel, ...], ...]
     why: str = ""
+    kept_apart: KeptApart | None = None
 
 
 def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
@@ -74,7 +75,7 @@ def matched_kernels(comparison: Comparison) -> list[KernelMatch]:
     if not any(map(_is_apart, matches)):
         return matches
     reasons = reasons_apart(comparison)
-    return [replace(match, why=_why_apart(reasons, match, comparison)) if _is_apart(match) else match for match in matches]
+    return [_with_reason(match, reasons, comparison) if _is_apart(match) else match for match in matches]
 
 
 def _is_apart(match: KernelMatch) -> bool:
@@ -82,12 +83,14 @@ def _is_apart(match: KernelMatch) -> bool:
     return match.what == "split" or match.what.startswith("only in")
 
 
-def _why_apart(reasons: Mapping[Key, str], match: KernelMatch, comparison: Comparison) -> str:
-    """Say why the traces need different kernels for the values of a match; "" where that is not known."""
+def _with_reason(match: KernelMatch, reasons: Mapping[Key, Split], comparison: Comparison) -> KernelMatch:
+    """Add to a match why the traces need different kernels for its values, where that is known."""
     keys = (key for of in match.kernels for kernel in of for key in kernel.computes if isinstance(key, Key))
-    known = next((reasons[key] for key in keys if key in reasons), "")
+    split = next((reasons[key] for key in keys if key in reasons), Split())
     groups = [frozenset[Hashable]().union(*(kernel.groups for kernel in of)) for of in match.kernels]
-    return known or (_why_code_differs(match, comparison) if groups[0] and all(of == groups[0] for of in groups) else "")
+    if not split.why and groups[0] and all(of == groups[0] for of in groups):
+        return replace(match, why=_why_code_differs(match, comparison))
+    return replace(match, why=split.why, kept_apart=split.kept_apart)
 
 
 def _why_code_differs(match: KernelMatch, comparison: Comparison) -> str:

@@ -170,6 +170,11 @@ class Verdict:
     rounds: tuple[int, ...]
 
 
+def saving(shared: int | None) -> str:
+    """Say what one kernel saves for two nodes that share some bytes; "" for none."""
+    return f"they share {readable_bytes(shared)}, which one kernel moves once instead of twice" if shared else ""
+
+
 @dataclass(frozen=True)
 class Verdicts:
     """All verdicts on one graph. Nodes are numbers; `members` says which of the scheduler's nodes each one is."""
@@ -263,9 +268,8 @@ class Verdicts:
         """A verdict as one plain sentence."""
         a, b = self.name(verdict.first), self.name(verdict.second)
         if verdict.verdict == "fused":
-            shared = readable_bytes(verdict.shared) if verdict.shared else ""
-            saved = f": they share {shared}, which one kernel moves once instead of twice" if shared else ""
-            return f"{a} and {b} are fused{saved}."
+            saved = saving(verdict.shared)
+            return f"{a} and {b} are fused{f': {saved}' if saved else ''}."
         if verdict.verdict == "possible":
             one, other = self.members(verdict.first), self.members(verdict.second)
             numbers = (final.number for final in self.data.final)

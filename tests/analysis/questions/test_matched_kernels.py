@@ -96,6 +96,8 @@ def test_the_reason_for_more_kernels_is_that_of_their_own_nodes(zoo: Replayed) -
         pytest.skip("this torch splits the sums of the backward alike for both GPUs")
     apart, shared = sorted(backward, key=lambda match: match.why)
     pair = re.fullmatch(r"apart in h100: (op\d+) and (op\d+) read and write .*", apart.why)
+    assert apart.kept_apart is not None and apart.kept_apart.shared_bytes > 0 and shared.kept_apart is None
+    assert str(apart.kept_apart) == apart.why and (apart.kept_apart.apart_in, apart.kept_apart.fused_in) == ("h100", "mi300x")
     assert not untold(apart.why, " Fused in mi300x: ", "is fused" if "is fused" in apart.why else "are fused", "share")
     assert pair is not None and all(name in nodes for name, nodes in zip(pair.groups(), nodes_of(apart), strict=True))
     assert shared.why.startswith("the same nodes are fused, for which h100 has 2 kernels, as their code differs: `")
