@@ -23,7 +23,8 @@ from explorer.stages.inductor.helion import COMMENT, is_helion, named_lines
 from explorer.stages.inductor.scheduler_ir import all_nodes, post_grad_lines
 from explorer.stages.kinds import SHARED, kernel_kinds
 
-#: How a line's FX node is known: it was under way when the line was written; the line makes a variable for one that was;
+#: How a line's FX node is known: it was under way when Inductor wrote the line or returned its value again; the line makes a
+#: variable for one that was;
 #: the line is the template's, and the template computes the node; the line is in a function that such a line calls.
 CODEGEN, VARIABLE, TEMPLATE, HELPER = "codegen", "codegen, by its variable", "template", "codegen, by its call"
 #: How a line's FX node is known where nothing but the kernel's nodes is: there is one alone.
