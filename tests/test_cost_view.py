@@ -15,6 +15,7 @@ from explorer.view.payload import _cost as cost_of
 from explorer.view.payload import payload
 from tests.facts import untold
 from tests.in_tab import APP, CELLS, called, calls_together, in_a_long_page, row_of, show
+from tests.test_computing import ATTACH
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -162,6 +163,18 @@ def test_a_call_leads_to_what_can_be_done_about_it(opened, rotary: Trace, monkey
     panel = show(tab, "Kernels")
     detail.locator("p .link").first.click()
     assert slowest["kernel"] in detail.inner_text() and detail.get_by_role("button", name="PTX").count()
+
+
+def test_a_call_leads_to_the_edit_of_a_kernel(opened, rotary: Trace) -> None:
+    """A library call's panel begins an edit of the longest kernel, also where every kernel takes hardly more than its launch."""
+    tab = opened(rotary)
+    longest = max(rotary.kernels.table, key=lambda row: row["seconds"])["kernel"]
+    panel = show(tab, "Kernels")
+    panel.get_by_role("button", name=re.compile("^library calls")).click()
+    tab.evaluate(ATTACH)
+    panel.get_by_role("button", name="edit its source").click()
+    edited = tab.locator(".pane", has=tab.locator(".editing"))
+    assert longest in edited.locator(".facts").get_attribute("title")
 
 
 def test_the_first_row_is_described_until_one_is_chosen(opened, rotary: Trace) -> None:

@@ -237,8 +237,8 @@ def test_sass_that_is_made_takes_the_place_of_the_program(notebook: Any) -> None
 
 
 def test_an_edit_has_room_for_its_lines(notebook: Any, triton: Trace) -> None:
-    """Where three texts could not be read, that of another stage is closed; the edit begins at the body of the kernel, and the
-    line that was changed is in sight below the verdict.
+    """Where three texts could not be read, that of another stage is closed; the edit begins at the body of the kernel, with
+    the caret in it.
     """
     book = notebook(triton)
     book.tab.set_viewport_size({"width": 970, "height": 680})
@@ -250,6 +250,8 @@ def test_an_edit_has_room_for_its_lines(notebook: Any, triton: Trace) -> None:
     assert book.tab.locator(".pane").count() == 2
     seen = book.tab.locator(".cm-editor.editing .cm-line")
     assert any("tl.load" in line for line in seen.all_inner_texts())
+    book.tab.keyboard.type("mine")
+    assert "mine" in book.text and not book.text.startswith("mine")
 
 
 @pytest.mark.usefixtures("tried_here")
@@ -501,7 +503,9 @@ def test_the_seconds_of_an_edit_are_counted(notebook: Any, triton: Trace) -> Non
 
 
 def test_the_focus_stays_in_the_view(notebook: Any, triton: Trace) -> None:
-    """The kernel's buttons keep it during an edit, "edit" has it once the process ends; a closed pane hears nothing."""
+    """The kernel's buttons keep it during an edit, "run" gives it to the text, "edit" has it once the process ends; a closed
+    pane hears nothing.
+    """
     book = notebook(triton)
     pane = book.edit()
     heard = f"{EDITS}.hub.listeners.get('edited').length"
@@ -515,6 +519,8 @@ def test_the_focus_stays_in_the_view(notebook: Any, triton: Trace) -> None:
     book.tab.evaluate(f"{EDITS}.hub.tell('edited', null)")
     assert rung.evaluate(HAS_FOCUS)
     show(book.tab, "Code")
+    pane.get_by_role("button", name="run", exact=True).click()
+    assert pane.locator(".editing .cm-content").evaluate(HAS_FOCUS), "the next edit needs no click"
     pane.get_by_role("button", name="stop", exact=True).focus()
     book.tab.evaluate(f"{EDITS}.live.detach('it has ended')")
     assert pane.locator(".edit-box").is_hidden()

@@ -214,6 +214,7 @@ export class Editing {
   run() {
     if (this.viewed || this.edits.asked || this.edits.refusal) return;
     this.edits.run(this.id, this.draft);
+    this.pane.editor.focus(); // the next edit needs no click
   }
 
   draftOriginal() {

@@ -226,7 +226,10 @@ export class Editor {
     this.editing = true;
     this.forget();
     const doc = Text.of(edited.text.split("\n"));
-    const head = Math.min(doc.length, state.selection.main.head);
+    const middle = doc.line(Math.min(doc.lines, seen[seen.length >> 1] ?? 1)).from;
+    const { head } = state.selection.main;
+    const isSeen = seen.includes(state.doc.lineAt(head).number);
+    const anchor = isSeen ? Math.min(doc.length, head) : middle;
     const extensions = [
       editable(edited),
       this.decorator(
@@ -235,8 +238,7 @@ export class Editor {
       ),
       this.wrap.of(this.wrapped ? EditorView.lineWrapping : []),
     ];
-    this.view.setState(EditorState.create({ doc, selection: { anchor: head }, extensions }));
-    const middle = doc.line(Math.min(doc.lines, seen[seen.length >> 1] ?? 1)).from;
+    this.view.setState(EditorState.create({ doc, selection: { anchor }, extensions }));
     this.view.dispatch({ effects: EditorView.scrollIntoView(middle, { y: "center" }) });
   }
 

@@ -54,7 +54,7 @@ export class Kernels {
     this.table.drawn = () => this.follow();
     this.follow();
     for (const event of /** @type {const} */ (["grown", "process"]))
-      hub.on(event, () => this.kernel && this.show(this.kernel));
+      hub.on(event, () => this.row && this.detail(this.row));
     hub.on("edited", () => this.edited());
   }
 
@@ -149,13 +149,16 @@ export class Kernels {
   /** @param {CallInfo} call */
   ways({ frame, graph, node }) {
     const { tabs } = this;
-    const slowest = this.slow.find(({ kernel, cost }) => kernel && cost.limit !== "launch");
+    const kernels = this.slow.filter(({ kernel }) => kernel);
+    const first = kernels.find(({ cost }) => cost.limit !== "launch") ?? kernels[0];
     const ask = () => tabs.show("fusion").about(frame, graph, node);
     const why = tabs.has("fusion") ? [element("button", { onclick: ask }, "why is it not fused?")] : [];
-    const edited = slowest
+    const edited = first?.kernel
       ? [
-          " It has no source. The kernel worth an edit that takes longest in total: ",
-          link(titleOf(slowest), () => this.pick(slowest)),
+          " It has no source. The kernel to edit first: ",
+          link(titleOf(first), () => this.pick(first)),
+          " ",
+          this.editor(first.kernel),
         ]
       : [];
     return [...why, ...edited];
@@ -193,7 +196,7 @@ export class Kernels {
       element("h2", {}, this.row?.title || called(kernel)),
       kernel.title ? element("p", {}, element("code", {}, kernel.name)) : "",
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
-      this.editor(kernel),
+      element("p", {}, this.editor(kernel)),
       this.ladder(kernel),
       ...costFacts(kernel),
       ...this.reasons(),
@@ -263,7 +266,7 @@ export class Kernels {
       this.panes.makeRoom(artifact);
       this.panes.with(artifact)?.editing.toggle(true);
     };
-    return element("p", {}, element("button", { onclick }, "edit its source"));
+    return element("button", { onclick }, "edit its source");
   }
 
   /** @param {KernelInfo} kernel */
