@@ -33,6 +33,12 @@ def click(tab: Any, code: str) -> None:
     drawn(tab)
 
 
+#: How many rows of buttons or words each of some parts of a pane takes.
+ROWS = "parts => parts.map((part) => Math.round(part.clientHeight / 24))"
+#: Whether what stands around an element cuts nothing of it off.
+IS_WHOLE = "(e) => e.parentElement.scrollWidth <= e.parentElement.clientWidth"
+
+
 def strip(tab: Any) -> list[tuple[str, bool]]:
     return [tuple(chip) for chip in tab.locator(".computing .row button").evaluate_all(CHIPS)]
 
@@ -201,14 +207,11 @@ def test_the_pointer_on_a_clicked_line_covers_nothing(opened, rotary):
 ATTACH = f"() => {APP}.parts.live.attach({{ get: (name) => (name === 'edits' ? [] : {{}}), on() {{}}, off() {{}}, send() {{}} }})"
 
 
-def test_the_strip_leads_to_why_they_are_not_one_kernel(opened, rotary):
-    """Beside a line of several kernels stands the way to Fusion, which answers for that line; not beside a line of one."""
+def test_fusion_says_why_a_line_is_not_one_kernel(opened, rotary):
+    """The tab Fusion answers for the selected line: which of its nodes are apart."""
     tab = opened(rotary)
-    why = tab.locator(".computing").get_by_text("why several?")
-    click(tab, "torch.cos(angles)")
-    assert len(strip(tab)) == 1 and not why.is_visible()
     click(tab, "torch.softmax")
-    why.click()
+    show(tab, "Fusion")
     said = tab.locator(".of-line p").all_inner_texts()
     assert "more than one kernel" in said[0] and "→" in said[1]
 
@@ -280,6 +283,7 @@ def test_a_line_is_followed_beside_an_edit(opened, rotary):
     click(tab, "torch.cos(angles)")
     assert texts_shown(tab)[1] == edited and box.is_hidden()
     right.get_by_role("button", name="edit", exact=True).click()
+    right.locator(".cm-content").press("Control+Home")
     assert right.locator(".cm-content").inner_text().startswith("# mine"), "the draft is kept"
 
 
@@ -451,13 +455,32 @@ def test_a_chip_has_the_time_of_what_is_shown(opened, replayed):
 # The other texts of a kernel, and its lines ----------------------------------------------------------------------------------
 
 
+def test_what_stands_over_a_kernel_takes_three_rows(opened, rotary):
+    """In a pane of JupyterLab's view: the strip, every form with PTX beside SASS in sight, and what it is not fused with.
+
+    The lines that the kernel computes stand beside the pane's tools, none of them cut off.
+    """
+    tab = opened(rotary)
+    tab.set_viewport_size({"width": 970, "height": 680})
+    tab.evaluate(ATTACH)
+    click(tab, "torch.cos(angles)")
+    pane = tab.get_by_role("region", name="right text")
+    for form in ("source", "PTX"):
+        pane.locator(".forms").get_by_role("button", name=form, exact=True).click()
+        drawn(tab)
+        assert pane.locator(".computing, .forms, .apart").evaluate_all(ROWS) == [1, 1, 1]
+        for part in (pane.get_by_role("button", name="PTX + SASS"), pane.locator(".about .lines button").last):
+            box, whole = part.bounding_box(), pane.bounding_box()
+            assert box["x"] + box["width"] <= whole["x"] + whole["width"] and part.evaluate(IS_WHOLE)
+
+
 def test_a_kernels_texts_are_a_press_away(opened, rotary):
     """Over a kernel stand its texts: a press shows another one in this pane, at a linked instruction."""
     tab = opened(rotary)
     click(tab, "torch.cos(angles)")
     kernel = stage_and_kernel(rotary, texts_shown(tab)[1])[1]
     bar = tab.get_by_role("group", name="kernel, right text")
-    forms = bar.locator(".forms button").all_inner_texts()
+    forms = bar.locator("button").all_inner_texts()
     assert forms[:2] == ["source", "all forms"] and forms[-1] == "PTX" and len(forms) == 6
     bar.get_by_role("button", name="PTX").click()
     assert stage_and_kernel(rotary, texts_shown(tab)[1]) == ("ptx", kernel) and lit_in_sight(tab)
@@ -471,7 +494,7 @@ def test_the_users_lines_of_a_kernel_stand_over_it(opened, rotary):
     shown = texts_shown(tab)
     kernel = next(a for a in rotary.artifacts if a.id == shown[1])
     lines = [row.first.line for row in program_lines([rotary]) if any(k.artifact is kernel for k in row.kernels[0])]
-    buttons = tab.get_by_role("group", name="kernel, right text").locator(".lines button")
+    buttons = tab.get_by_role("region", name="right text").locator(".lines button")
     assert [int(text) for text in buttons.all_inner_texts()] == [line.number for line in lines] and len(lines) > 1
     other = next(n for n, line in enumerate(lines) if "torch.cos(angles)" not in line.code)
     buttons.nth(other).click()

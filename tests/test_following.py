@@ -173,7 +173,7 @@ def test_no_pane_is_added_that_could_not_be_read(opened, rotary):
     reveal(tab, 0, number)
     pane(tab, "left").locator(f'.line[data-line="{number}"]').click(position={"x": 80, "y": 9})
     assert len(seen(tab)) == 2
-    assert tab.get_by_role("group", name="kernel, left text").locator(".lines button").count() > 1
+    assert tab.get_by_role("region", name="left text").locator(".lines button").count() > 1
 
 
 @pytest.mark.parametrize("closes", [False, True])

@@ -10,8 +10,8 @@ import { called } from "./names.js";
 /** @import { CallInfo, FusionInfo, KernelInfo, KernelPlace } from "./wire.js" */
 /** @typedef {{ title: string, why: string, sentence: string, rank: number[], onclick: () => void }} Row */
 
-const FEW = 2; // rows that are shown at first
-const OF_CALL = "a library call, nothing is fused with it";
+const FEW = 1; // rows that are shown at first
+const OF_CALL = "a library call";
 
 export class Apart {
   /** @param {Pick<Parts, "store" | "selection" | "ask">} parts */
@@ -31,7 +31,7 @@ export class Apart {
     this.shown = key;
     const rows = (place ? this.rows(place) : []).map((row, at) => this.row(row, at === 0));
     const rest = rows.splice(FEW);
-    const more = link(`and ${rest.length} more`, () => {
+    const more = link(`${rest.length} more`, () => {
       more.replaceWith(...rest);
       rest[0].querySelector("button")?.focus();
     });
@@ -40,7 +40,7 @@ export class Apart {
 
   /** @param {Row} row @param {boolean} isFirst */
   row({ title, why, sentence, onclick }, isFirst) {
-    const lead = soft(isFirst ? "apart from " : "and from ");
+    const lead = soft(isFirst ? "not fused with " : "nor with ");
     return element(
       "p",
       { title: sentence },
@@ -99,8 +99,9 @@ export class Apart {
     const isSame = lines.some((one) => store.isSameLine(one.artifact, one.at, user.artifact, user.line));
     const why = "node" in own ? `this is ${OF_CALL}` : apart[node] ? OF_CALL : sentence.split(/\. /)[0];
     const { frame, graph } = info;
+    const name = "node" in other && place ? called(other).split(" ")[0] : called(other); // without its sizes
     return {
-      title: `${called(other)}${place ? ` (${at})` : ""}`,
+      title: `${name}${place ? ` (${at})` : ""}`,
       why,
       sentence,
       rank: [Number(isSame), other.cost.seconds ?? 0],

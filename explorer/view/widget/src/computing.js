@@ -47,15 +47,6 @@ export class Computing {
       button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
       button("›", "next kernel of the line", () => this.step(1), { class: "quiet" }),
     ];
-    // The Fusion tab answers for the selected line.
-    const ask = () => tabs.show("fusion");
-    this.why = tabs.has("fusion")
-      ? [
-          button("why several?", "why several? What Inductor says of each two that follow", ask, {
-            class: "quiet",
-          }),
-        ]
-      : [];
     this.held = element("span", { class: "held", role: "alert" });
     this.element = element(
       "div",
@@ -63,7 +54,6 @@ export class Computing {
       this.line,
       ...this.steps,
       this.count,
-      ...this.why,
       this.row,
       this.held,
     );
@@ -85,7 +75,7 @@ export class Computing {
     const { chosen } = this.selection;
     const [user] = this.selection.users();
     this.all = user ? this.of(user.artifact, user.line) : [];
-    this.line.textContent = user ? `${this.store.placeOf(user.artifact, user.line)} computed by` : "";
+    this.line.textContent = user ? `${this.store.placeOf(user.artifact, user.line)}:` : "";
     this.draw();
     this.held.replaceChildren();
     const isOpened = this.all.length > 0 && chosen !== null && this.store.isSource(chosen.artifact);
@@ -158,7 +148,6 @@ export class Computing {
     this.chips = groups.map(([title, group]) => this.chip(title, group));
     this.row.replaceChildren(...this.chips.map(({ element: chip }) => chip));
     for (const part of [...this.steps, this.count]) part.hidden = this.all.length < 2;
-    for (const why of this.why) why.hidden = groups.filter(([, group]) => !this.isBackward(group)).length < 2;
   }
 
   /** @param {string} title @param {Computes[]} group @returns {Chip} */

@@ -29,23 +29,28 @@ export class KernelBar {
     this.store = store;
     this.live = live;
     this.on = on;
-    this.element = element("div", { class: "kernel-bar", role: "group", "aria-label": `kernel, ${label}` });
+    /** @type {KernelInfo | null} */
+    this.kernel = null;
+    const name = `kernel, ${label}`;
+    this.element = element("div", { class: "kernel-bar forms", role: "group", "aria-label": name });
+    this.users = element("span", { class: "lines" });
   }
 
   /** @param {number} index the text that is shown */
   show(index) {
     const kernel = this.store.kernelAt(index);
-    const [forms, lines] = kernel ? [this.forms(kernel, index), this.lines(kernel)] : [[], []];
+    const forms = kernel ? this.forms(kernel, index) : [];
     const focused = this.element.contains(focusedBeside(this.element))
       ? focusedBeside(this.element)?.textContent
       : null;
-    this.element.hidden = forms.length < 2 && !lines.length;
-    this.element.replaceChildren(
-      element("span", { class: "forms" }, ...(forms.length > 1 ? forms : [])),
-      ...(lines.length ? [element("span", { class: "lines" }, "computes ", ...lines)] : []),
-    );
+    this.element.hidden = forms.length < 2;
+    this.element.replaceChildren(...forms);
     this.mark();
     [...this.element.querySelectorAll("button")].find(({ textContent }) => textContent === focused)?.focus();
+    if (kernel === this.kernel) return; // its lines may have the focus
+    this.kernel = kernel;
+    const lines = kernel ? this.lines(kernel) : [];
+    this.users.replaceChildren(...(lines.length ? ["lines ", ...lines] : []));
   }
 
   // Say which of the kernel's texts is shown, and whether all of them have linked lines.
@@ -113,13 +118,16 @@ export class KernelBar {
   /** @param {KernelInfo} kernel */
   lines({ artifact }) {
     const found = this.store.linesOf([{ artifact, line: 0, name: "" }]).filter((info) => info.artifact >= 0);
-    let before = "";
+    /** @param {string} place */
+    const fileOf = (place) => place.slice(0, place.lastIndexOf(":"));
+    let before =
+      new Set(found.map(({ place }) => fileOf(place))).size > 1 ? "" : fileOf(found[0]?.place ?? "");
     return found.flatMap(({ artifact: source, at, place, line, code }) => {
-      const file = place.slice(0, place.lastIndexOf(":"));
-      const name = file === before ? null : soft(file);
+      const file = fileOf(place);
+      const name = file === before ? [] : [soft(file)];
       before = file;
       const onclick = () => this.on.source(source, at);
-      return [name, link(`${line}`, onclick, { title: `${place}: ${code}`, "aria-label": place })];
+      return [...name, link(`${line}`, onclick, { title: `${place}: ${code}`, "aria-label": place })];
     });
   }
 }

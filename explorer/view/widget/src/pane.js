@@ -145,8 +145,8 @@ export class Pane {
     );
     const fold = button("⊟", `fold all, ${label}`, () => this.editor.foldAll());
     const unfold = button("⊞", `unfold all, ${label}`, () => this.editor.unfoldAll());
-    const { tools } = this;
-    tools.append(this.editing.button, this.quiet, this.wrap, fold, unfold, goTo, copy);
+    const { tools, editing, kernelBar } = this;
+    tools.append(editing.button, this.quiet, this.wrap, fold, unfold, goTo, copy);
     const bar = element(
       "div",
       { class: "bar" },
@@ -156,12 +156,11 @@ export class Pane {
       this.down,
       this.closer,
     );
-    const about = element("div", { class: "about" }, this.editing.badge, this.facts, tools);
-    const { editing } = this;
+    const about = element("div", { class: "about" }, editing.badge, kernelBar.users, this.facts, tools);
     const shown = [this.linked.element, this.editor.element, this.map, editing.hint];
     const view = element("div", { class: "view" }, ...shown);
     const below = [editing.below, this.layouts.element];
-    const above = [this.above, this.kernelBar.element, this.apart.element, editing.element];
+    const above = [this.above, kernelBar.element, this.apart.element, editing.element];
     const parts = [bar, about, ...above, view, ...below];
     return element("section", { class: "pane", "aria-label": label }, ...parts);
   }
