@@ -15,15 +15,25 @@ from explorer.stages.fx_graph import VIEWS
 #: Operations of a loop that move values, or make none of them.
 MOVES = re.compile(r"^(get_index|load|store|store_reduction|constant|to_dtype)(_\d+)?$")
 
+#: Letters of a title that a list has room for.
+MAX_LETTERS = 24
+
 
 def title(call: TracedCall, launch: Launch) -> str:
-    """Name a launch: "mm 512 × 96 × 32 float32", "add, gelu", "copy"; the call's name where nothing says more."""
+    """Name a launch: "mm 512 × 96 × 32 float32", "add, gelu", "copy"; the call's name where nothing says more.
+
+    What a kernel reduces comes first in a long title, whose end is cut: "softmax, div, masked_fill".
+    """
     products = dict.fromkeys(map(_product, launch.row["calls"] or ()))
     computed = _computed(launch) if launch.row["kernels"] else []
     if launch.row["kernels"] and not computed and not products:
         computed = _named(call, launch)
     inside = {product.partition(" ")[0] for product in products}
-    return listed([*products, *(name for name in computed if name not in inside)]) or launch.name
+    names = [name for name in computed if name not in inside]
+    if len(", ".join(names)) > MAX_LETTERS:
+        reduced = _reduced(launch)
+        names.sort(key=lambda name: name not in reduced)
+    return listed([*products, *names]) or launch.name
 
 
 def _product(call: OperatorCall) -> str:
@@ -41,8 +51,7 @@ def _computed(launch: Launch) -> list[str]:
     A product that a library computes is in the loops with its bias alone. Loops that load and store alone are a copy, and those
     that store alone a fill.
     """
-    prefix = f"{launch.graph.of}." if launch.graph.of else ""  # loops of a graph inside another name its path before each node
-    nodes = {f"{prefix}{node['name']}": node for node in launch.graph.graph_nodes}
+    nodes = _nodes(launch)
     operations = list(launch.graph.operations(launch.row))
     of = [name for operation, names in operations if not MOVES.match(operation) for name in names.split()[:1] if name in nodes]
     # what a pass put in has no stack, as the steps of a softmax whose scale it moved: the program has no such operators
@@ -54,6 +63,20 @@ def _computed(launch: Launch) -> list[str]:
         return ["fill"]
     stored = {short(str(nodes[name].get("target"))) for _, names in operations for name in names.split() if name in nodes}
     return ["copy for a convolution" if "convolution" in stored else "copy"]
+
+
+def _reduced(launch: Launch) -> list[str]:
+    """The operators that a kernel's loops reduce by, such as a softmax or a mean."""
+    nodes = _nodes(launch)
+    operations = launch.graph.operations(launch.row)
+    of = [name for operation, names in operations if operation.startswith("reduction") for name in names.split()[:1]]
+    return _works([nodes[name] for name in of if name in nodes])
+
+
+def _nodes(launch: Launch) -> dict[str, Mapping[str, Any]]:
+    """The FX nodes of a launch's graph, by the names that its loops have for them."""
+    prefix = f"{launch.graph.of}." if launch.graph.of else ""  # loops of a graph inside another name its path before each node
+    return {f"{prefix}{node['name']}": node for node in launch.graph.graph_nodes}
 
 
 def _works(nodes: Iterable[Mapping[str, Any]]) -> list[str]:

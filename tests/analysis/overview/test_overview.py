@@ -84,6 +84,14 @@ def test_what_a_pass_put_in_is_no_operator_of_the_program(replayed: Callable[[st
     assert "softmax" in moved and names[moved] == "softmax"
 
 
+def test_what_a_kernel_reduces_comes_first_in_a_long_title(replayed: Callable[[str], Trace]) -> None:
+    """The end of a long title is cut: an RMSNorm is found by its mean."""
+    rows = [*replayed("views/rotary-torch2.13-h100").profile.launches, *replayed("views/layers-torch2.13-h100").profile.launches]
+    titles = {row["kernel"]: row["what"] for row in rows}
+    assert titles["triton_per_fused_add_mean_mul_pow_rsqrt_0"] == "mean, pow, add, rsqrt, mul"
+    assert titles["triton_per_fused_add_addmm_native_layer_norm_3"] == "native_layer_norm, bias, add"
+
+
 def test_a_kernel_that_reads_nothing_fills(layers: Trace) -> None:
     """Loops that load and store are a copy, and those that only store a value a fill: what reads nothing copies nothing."""
     call = TracedCall(layers)
