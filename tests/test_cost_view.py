@@ -70,6 +70,17 @@ def test_a_row_of_the_backward_says_so(opened, replayed) -> None:
     assert {"gelu", "gelu, gelu_backward, sum, backward", "sum, backward"} <= set(titles)
 
 
+def test_the_name_of_a_call_is_not_cut(opened, replayed) -> None:
+    """Beside a title of any length "mm" stays whole, and the numbers of its nodes are what is cut."""
+    panel = show(opened(replayed("views/layers-torch2.13-h100")), "Kernels")
+    cut = """panel => Array.from({ length: 40 }, () => {
+        for (const title of panel.querySelectorAll('tbody .computes')) title.textContent += 'x';
+        return [...panel.querySelectorAll('.in-parts .head')].filter((head) => head.clientWidth < head.scrollWidth).length;
+    })"""
+    panel.page.set_viewport_size({"width": 970, "height": 680})
+    assert not any(panel.evaluate(cut))
+
+
 def test_a_launch_has_one_time_in_every_place(opened, rotary: Trace) -> None:
     """The longest row has the digits that the overview has for it, and the table sorts by what one launch takes."""
     tab = opened(rotary)
