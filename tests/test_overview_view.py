@@ -389,3 +389,10 @@ def test_the_sizes_of_a_guard_are_in_sight(opened: Any, replayed: Callable[[str]
     assert content.evaluate("e => e.scrollWidth <= e.clientWidth")
     left.locator("select").first.select_option(str(next(n for n, a in enumerate(trace.artifacts) if a.stage == "dynamo")))
     assert wrap.get_attribute("aria-pressed") == "false"
+
+
+def test_the_inputs_are_in_sight_in_a_narrow_view(overview: Any, replayed: Callable[[str], Trace]) -> None:
+    """At 700 pixels the sizes of the call stand beside the longest launches, above the fold."""
+    panel = overview(replayed("views/rotary-torch2.13-h100"), viewport={"width": 700, "height": 680})
+    field = panel.locator(".inputs input").first.bounding_box()
+    assert field["y"] + field["height"] <= 640

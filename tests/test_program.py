@@ -63,6 +63,18 @@ def test_all_functions_stand_in_one_text_in_the_order_of_their_calls(opened, rot
     assert left(tab)[0] == lines
 
 
+def test_a_function_in_it_is_not_listed_when_a_search_leads_there(opened, rotary):
+    """The rail keeps the functions under one row with their number, and marks the program, which has the line."""
+    tab = opened(rotary)
+    open_program(tab)
+    tab.get_by_role("searchbox").fill("open_by =")
+    tab.keyboard.press("Enter")
+    tab.locator(".line.chosen", has_text="open_by =").wait_for()
+    functions = tab.get_by_role("treeitem", name="Python source")
+    assert functions.get_attribute("aria-expanded") == "false" and "×5" in functions.inner_text()
+    assert tab.locator(".rail [tabindex='0']").inner_text().startswith("All source")
+
+
 def test_links_lead_into_it_and_out_of_it(opened, rotary):
     """A kernel's line lights user lines of several functions in it; a line of it is selected as a line of its function."""
     tab = opened(rotary)

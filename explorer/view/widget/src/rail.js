@@ -2,6 +2,7 @@
 
 import { afterwards, element, focusedBeside, isModified, seconds, within } from "./dom.js";
 import { WORDS, judgedKernel } from "./judged.js";
+import { PROGRAM } from "./program.js";
 import { texts, tree } from "./tree.js";
 
 /** @import { Parts } from "./app.js" */
@@ -259,12 +260,15 @@ export class Rail {
   }
 
   /**
-   * Make the row of an artifact visible: open what it is in and scroll to it.
+   * Make the row of an artifact visible: open what it is in and scroll to it. A function that is shown in the
+   * whole program has the program's row: its own stands among dozens.
    *
    * @param {number} artifact
    */
   reveal(artifact) {
-    const node = this.roots.flatMap(texts).find((one) => one.artifact === artifact);
+    const isInside = this.shown.includes(PROGRAM) && this.store.lineIn(PROGRAM, artifact, 1);
+    const shown = isInside ? PROGRAM : artifact;
+    const node = this.roots.flatMap(texts).find((one) => one.artifact === shown);
     if (!node) return;
     for (let up = node.parent; up; up = up.parent) this.open.add(up.key);
     this.focus = node.key;
