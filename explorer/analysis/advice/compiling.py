@@ -12,6 +12,7 @@ from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain
+from explorer.stages.torch_compile.phase import AUTOTUNING, KERNELS
 
 #: The kinds of the verdicts, which a compile before and after proves.
 BLOCKS, TUNING, CACHES, THREADS, KERNEL = "repeated blocks", "autotuning", "caches off", "one compile thread", "slow kernel"
@@ -50,7 +51,7 @@ def repeated_blocks(traced: TracedCall) -> Iterator[Verdict]:
 def slow_autotuning(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict where timing candidates takes most of the compile."""
     by_part = compile_seconds.seconds_by_part(traced.trace)
-    seconds = by_part.get(compile_seconds.AUTOTUNING, 0.0)
+    seconds = by_part.get(AUTOTUNING, 0.0)
     if seconds >= max(MIN_SECONDS, MOST * sum(by_part.values())):
         yield Verdict(
             TUNING,
@@ -84,7 +85,7 @@ def one_thread(traced: TracedCall) -> Iterator[Verdict]:
         number = len(traced.trace.find("kernel"))
         if (row["name"], row["value"]) != ("compile_threads", "1") or not str(row["default"]).isdigit() or number < MIN_KERNELS:
             continue
-        seconds = compile_seconds.seconds_by_part(traced.trace).get(compile_seconds.KERNELS, 0.0)
+        seconds = compile_seconds.seconds_by_part(traced.trace).get(KERNELS, 0.0)
         yield Verdict(
             THREADS,
             f"{number} kernels are compiled by one thread",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.analysis.questions.tables import table
@@ -11,26 +10,8 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table, once
 from explorer.model.wording import quantity
 from explorer.stages.program_names import Path, joined_name, split_name
+from explorer.stages.torch_compile.phase import OTHER, part_of
 
-#: What the time outside of every named part is called.
-OTHER = "other"
-AUTOTUNING, KERNELS = "autotuning", "kernel compile"
-#: The parts of a compile, each with the phases that the compiler times in it. Any other phase belongs to the one around it.
-PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (part, re.compile(pattern))
-    for part, pattern in (
-        ("Dynamo", r"dynamo$|entire_frame_compile|compile_attempt_|bytecode_|build_guards|gc$"),
-        ("caches", r"AOTAutogradCache|FxGraphCache|fx_graph_cache|CacheBase|inductor_codecache|TritonBundler"),
-        ("AOTAutograd", r"create_aot_dispatcher|aot_|entire_backward_compile|backward\._backward_impl"),
-        ("Inductor passes", r"_recursive_(pre_grad|joint_graph|post_grad)_passes|additional_fake_tensor_prop"),
-        ("lowering", r"GraphLowering\.run"),
-        ("scheduling", r"Scheduler\.__init__"),
-        ("code generation", r"GraphLowering\.(compile_to|codegen)|code_gen$"),
-        (AUTOTUNING, r".*(_template_(autotuning|precompiling)|benchmark_all_configs|coordinate_descent|_autotune)$"),
-        (KERNELS, r"async_compile|CachingAutotuner|StaticAutotuner|reload_kernel|PyCodeCache|CppCodeCache|compile_file"),
-        (OTHER, r"backend_compile|compile_fx\.|inductor_compile|fx_codegen_and_compile"),
-    )
-)
 #: The least part of a compile that is written out in words.
 MIN_SHOWN = 0.005
 #: The fewest operators in a block that is worth compiling once.
@@ -70,23 +51,19 @@ def _own_seconds(rows: Sequence[Mapping[str, Plain]]) -> Iterator[tuple[Mapping[
     """Yield each phase that ended, its part, and its seconds without those of the phases inside it."""
     around: list[int] = []
     own: dict[int, float] = {}
-    part_of: dict[int, str] = {}
+    parts_by_row: dict[int, str] = {}
     for number, row in enumerate(rows):
         while around and int(rows[around[-1]]["depth"]) >= int(row["depth"]):
             around.pop()
         if row["seconds"] is None:
             continue
-        part_of[number] = _part(str(row["name"])) or (part_of[around[-1]] if around else OTHER)
+        parts_by_row[number] = part_of(str(row["name"])) or (parts_by_row[around[-1]] if around else OTHER)
         own[number] = float(row["seconds"])
         if around:
             own[around[-1]] -= own[number]
         around.append(number)
     for number, seconds in own.items():
-        yield rows[number], part_of[number], seconds
-
-
-def _part(phase: str) -> str:
-    return next((part for part, names in PARTS if names.match(phase)), "")
+        yield rows[number], parts_by_row[number], seconds
 
 
 def in_words(trace: TraceData) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,26 @@ from explorer.model.records import Record, record, typed
 from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.stages.gathering import by_frame, table_event
+
+#: What the time outside of every named part is called.
+OTHER = "other"
+AUTOTUNING, KERNELS = "autotuning", "kernel compile"
+#: The parts of a compile, each with the phases that the compiler times in it. Any other phase belongs to the one around it.
+PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (part, re.compile(pattern))
+    for part, pattern in (
+        ("Dynamo", r"dynamo$|entire_frame_compile|compile_attempt_|bytecode_|build_guards|gc$"),
+        ("caches", r"AOTAutogradCache|FxGraphCache|fx_graph_cache|CacheBase|inductor_codecache|TritonBundler"),
+        ("AOTAutograd", r"create_aot_dispatcher|aot_|entire_backward_compile|backward\._backward_impl"),
+        ("Inductor passes", r"_recursive_(pre_grad|joint_graph|post_grad)_passes|additional_fake_tensor_prop"),
+        ("lowering", r"GraphLowering\.run"),
+        ("scheduling", r"Scheduler\.__init__"),
+        ("code generation", r"GraphLowering\.(compile_to|codegen)|code_gen$"),
+        (AUTOTUNING, r".*(_template_(autotuning|precompiling)|benchmark_all_configs|coordinate_descent|_autotune)$"),
+        (KERNELS, r"async_compile|CachingAutotuner|StaticAutotuner|reload_kernel|PyCodeCache|CppCodeCache|compile_file"),
+        (OTHER, r"backend_compile|compile_fx\.|inductor_compile|fx_codegen_and_compile"),
+    )
+)
 
 
 @record
@@ -37,6 +58,11 @@ class PhaseMark(Record):
     name: str
     at: str
     function: str
+
+
+def part_of(phase: str) -> str:
+    """Return the part of the compiler that a phase belongs to; "" where the phase around it says so."""
+    return next((part for part, names in PARTS if names.match(phase)), "")
 
 
 def intervals(events: Iterable[Event]) -> Iterator[Phase]:
