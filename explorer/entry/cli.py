@@ -356,11 +356,13 @@ def trace(options: argparse.Namespace) -> int:
 def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | None) -> int:
     """Record the program and write what was recorded; `answers` is where JSON is asked for. Return the exit status."""
     from explorer import record
+    from explorer.process.progress import logged
     from explorer.tracing.recording.compile_failures import with_error_of_rank
 
     outcome = Outcome()
     with ends_on_sigterm() as ending:
         with (
+            logged(),
             record(options.target, name=program.name, fresh=not options.use_caches) as recording,
             _timed(options) as read,
             outcome,

@@ -55,6 +55,9 @@ class Emit(Protocol):
     def place(self) -> tuple[str, str]:
         """The frame and graph under way, by the names that the trace will have for them."""
 
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        """Name what the phase under way works on inside, such as a kernel, to who asks what compiles now."""
+
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run `action`, the explorer's own work inside a probe; an error in it becomes a Failure of `kind`."""
 

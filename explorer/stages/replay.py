@@ -132,13 +132,18 @@ def names_of(events: Sequence[Event]) -> dict[str, str]:
 
     The compiler counts over the whole process. A trace counts on its own, and equal programs give equal traces.
     """
+    return names_in_order(event.frame for event in sorted(events, key=lambda e: e.time))
+
+
+def names_in_order(compile_ids: Iterable[str]) -> dict[str, str]:
+    """The trace's compile id for each of the compiler's, which are given in the order they began."""
     names: dict[str, str] = {}
     compiles: dict[str, int] = {}
-    for event in sorted(events, key=lambda e: e.time):
-        if event.frame and event.frame not in names:
-            frame = event.frame.rpartition("/")[0]
+    for compile_id in compile_ids:
+        if compile_id and compile_id not in names:
+            frame = compile_id.rpartition("/")[0]
             number = compiles[frame] = compiles.get(frame, -1) + 1
-            names[event.frame] = f"{list(compiles).index(frame)}/{number}"
+            names[compile_id] = f"{list(compiles).index(frame)}/{number}"
     return names
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from tqdm.auto import tqdm
 
 import explorer
 from explorer.process import progress
 from tests.facts import untold
+from tests.in_tab import until
 
 
 class Terminal(io.StringIO):
@@ -24,27 +26,52 @@ class Terminal(io.StringIO):
         return True
 
 
-class AtOnce(tqdm):
-    """A bar that is drawn at each phase, however soon it comes after the last."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings, mininterval=0)
-
-
 @pytest.mark.compile
-def test_a_terminal_is_shown_the_phase_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a terminal the compiler's phases are named while they run, and the line is cleared at the end."""
+def test_a_terminal_is_shown_the_phase_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal names the phase, its start, the compile and the function while it lasts; then the line is cleared."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("tqdm.auto.tqdm", AtOnce)
-    explorer.trace(torch.sin, torch.randn(3), backend="aot_eager")
-    assert any(not untold(line, "sin", "backend_compile") for line in terminal.getvalue().split("\r"))
+    drawn = re.compile(r"compiling f: backend_compile since \d\d:\d\d:\d\d, in 0/0 f \(test_progress\.py:\d+\)")
+
+    def hangs(graph: Any, inputs: Any) -> Any:
+        until(lambda: len(drawn.findall(terminal.getvalue())) > 1)
+        return graph
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        until(lambda: not untold(terminal.getvalue(), "compiling f"))
+        return x.sin()
+
+    explorer.trace(f, torch.randn(3), backend=hangs)
     assert terminal.getvalue().rstrip(" ").endswith("\r")
 
 
 @pytest.mark.compile
+def test_between_compiles_the_terminal_is_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a recorded program the line is cleared when a compile is over, and no thread draws it until the next one."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with explorer.record():
+        torch.compile(torch.sin, backend="eager")(torch.randn(3))
+        assert terminal.getvalue().rstrip(" ").endswith("\r")
+        assert "explorer-progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_log_has_a_line_of_a_phase_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under `explorer trace` a stderr that is no terminal gets a line of a long phase; a short one leaves none."""
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with progress.logged(), progress.progress("train.py") as show:
+        assert show is not None
+        show("lowering")
+        monkeypatch.setattr(progress, "QUIET", 0.0)
+        show("kernel a, 1 of 2")
+        until(lambda: "explorer: compiling train.py: kernel a, 1 of 2\n" in log.getvalue())
+    assert "lowering" not in log.getvalue()
+
+
+@pytest.mark.compile
 def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each phase that begins is told by its name, once."""
+    """Each phase that begins is told by its name, and the end of the compile by an empty one."""
     told: list[str] = []
     from contextlib import contextmanager
 
@@ -54,8 +81,10 @@ def test_phases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("explorer.tracing.recording.trace.progress", watching)
     explorer.trace(torch.sin, torch.randn(3), backend="aot_eager")
-    assert {"bytecode_tracing", "backend_compile", "build_guards"} <= set(told)
-    assert told.count("backend_compile") == 1
+    assert {"Dynamo (bytecode_tracing)", "backend_compile", "Dynamo (build_guards)"} <= {
+        each.partition(" since ")[0] for each in told
+    }
+    assert told[-1] == ""
 
 
 @pytest.mark.compile
@@ -68,7 +97,7 @@ def test_a_compile_that_is_stopped_says_what_it_was_doing() -> None:
     with pytest.raises(KeyboardInterrupt) as stopped:
         explorer.trace(torch.sin, torch.randn(3), backend=hangs)
     (note,) = stopped.value.__notes__
-    assert note.startswith("explorer: stopped while compiling 0/0: it was in backend_compile for ")
+    assert re.match(r"explorer: stopped while compiling 0/0 \w+ \(\w+\.py:\d+\): it was in backend_compile for ", note), note
 
     def hangs_later(x: torch.Tensor) -> torch.Tensor:
         raise KeyboardInterrupt

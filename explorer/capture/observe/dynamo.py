@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import get_ident
 from typing import Any
 
 from explorer.capture.observe.failed import failed_compiles
@@ -18,9 +15,6 @@ from explorer.model.stage import Emit
 from explorer.model.values import text_lines
 from explorer.stages.dynamo.graph_break import GraphBreakText
 from explorer.stages.torch_compile.phase import PhaseMark
-
-#: How the note on a Ctrl+C begins.
-STOPPED = "explorer: stopped while compiling"
 
 
 @contextmanager
@@ -70,37 +64,13 @@ def without_own_calls(text: str) -> str:
 
 @contextmanager
 def phases(emit: Emit) -> Iterator[None]:
-    """Record the start and end of each phase that the compiler itself times.
-
-    A Ctrl+C that ends a phase gets a note which says what was compiling, and for how long.
-    """
-    begun: list[tuple[int, str, float]] = []  # the thread, name and start of each phase under way
+    """Record the start and end of each phase that the compiler itself times."""
 
     def phase(metadata: Mapping[str, Any], payload: Any) -> None:
         record = parsed(payload)
         if record.get("ph") in ("B", "E"):
             function = record.get("args", {}).get("fn_name", "")
             emit("phase", lambda: PhaseMark(name=record["name"], at=record["ph"], function=function))
-            follow(record["name"], record["ph"])
-
-    def follow(name: str, at: str) -> None:
-        if at == "B":
-            begun.append((get_ident(), name, time.perf_counter()))
-            return
-        while under_way := [one for one in begun if one[0] == get_ident()]:
-            begun.remove(under_way[-1])
-            if under_way[-1][1] == name:
-                note_interrupt(name, time.perf_counter() - under_way[-1][2], emit.place)
-                return
 
     with listening(emit, {"chromium_event": phase}):
         yield
-
-
-def note_interrupt(phase: str, seconds: float, place: Callable[[], tuple[str, str]]) -> None:
-    """Say on a KeyboardInterrupt that passes what was compiling; the phases around the innermost one add nothing."""
-    error = sys.exc_info()[1]  # torch ends a phase in a finally block, while the error passes
-    if isinstance(error, KeyboardInterrupt) and not any(STOPPED in note for note in getattr(error, "__notes__", ())):
-        frame, graph = place()
-        what = " ".join(filter(None, (frame, graph))) or "a graph"
-        error.add_note(f"{STOPPED} {what}: it was in {phase} for {seconds:.1f} s")

@@ -26,6 +26,7 @@ from explorer.capture.observe.debug_calls import WRITTEN, written_for_debugging
 from explorer.capture.observe.dynamo_graph import graph
 from explorer.capture.observe.eager_collectives import eager_collectives
 from explorer.capture.observe.guards import guards
+from explorer.capture.observe.kernel_compiles import kernel_compiles
 from explorer.capture.observe.kernel_lines import kernel_lines
 from explorer.capture.observe.lowering import lowerings
 from explorer.capture.observe.pieces import pieces
@@ -62,6 +63,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("setting", settings, ("setting",)),
     Probe("process_groups", groups_at_compiles, ("process_groups",)),
     Probe("phase", dynamo.phases, ("phase",)),
+    Probe("kernel compiles", kernel_compiles, ()),
     Probe("cache", caches.lookups, ("cache", "post_grad", "output_code", "library_memory")),
     Probe("compilation_metrics", metrics.compilation_metrics, ("compilation_metrics",)),
     Probe("bytecode", bytecode, ("source", "bytecode", "dynamo_bytecode", "decompiled")),

@@ -48,7 +48,8 @@ class KernelRecorder:
     def _record_compiled(self, recorder: Recorder) -> None:
         """Record the kernels of Inductor's output code."""
         if self._workers is not None:
-            compiled = self._workers.finish(recorder.events)
+            with recorder.doing("explorer's own compile of the kernels to machine code"):
+                compiled = self._workers.finish(recorder.events)
         else:
             gpu = target_room.attached_gpu() if isinstance(self._device, str) else self._device
             compiled = ladder_events(recorder.events, gpu, find=partial(launched_of, self.modules))

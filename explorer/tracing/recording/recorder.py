@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ from explorer.stages.plugged import plugged_stages
 from explorer.stages.records import event_data
 from explorer.stages.replay import renumber
 from explorer.stages.unread import UnreadFacts
+from explorer.tracing.recording.compiling_now import CompilingNow
 
 if TYPE_CHECKING:
     from explorer.capture.absent.launches import Launches
@@ -99,11 +100,11 @@ class Recorder:
         self._began = clock.perf_counter()
         self._thread = threading.get_ident()
         self._every_thread = every_thread
-        self._frames: set[str] = set()
+        self._frames: dict[str, None] = {}  # in the order they began
         self._here = _Here()
         self.guard = Guard(self.covers, {}, here=True)
         self._deferred: list[tuple[str, str, Callable[[], Facts | Unmade], float]] = []
-        self._progress = progress
+        self._now = CompilingNow(progress)
         self._paths = CallPaths()
 
     def __call__(self, kind: str, facts: Callable[[], Facts | Unmade], *, time: float | None = None) -> None:
@@ -166,6 +167,10 @@ class Recorder:
         here = Event("place", clock.perf_counter() - self._began, self._frame() or "", self._here.graph)
         return renumber([*self.events, here])[-1].frame, here.graph
 
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        """Name what the phase under way works on inside, in the progress and in the note on a Ctrl+C."""
+        return self._now.doing(what)
+
     def attempt(self, kind: str, step: str, action: Callable[[], object]) -> None:
         """Run the explorer's own work; an error in it is recorded and goes no further."""
         try:
@@ -205,9 +210,10 @@ class Recorder:
             made = facts()
             data = UnreadFacts(made) if callable(made) else event_data(kind, made)
             self.events.append(Event(kind, time, frame, self._here.graph, data, path))
-            if self._progress is not None and kind == "phase" and self.events[-1].data["at"] == "B":
-                graph = f" ({self._here.graph})" if self._here.graph else ""
-                self._progress(f"{self.events[-1].data['name']}{graph}")
+            if kind == "frame":
+                self._now.compile_began(self.events[-1], tuple(self._frames))
+            elif kind == "phase":
+                self._now.phase(self.events[-1])
 
         self.attempt(kind, "record", add)
 
@@ -215,7 +221,7 @@ class Recorder:
         """Return the compile id under way; None where the event is not this recording's."""
         frame = self._here.within or current_compile_id()
         if threading.get_ident() == self._thread or (self._every_thread and frame):
-            self._frames.add(frame)
+            self._frames[frame] = None
             return frame
         return frame if frame in self._frames and frame else None
 
