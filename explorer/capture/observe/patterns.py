@@ -1,4 +1,4 @@
-"""Observe the patterns of Inductor's pattern matcher that fire."""
+"""Observe the patterns of Inductor's pattern matcher that change a graph."""
 
 from __future__ import annotations
 
@@ -18,21 +18,39 @@ from explorer.stages.inductor.pattern_match import PatternMatchText
 
 @contextmanager
 def pattern_matches(emit: Emit) -> Iterator[None]:
-    """Record every pattern that fired: its name, where it is defined, the nodes it matched and made."""
+    """Record every pattern that changed a graph: its name, where it is defined, the nodes it matched and made."""
     from torch._inductor.pattern_matcher import PatternEntry
 
     def applied(entry: Any, match: Any, graph: Any, node: Any) -> Iterator[None]:
         matched: dict[str, tuple[str, str]] = {}
         before: set[Any] = set()
+        states: dict[Any, _State] = {}
         emit.attempt("pattern_match", "matched", lambda: matched.update(_described(match.nodes)))
         emit.attempt("pattern_match", "before", lambda: before.update(graph.nodes))
+        emit.attempt("pattern_match", "before", lambda: states.update((node, _State(node)) for node in match.nodes))
         yield
-        emit("pattern_match", lambda: _match(entry, matched, _made_since(before, graph), emit.here()))
+        made = _made_since(before, graph)
+        # a handler may look at its match and leave it, as pointless_view does with a view to another shape
+        if made or len(graph.nodes) != len(before) or any(state != _State(node) for node, state in states.items()):
+            emit("pattern_match", lambda: _match(entry, matched, made, emit.here()))
 
     with ExitStack() as stack:
         for kind in (kind for kind in subclasses(PatternEntry) if "apply" in vars(kind)):
             stack.enter_context(observed(kind, "apply", applied))
         yield
+
+
+class _State:
+    """What a pattern may change of a node, by identity: comparing symbolic sizes would add guards."""
+
+    def __init__(self, node: Any) -> None:
+        self._parts = (node.args, node.kwargs, node.target, *node.users, *node.meta, *node.meta.values())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether every part is the same object."""
+        return isinstance(other, _State) and list(map(id, self._parts)) == list(map(id, other._parts))
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _made_since(before: AnySet[Any], graph: Any) -> list[Any]:
