@@ -79,6 +79,12 @@ PLANTED: dict[str, Planted] = {
         "from torch._inductor.fx_passes import joint_graph\njoint_graph.constant_fold_uniform_value = lambda gm: None",
         ("constant_fold_uniform_value",),
     ),
+    "pattern: pointless_view_pair": Planted(
+        "turned",
+        "from torch._inductor.fx_passes import joint_graph\nfor entries in joint_graph.early_patterns.patterns.values():\n"
+        "    entries[:] = [entry for entry in entries if getattr(entry, 'handler', None) is not joint_graph.pointless_view_pair]",
+        ("pointless_view_pair",),
+    ),
     "decomposition: gelu": Planted("soft", f"{WITHOUT}gelu.default)", ("decomposition of aten.gelu.default",)),
     "decomposition: layer norm, training": Planted(
         "norm",
