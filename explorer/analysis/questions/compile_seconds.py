@@ -16,20 +16,29 @@ from explorer.stages.torch_compile.phase import OTHER, part_of
 MIN_SHOWN = 0.005
 #: The fewest operators in a block that is worth compiling once.
 MIN_BLOCK = 4
-PART_COLUMNS = ("frame", "graph", "part", "seconds", "phases")
+PART_COLUMNS = ("frame", "graph", "part", "seconds", "explorer_seconds", "phases")
 KERNEL_COLUMNS = ("frame", "graph", "kernel", "seconds", "compiled_by")
 BLOCK_COLUMNS = ("frame", "function", "modules", "nodes", "of_nodes", "seconds")
 
 
 @once
 def parts(trace: TraceData) -> Table:
-    """One row per part of each graph's compile, the longest first; the seconds of all rows add up to those of the compiles."""
-    totals: dict[tuple[str, str, str], list[float]] = {}
+    """One row per part of each graph's compile, the longest first; the seconds of all rows add up to those of the compiles.
+
+    `explorer_seconds` are those of `seconds` that explorer's recording took; None where that was not measured.
+    """
+    totals: dict[tuple[str, str, str], list[tuple[float, float | None]]] = {}
     for frame, rows in _by_frame(table(trace, "phase")).items():
-        for row, part, seconds in _own_seconds(rows):
-            totals.setdefault((frame, str(row["graph"]), part), []).append(seconds)
-    rows = [dict(zip(PART_COLUMNS, (*key, sum(each), len(each)), strict=True)) for key, each in totals.items()]
+        for row, part, seconds, cost in _own_seconds(rows):
+            totals.setdefault((frame, str(row["graph"]), part), []).append((seconds, cost))
+    rows = [dict(zip(PART_COLUMNS, (*key, *_sums(each), len(each)), strict=True)) for key, each in totals.items()]
     return Table(sorted(rows, key=lambda row: -float(row["seconds"])), PART_COLUMNS)
+
+
+def _sums(figures: Sequence[tuple[float, float | None]]) -> tuple[float, float | None]:
+    """Add up the seconds of phases, and those of explorer's recording; the latter None where one is not known."""
+    costs = [cost for _, cost in figures if cost is not None]
+    return sum(seconds for seconds, _ in figures), sum(costs) if len(costs) == len(figures) else None
 
 
 def seconds_by_part(trace: TraceData) -> dict[str, float]:
@@ -47,10 +56,11 @@ def _by_frame(rows: Table) -> dict[str, list[Mapping[str, Plain]]]:
     return frames
 
 
-def _own_seconds(rows: Sequence[Mapping[str, Plain]]) -> Iterator[tuple[Mapping[str, Plain], str, float]]:
-    """Yield each phase that ended, its part, and its seconds without those of the phases inside it."""
+def _own_seconds(rows: Sequence[Mapping[str, Plain]]) -> Iterator[tuple[Mapping[str, Plain], str, float, float | None]]:
+    """Yield each phase that ended, its part, and its seconds and cost without those of the phases inside it."""
     around: list[int] = []
     own: dict[int, float] = {}
+    costs: dict[int, float] = {}
     parts_by_row: dict[int, str] = {}
     for number, row in enumerate(rows):
         while around and int(rows[around[-1]]["depth"]) >= int(row["depth"]):
@@ -59,11 +69,15 @@ def _own_seconds(rows: Sequence[Mapping[str, Plain]]) -> Iterator[tuple[Mapping[
             continue
         parts_by_row[number] = part_of(str(row["name"])) or (parts_by_row[around[-1]] if around else OTHER)
         own[number] = float(row["seconds"])
+        if (cost := row.get("cost")) is not None:
+            costs[number] = float(cost)
         if around:
-            own[around[-1]] -= own[number]
+            own[around[-1]] -= float(row["seconds"])
+            if around[-1] in costs:
+                costs[around[-1]] -= costs.get(number, 0.0)
         around.append(number)
     for number, seconds in own.items():
-        yield rows[number], parts_by_row[number], seconds
+        yield rows[number], parts_by_row[number], seconds, costs.get(number)
 
 
 def in_words(trace: TraceData) -> str:
@@ -88,8 +102,17 @@ def in_words(trace: TraceData) -> str:
         of = f"{row['function'] or 'the same block'} compiled {len(row['modules'])} times, {names}"
         lines.append(f"{of}: about {float(row['seconds']):.2f} s are for the copies after the first")
     if cost := trace.meta.get("cost"):
-        lines.append(f"explorer's recording took {float(cost):.2f} s of it")
+        lines.append(f"explorer's recording took {float(cost):.2f} s of it{_costliest(trace)}")
     return "\n".join(lines)
+
+
+def _costliest(trace: TraceData) -> str:
+    """Name the part of the compile that explorer's recording lengthened most; "" where that was not measured."""
+    costs: dict[str, float] = {}
+    for row in parts(trace):
+        costs[str(row["part"])] = costs.get(str(row["part"]), 0.0) + float(row["explorer_seconds"] or 0)
+    part = max(costs, key=costs.__getitem__)
+    return f", {costs[part]:.2f} s in {part}" if costs[part] else ""
 
 
 # Kernels ---------------------------------------------------------------------------------------------------------------

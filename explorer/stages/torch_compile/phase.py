@@ -34,7 +34,10 @@ PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 @record
 class Phase(Record):
-    """A phase that the compiler timed, in seconds since the recording began and of its own; None where it did not end."""
+    """A phase that the compiler timed, in seconds since the recording began and of its own; None where it did not end.
+
+    `cost` has the seconds in it that explorer's recording took; None where that was not measured.
+    """
 
     name: str
     function: str
@@ -42,6 +45,7 @@ class Phase(Record):
     start: float
     seconds: float | None
     depth: int
+    cost: float | None = None
 
 
 @record
@@ -53,11 +57,15 @@ class Phases(Record):
 
 @record
 class PhaseMark(Record):
-    """A phase that the compiler times begins ("B") or ends ("E"), at the event's time."""
+    """A phase that the compiler times begins ("B") or ends ("E"), at the event's time.
+
+    `cost` has the seconds that explorer's recording took until then.
+    """
 
     name: str
     at: str
     function: str
+    cost: float | None = None
 
 
 def part_of(phase: str) -> str:
@@ -68,6 +76,7 @@ def part_of(phase: str) -> str:
 def intervals(events: Iterable[Event]) -> Iterator[Phase]:
     """One row per phase, in order of start: name, function, start and seconds, and how deeply it is nested."""
     open_phases: list[int] = []
+    costs: dict[int, float | None] = {}
     rows: list[Phase] = []
     for event in events:
         mark = typed(PhaseMark, event.data)
@@ -80,6 +89,7 @@ def intervals(events: Iterable[Event]) -> Iterator[Phase]:
                 seconds=None,
                 depth=len(open_phases),
             )
+            costs[len(rows)] = mark.cost
             open_phases.append(len(rows))
             rows.append(begun)
         elif any(rows[number].name == mark.name for number in open_phases):
@@ -87,7 +97,9 @@ def intervals(events: Iterable[Event]) -> Iterator[Phase]:
             while rows[open_phases[-1]].name != mark.name:
                 open_phases.pop()
             number = open_phases.pop()
-            rows[number] = replace(rows[number], seconds=event.time - rows[number].start)
+            before = costs[number]
+            cost = None if mark.cost is None or before is None else mark.cost - before
+            rows[number] = replace(rows[number], seconds=event.time - rows[number].start, cost=cost)
     yield from rows
 
 

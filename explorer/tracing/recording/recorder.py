@@ -209,6 +209,8 @@ class Recorder:
         def add() -> None:
             made = facts()
             data = UnreadFacts(made) if callable(made) else event_data(kind, made)
+            if kind == "phase":
+                data = {**data, "cost": self.seconds}
             self.events.append(Event(kind, time, frame, self._here.graph, data, path))
             if kind == "frame":
                 self._now.compile_began(self.events[-1], tuple(self._frames))

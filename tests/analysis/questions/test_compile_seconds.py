@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import pytest
 
 from explorer.analysis.questions import compile_seconds
 from explorer.model.values import EMPTY, Artifact
+from explorer.stages.torch_compile.phase import KERNELS, OTHER
 from explorer.tracing.traced import Trace
 
 RECORDED = ("mlp_train-torch2.11-cpu", "mlp_train-torch2.11-cuda", "mlp_train-torch2.13-cpu", "mlp_train-torch2.15-cpu")
@@ -22,7 +24,7 @@ def test_the_parts_add_up_to_the_compiles(name: str, replayed: Callable[[str], T
     by_part = compile_seconds.seconds_by_part(trace)
     assert sum(row["seconds"] for row in trace.compiler.parts) == pytest.approx(whole)
     assert {"Dynamo", "AOTAutograd", "Inductor passes", "lowering", "scheduling", "code generation"} <= {*by_part}
-    assert by_part[compile_seconds.OTHER] < whole / 2 and min(by_part.values()) >= 0
+    assert by_part[OTHER] < whole / 2 and min(by_part.values()) >= 0
     assert repr(trace.compiler).count(f"{whole:.2f} s in ") == 1
 
 
@@ -33,9 +35,17 @@ def test_a_second_counts_for_the_innermost_part_around_it() -> None:
     assert compile_seconds.seconds_by_part(_timed(phases)) == {
         "lowering": 5.0,
         "Dynamo": 2.0,
-        compile_seconds.KERNELS: 2.0,
+        KERNELS: 2.0,
         "other": 1.0,
     }
+
+
+def test_a_part_says_how_much_of_it_was_explorers_recording() -> None:
+    """The cost counts for the innermost part, as its seconds do; where it was not measured there is none."""
+    trace = _timed([("dynamo", 0, 10.0), ("GraphLowering.run", 1, 5.0)], costs=(3.0, 2.5))
+    assert {row["part"]: row["explorer_seconds"] for row in trace.compiler.parts} == {"Dynamo": 0.5, "lowering": 2.5}
+    without = _timed([("dynamo", 0, 10.0), ("GraphLowering.run", 1, 5.0)])
+    assert [row["explorer_seconds"] for row in without.compiler.parts] == [None, None]
 
 
 def test_kernels_that_inductor_timed_are_listed_longest_first() -> None:
@@ -59,11 +69,14 @@ def _artifact(stage: str, data: dict[str, Any]) -> Artifact:
     return Artifact(id=f"{stage}:0", stage=stage, title=stage, text="", language="text", frame="0/0", graph="", data=data)
 
 
-def _timed(phases: Sequence[tuple[str, int, float | None]], nodes: Sequence[dict[str, Any]] = ()) -> Trace:
-    """A trace of one compile with these phases (name, depth, seconds) and nodes of Dynamo's graph."""
+def _timed(
+    phases: Sequence[tuple[str, int, float | None]], nodes: Sequence[dict[str, Any]] = (), costs: Sequence[float | None] = ()
+) -> Trace:
+    """A trace of one compile with these phases (name, depth, seconds), what each cost, and nodes of Dynamo's graph."""
+    same = {"function": "", "graph": ""}
     rows = [
-        {"name": name, "function": "", "graph": "", "start": float(number), "seconds": seconds, "depth": depth}
-        for number, (name, depth, seconds) in enumerate(phases)
+        {"name": name, "start": float(number), "seconds": seconds, "depth": depth, "cost": cost, **same}
+        for number, ((name, depth, seconds), cost) in enumerate(zip_longest(phases, costs))
     ]
     graph = _artifact("dynamo", {"nodes": tuple(nodes)})
     return Trace(meta=EMPTY, artifacts=(_artifact("phase", {"rows": rows}), graph))
