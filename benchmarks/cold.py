@@ -1,7 +1,7 @@
 """Compile three models from nothing as they are and as the advice says, and print the seconds before and after.
 
-The models are for a named GPU that need not be here, so no C++ is compiled. Before and after take turns in one process, without
-the caches of graphs. Nothing is asserted: the table is to be read.
+The models are for a named GPU that need not be here, so no C++ is compiled. Before and after take turns, each time in a process of
+its own with empty caches. Nothing is asserted: the table is to be read.
 
     python benchmarks/cold.py
     python benchmarks/cold.py --models gpt2 --layers 12 --train
@@ -13,6 +13,8 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from torch import nn
 
 Built = tuple[Any, tuple[Any, ...]]
 
@@ -37,22 +39,24 @@ def llama(layers: int) -> Built:
     )
 
 
+class Residual(nn.Module):
+    """A residual block: group norm, SiLU and convolution, twice."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.GroupNorm(4, channels) for _ in range(2))
+        self.convs = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        y = x
+        for norm, conv in zip(self.norms, self.convs, strict=True):
+            y = conv(nn.functional.silu(norm(y)))
+        return x + y
+
+
 def residual(layers: int) -> Built:
-    """A network of residual blocks: group norm, SiLU and convolution, twice, as in a U-Net for diffusion."""
+    """A network of residual blocks, as in a U-Net for diffusion."""
     import torch
-    from torch import nn
-
-    class Residual(nn.Module):
-        def __init__(self, channels: int) -> None:
-            super().__init__()
-            self.norms = nn.ModuleList(nn.GroupNorm(4, channels) for _ in range(2))
-            self.convs = nn.ModuleList(nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
-
-        def forward(self, x: Any) -> Any:
-            y = x
-            for norm, conv in zip(self.norms, self.convs, strict=True):
-                y = conv(nn.functional.silu(norm(y)))
-            return x + y
 
     return nn.Sequential(*(Residual(32) for _ in range(layers))).eval(), (torch.randn(1, 32, 16, 16),)
 

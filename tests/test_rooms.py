@@ -95,6 +95,8 @@ CATCHES_EVERYTHING = {
     "tracing/recording/finish.py": "a program whose recording cannot be replayed gets a trace that says so",
     "capture/ladder/ladder.py": "what fails in a kernel's source, in heuristics or in triton is raised as explorer's own error",
     "capture/ladder/helion.py": "what fails in the program's code, as Helion copies it, is raised as explorer's own error",
+    "tracing/recording/cold_process.py": "a process of its own: what fails is its answer",
+    "tracing/traced/cold_compile.py": "a call that cannot be pickled, which runs code of the program's, is said in the answer",
     "view/widget/worker.py": "an error of what the view asked for is its answer, shown in the view",
     "lab/live/pallas.py": "what JAX raises for a kernel is what the form's text says",
     "capture/ladder/triton_worker.py": "a process of its own: what fails is its answer",

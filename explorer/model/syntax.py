@@ -47,6 +47,28 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
         level = below
 
 
+def definitions(source: str) -> str:
+    """Keep a module's imports, functions, classes and literal constants, each on its lines, and blank the rest."""
+    lines = source.split("\n")
+    kept = [""] * len(lines)
+    for statement in parsed(source).body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (
+            isinstance(statement, ast.Assign) and _is_literal(statement.value)
+        ):
+            decorators = getattr(statement, "decorator_list", ())
+            first = min(node.lineno for node in (statement, *decorators)) - 1
+            kept[first : statement.end_lineno] = lines[first : statement.end_lineno]
+    return "\n".join(kept)
+
+
+def _is_literal(value: ast.expr) -> bool:
+    try:
+        ast.literal_eval(value)
+    except UNREADABLE:
+        return False
+    return True
+
+
 def _parsed(source: str, file: str, mode: str) -> ast.AST:
     try:
         for _ in range(ATTEMPTS - 1):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tokenize
 
 
 def cell_of(file: str) -> str:
@@ -12,3 +14,16 @@ def cell_of(file: str) -> str:
     format_name = getattr(getattr(shell, "compile", None), "format_code_name", None)
     named = format_name(file) if format_name is not None else None
     return str(named[1]) if named else ""
+
+
+def main_sources() -> list[tuple[str, str]]:
+    """Return what defines `__main__`, as file and source: a script, or the cells that ran, without their magics."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None:
+        cells = enumerate(shell.user_ns.get("In", ()))
+        return [(f"In[{number}]", shell.transform_cell(cell)) for number, cell in cells]
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if not file or not os.path.isfile(file):
+        return []
+    with tokenize.open(file) as script:
+        return [(file, script.read())]

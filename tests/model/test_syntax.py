@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.model.syntax import ATTEMPTS, parsed, parsed_expression, statements
+from explorer.model.syntax import ATTEMPTS, definitions, parsed, parsed_expression, statements
 
 SOURCE = Path(ast.__file__).read_text()
 
@@ -81,3 +81,10 @@ def test_statements_come_in_the_order_of_a_walk() -> None:
         tree = parsed(source)
         kinds = (ast.mod, ast.stmt, ast.excepthandler, ast.match_case)
         assert list(statements(tree)) == [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def test_definitions_are_kept_on_their_lines() -> None:
+    """What a module defines stays where it is, with decorators; what it would do is blank."""
+    source = "import torch\nprint(1)\nSIZES = (2, 3)\nx = torch.ones(2)\n@torch.no_grad()\ndef f(x):\n    return x\n\nf(x)\n"
+    kept = ["import torch", "", "SIZES = (2, 3)", "", "@torch.no_grad()", "def f(x):", "    return x", "", "", ""]
+    assert definitions(source).split("\n") == kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from explorer.analysis.advice.call_cost import BREAK, TracedCall
 from explorer.analysis.advice.verdicts import Cost, Verdict
@@ -23,6 +24,10 @@ from explorer.stages.dynamo.symbol import Symbols
 CALLS = 1000
 #: One recompile is how torch learns that a size changes, or that a model is used in two ways; more of one function are not.
 FEWEST_RECOMPILES = 2
+#: The kind of the verdicts on them, which a compile before and after proves.
+RECOMPILES = "recompiles"
+#: What torch.compile's dynamic=True sets.
+DYNAMIC: Mapping[str, Plain] = MappingProxyType({f"{CONFIG}.assume_static_by_default": False})
 #: The steps of the failures that name a limit on recompiles.
 LIMITS = ("recompile_limit", "accumulated_recompile_limit")
 #: The settings under which Dynamo goes on where a reason of a graph break says this.
@@ -160,7 +165,7 @@ def each_call(traced: TracedCall) -> Iterator[Verdict]:
                 continue
             once = _compile_seconds(trace, [code.frame])
             yield Verdict(
-                "recompiles",
+                RECOMPILES,
                 f"each call changes {value}, which a guard holds: the next call compiles again",
                 Cost(
                     once / CALLS, "measured", f"such a compile took it, and it ranks as if spread over {CALLS:,} calls", once=once
@@ -203,7 +208,7 @@ def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[M
     )
     what = "reached the limit on recompiles" if limit else "was compiled again"
     return Verdict(
-        "recompiles",
+        RECOMPILES,
         f"{name} {what}: {len(frames)} recompiles",
         Cost(once / CALLS, "measured", f"the compiles took it, and each ranks as if spread over {CALLS:,} calls", once=once),
         f"failed guards: {'; '.join(list(guards)[:3])}{f'; and {len(guards) - 3} more' if len(guards) > 3 else ''}"
@@ -211,7 +216,8 @@ def _recompiled(traced: TracedCall, number: str, frames: list[str], rows: list[M
         remedy,
         _guarded_lines(traced, rows) or _source_line(traced, number),
         tuple((a.id, 1) for a in trace.find("recompile") if a.frame in frames)[:1],
-        why_unproved="a trace is of one call: explorer.vary(f, x) varies it, and its dynamic() says what mark_dynamic spares",
+        what_if={"settings": DYNAMIC} if sizes else {},
+        why_unproved="" if sizes else "the program has to change: explorer.vary(f, x) says what each value costs",
     )
 
 

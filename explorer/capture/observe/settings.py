@@ -14,15 +14,16 @@ from explorer.capture.observe.structured import listening
 from explorer.model.stage import Emit
 from explorer.stages.torch_compile.setting import ChangedSetting
 
-#: What explorer sets itself while it records, so that it sees every stage and compiles kernels in this process.
+#: What explorer sets itself while it records, so that it sees every stage.
 OWN_SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "inductor": {"fx_graph_cache": False, "fx_graph_remote_cache": False, "compile_threads": 1},
-    "functorch": {
-        "enable_autograd_cache": False,
-        "enable_remote_autograd_cache": False,
-        "force_non_lazy_backward_lowering": True,
-    },
+    "inductor": {"fx_graph_cache": False, "fx_graph_remote_cache": False},
+    "functorch": {"enable_autograd_cache": False, "enable_remote_autograd_cache": False},
     "dynamo": {"recompile_limit": 1024, "accumulated_recompile_limit": 4096},
+}
+#: What it sets only while a graph is compiled for an absent GPU: when a frame begins, such a value is the program's.
+OWN_GRAPH_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "inductor": {"compile_threads": 1},
+    "functorch": {"force_non_lazy_backward_lowering": True},
 }
 #: Variables from which torch and triton take defaults when they are imported: such a setting looks as if it were at its default.
 VARIABLES = re.compile(r"(?:TORCHINDUCTOR|TORCHDYNAMO|TORCH_COMPILE|AOTINDUCTOR|TRITON)_\w+")
@@ -66,6 +67,24 @@ def settings(emit: Emit) -> Iterator[None]:
 
 def changed_settings(where: str) -> Iterator[ChangedSetting]:
     """Yield the settings that are not at their defaults now; `where` says what begins: a "frame", or a "graph" of one."""
+    for of, name, value, default in _not_at_default():
+        text = repr(value)
+        yield ChangedSetting(of=of, name=name, value=text, default=repr(default), set_by=set_by(of, name, text, where))
+    for name in sorted(os.environ):
+        if VARIABLES.fullmatch(name) and not PLACES.search(name):
+            yield ChangedSetting(
+                of="environment", name=name, value=repr(os.environ[name]), default="None", set_by="the environment"
+            )
+
+
+def plain_settings() -> dict[str, object]:
+    """Return the settings not at their defaults now by full name, "torch._dynamo.config.verbose"; those with plain values."""
+    found = ((f"torch._{of}.config.{name}", value) for of, name, value, _ in _not_at_default())
+    return {name: value for name, value in found if value is None or isinstance(value, (bool, int, float, str))}
+
+
+def _not_at_default() -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield each such setting: whose it is, its name, value and default."""
     import torch._dynamo.config
     import torch._functorch.config
     import torch._inductor.config
@@ -76,19 +95,12 @@ def changed_settings(where: str) -> Iterator[ChangedSetting]:
             if entry.alias is None and not module._is_default(name):
                 value = module.get_config_copy()[name] if "." in name else getattr(module, name)
                 if value != entry.default:
-                    text = repr(value)
-                    setter = set_by(of, name, text, where)
-                    yield ChangedSetting(of=of, name=name, value=text, default=repr(entry.default), set_by=setter)
-    for name in sorted(os.environ):
-        if VARIABLES.fullmatch(name) and not PLACES.search(name):
-            yield ChangedSetting(
-                of="environment", name=name, value=repr(os.environ[name]), default="None", set_by="the environment"
-            )
+                    yield of, name, value, entry.default
 
 
 def set_by(of: str, name: str, value: str, where: str) -> str:
     """Name who changed a setting: explorer, the program before the frame, or torch.compile for the graph."""
-    own = OWN_SETTINGS.get(of, {})
+    own = {**OWN_SETTINGS.get(of, {}), **(OWN_GRAPH_SETTINGS.get(of, {}) if where == "graph" else {})}
     if name in own and repr(own[name]) == value:
         return "explorer"
     return "the program" if where == "frame" else "torch.compile"

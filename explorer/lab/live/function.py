@@ -54,7 +54,8 @@ class LiveFunction(KernelForms, Live):
     """The live part of a traced function. If the compile failed, `compiled` is None and `error` is set.
 
     `generated` is the code that Inductor generated for a GPU you don't have; otherwise `loaded` has Inductor's modules, by
-    file. `options` are the Inductor options of the compile. `guard_events` are the events of its guards.
+    file. `options` are the Inductor options of the compile, `trace_arguments` the keyword arguments of `trace`.
+    `guard_events` are the events of its guards.
     `empty` says that tensors of the call have no data, so nothing was computed. `begun` says that the function was called, and
     `uncompiled` why the trace has no compile of it. `late_losses` lists explorer's losses after the trace was made.
     """
@@ -67,6 +68,7 @@ class LiveFunction(KernelForms, Live):
     ladders: Ladders = field(default_factory=Ladders)
     absent: Target | None = None
     retrace: TraceAgain | None = None
+    trace_arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
     generated: Generated | None = None
     loaded: Mapping[str, Any] = field(default_factory=dict, repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)

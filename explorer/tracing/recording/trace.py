@@ -255,6 +255,7 @@ class _Tracing:
             recorder = Recorder(show)
             self.live = live = LiveFunction(unchanged, absent=plan.absent, empty=plan.without_data)
             live.retrace = lambda **arguments: plan.retrace(live.call, arguments)
+            live.trace_arguments = plan.request.keywords()
             with full_collections_paused(), recording_kernels(plan.device, plan.absent, recorder.guard) as kernels:
                 try:
                     seconds = _compile_and_call(live, plan, recorder, kernels)

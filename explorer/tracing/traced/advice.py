@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from explorer.analysis.advice.advise import advise
 from explorer.analysis.advice.compiling import KINDS
-from explorer.analysis.advice.dynamo import BRANCHING
+from explorer.analysis.advice.dynamo import BRANCHING, RECOMPILES
 from explorer.analysis.advice.verdicts import Advice, Proof, Verdict, duration
-from explorer.analysis.questions.compile_seconds import seconds_by_part
 from explorer.analysis.questions.data_dependent import CHECK
-from explorer.capture.compilers.settings import changed_settings
 from explorer.errors import ExplorerError, InputError
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.inserted import inserted
-from explorer.lab.live.protocol import Changes, needs_live
-from explorer.lab.live.regions import compiled_once
+from explorer.lab.live.protocol import needs_live
 from explorer.model.wording import quantity
-from explorer.tracing.traced import what_if
+from explorer.process.under_way import step
+from explorer.tracing.traced import cold_compile, what_if
 from explorer.tracing.traced.what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -50,7 +47,7 @@ def _proved(trace: Trace, advice: Advice, verdict: Verdict, limit: float) -> Ver
     """Run the `what_if` of a verdict; one without stays as it is."""
     if verdict.checks:
         return _with_check(trace, verdict)
-    if verdict.kind in KINDS and (verdict.regions or verdict.what_if):
+    if verdict.kind in {*KINDS, RECOMPILES} and (verdict.regions or verdict.what_if):
         return _compiled_so(trace, verdict, limit)
     if not verdict.what_if:
         return verdict
@@ -86,47 +83,36 @@ def _with_check(trace: Trace, verdict: Verdict) -> Verdict:
 
 
 def _compiled_so(trace: Trace, verdict: Verdict, limit: float) -> Verdict:
-    """Compile as the verdict says, and as before, in turn; both find the same caches: none of graphs, those of binaries."""
-    trace_again = needs_live(trace, "advise(prove=True)").trace_again
-    before: list[Trace] = []
-    after: list[Trace] = []
-    try:
-        for _ in range(COMPILES):
-            before.append(trace_again())
-            with _as_advised(trace, verdict) as changes:
-                after.append(trace_again(**changes))
-                result = _result(after[-1], limit) if len(after) == COMPILES else ""
-            if fatal := next((failure for failure in after[-1].failures if failure.fatal), None):
-                return replace(verdict, proof=Proof(note=f"not proved: the compile fails: {fatal.message}"))
-    except ExplorerError as error:
-        return replace(verdict, proof=Proof(note=f"not proved: {error}"))
-    first, second = ([sum(seconds_by_part(one).values()) for one in traces] for traces in (before, after))
-    apart = max(max(first) - min(first), max(second) - min(second))
-    counts = " before and ".join(quantity(len(traces[-1].kernels), "kernel") for traces in (before, after))
-    chance = ", which is more than the change" if abs(min(first) - min(second)) <= apart else ""
-    note = f"the shorter of {COMPILES} each, up to {duration(apart)} apart{chance}; {counts} after; result: {result}"
-    gone = all(other.kind != verdict.kind for other in advise(after[-1]))
-    return replace(verdict, proof=Proof("compile_seconds", min(first), min(second), gone, note))
-
-
-@contextmanager
-def _as_advised(trace: Trace, verdict: Verdict) -> Iterator[Changes]:
-    """Let what is compiled inside the block be as a verdict on the compile says; gives what to change of the trace."""
+    """Compile as before and as the verdict says, in turn, each time from nothing in a process of its own."""
     live = needs_live(trace, "advise(prove=True)")
-    options = verdict.what_if.get("options")
-    with ExitStack() as stack:
-        stack.enter_context(changed_settings(verdict.what_if.get("settings", {})))
-        if verdict.regions:
-            stack.enter_context(compiled_once(live.call.function if isinstance(live, LiveFunction) else None, verdict.regions))
-        yield what_if.with_options(trace, options) if options else {}
+    if not isinstance(live, LiveFunction):
+        return replace(verdict, proof=Proof(note="not proved: torch.compile did not compile it"))
+    settings, options = verdict.what_if.get("settings", {}), verdict.what_if.get("options")
+    arguments = what_if.with_options(trace, options) if options else {}
+    jobs = (
+        cold_compile.job_of(live, arguments={}, settings={}),
+        cold_compile.job_of(live, arguments=arguments, settings=settings, regions=verdict.regions, limit=limit),
+    )
+    answers: list[cold_compile.Answer] = []
+    for number in range(2 * COMPILES):
+        step(f"compiling it {('as before', 'as advised')[number % 2]} in a process of its own", number, 2 * COMPILES)
+        answers.append(cold_compile.compiled_cold(jobs[number % 2]))
+        if answers[-1].error:
+            return replace(verdict, proof=Proof(note=f"not proved: {answers[-1].error}"))
+    return replace(verdict, proof=proof_of_compiles(verdict, answers[::2], answers[1::2]))
 
 
-def _result(trace: Trace, limit: float) -> str:
-    """Say whether a trace computes what eager does."""
-    try:
-        return what_if.judgement(trace.check(limit), "beside eager")[1]
-    except (ExplorerError, NotImplementedError, RuntimeError) as error:
-        return f"not checked: {error}"
+def proof_of_compiles(verdict: Verdict, before: Sequence[cold_compile.Answer], after: Sequence[cold_compile.Answer]) -> Proof:
+    """Compare the shortest of several compiles before and after."""
+    first, second = ([answer.seconds for answer in answers] for answers in (before, after))
+    apart = max(max(first) - min(first), max(second) - min(second))
+    chance = ", which is more than the change" if abs(min(first) - min(second)) <= apart else ""
+    counts = " before and ".join(
+        f"{quantity(each.compiles, 'compile')} of {quantity(each.kernels, 'kernel')}" for each in (before[-1], after[-1])
+    )
+    how = f"the shorter of {COMPILES} each, from nothing in processes of their own, up to {duration(apart)} apart{chance}"
+    gone = verdict.kind not in after[-1].kinds
+    return Proof("compile_seconds", min(first), min(second), gone, f"{how}; {counts} after; result: {after[-1].result}")
 
 
 def _still_stopped(before: Trace, after: Trace, verdict: Verdict) -> str:
