@@ -1,7 +1,7 @@
 """Compile three models from nothing as they are and as the advice says, and print the seconds before and after.
 
-The models are for a named GPU that need not be here, so no C++ is compiled. Before and after take turns, each in a process of its own
-with empty caches. Nothing is asserted: the table is to be read.
+The models are for a named GPU that need not be here, so no C++ is compiled. Before and after take turns, each in a process of
+its own with empty caches. Nothing is asserted: the table is to be read.
 
     python benchmarks/cold.py
     python benchmarks/cold.py --models gpt2 --layers 12 --train
