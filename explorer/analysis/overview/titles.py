@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.analysis.advice.call_cost import Launch, TracedCall
 from explorer.analysis.findings.rules import listed
+from explorer.analysis.questions.fusion import REDUCES
 from explorer.analysis.questions.operator_places import COPIES, PRODUCTS, SUMS_OF_SOFTMAX, operator_name
 from explorer.model.shared import OperatorCall
 from explorer.stages.fx_graph import VIEWS
@@ -69,7 +70,7 @@ def _reduced(launch: Launch) -> list[str]:
     """The operators that a kernel's loops reduce by, such as a softmax or a mean."""
     nodes = _nodes(launch)
     operations = launch.graph.operations(launch.row)
-    of = [name for operation, names in operations if operation.startswith("reduction") for name in names.split()[:1]]
+    of = [name for operation, names in operations if REDUCES.match(operation) for name in names.split()[:1]]
     return _works([nodes[name] for name in of if name in nodes])
 
 
