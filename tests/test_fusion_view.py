@@ -310,3 +310,14 @@ def test_the_label_of_a_chosen_node_begins_with_the_picked_name(opened, rotary: 
     assert tab.evaluate(label, node) == ", ".join([origins[-1], *origins[:-1]])
     panel.get_by_role("button", name="clear", exact=True).click()
     assert tab.evaluate(label, node) == ", ".join(origins)
+
+
+def test_a_box_is_called_by_its_module(opened, replayed) -> None:
+    """A product says which of the model's it is; a node of no one module has its name alone."""
+    tab = opened(replayed("views/layers-torch2.13-h100"))
+    show(tab, "Fusion")
+    labels = tab.evaluate(f"""() => {{
+        const {{ graph, canvas, nodes }} = {APP}.tabs.views.get('fusion');
+        return nodes.name.map((_, node) => canvas.painter.label(graph.visible.get(node))[0]);
+    }}""")
+    assert {"op4 · up", "op5", "op6 · down"} <= set(labels)

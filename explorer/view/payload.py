@@ -475,6 +475,7 @@ def _fusion(trace: TraceData, graph: Graph, index: Mapping[str, int]) -> wire.Fu
             for each in v.each()
         ],
         "names": list(v.names),
+        "modules": [graph.module(name) for name in v.names],
         "members": [list(v.members(len(v.names) + n)) for n in range(len(v.data.groups))],
         "known": {name: list(of) for name, of in graph.numbers_by_name.items() if name not in v.names},
         "operators": {

@@ -291,12 +291,12 @@ class OperatorPlaceInfo(TypedDict):
 class FusionInfo(TypedDict):
     """The scheduler's verdicts on one graph, and what answers `Trace.why` for any two of its nodes.
 
-    Nodes are numbers: "names" are those of the single ones, "members" the single nodes of each that was made of several,
-    "known" all other names, "operators" the places of operators, whose names are no node's. "touched", "kept_inputs" (the
-    reductions and calls that it reads), "inputs" (the nodes that it needs), "steps" (kind, text and FX node of what runs between
-    two others), "devices", "apart" (why the scheduler never asks) and "epilogues" (what a template of a library's product could
-    compute with it) are by single node. "fx_inputs" are by FX node. "final" are
-    the numbers of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
+    Nodes are numbers: "names" are those of the single ones, "modules" their modules' ("" for no one module), "members" the single
+    nodes of each that was made of several, "known" all other names, "operators" the places of operators, whose names are no
+    node's. "touched", "kept_inputs" (the reductions and calls that it reads), "inputs" (the nodes that it needs), "steps" (kind,
+    text and FX node of what runs between two others), "devices", "apart" (why the scheduler never asks) and "epilogues" (what a
+    template of a library's product could compute with it) are by single node. "fx_inputs" are by FX node. "final" are the numbers
+    of "groups", "costs" what these take. "nodes" is the index of the artifact with the nodes, -1 for none.
     """
 
     frame: str
@@ -309,6 +309,7 @@ class FusionInfo(TypedDict):
     inlined: list[InlinedRow]
     verdicts: list[VerdictInfo]
     names: Names
+    modules: Names
     members: list[list[int]]
     known: dict[str, list[int]]
     operators: dict[str, list[OperatorPlaceInfo]]

@@ -489,6 +489,15 @@ class Graph:
         fx_node = row.get("node", "")
         return (fx_node,) if fx_node and ("Extern" in row["kind"] or name in self._whole) else tuple(row.get("origins", ()))
 
+    def module(self, name: str) -> str:
+        """Return the last name of the module that a scheduler node is all of, such as "gate_proj"; "" where there is none."""
+        modules = {self._modules.get(node, "") for node in self.fx_nodes(name)}
+        return modules.pop().rpartition(".")[2] if len(modules) == 1 else ""
+
+    @cached_property
+    def _modules(self) -> dict[str, str]:
+        return {str(node["name"]): str(node.get("module") or "") for node in self.graph_nodes}
+
     @cached_property
     def _whole(self) -> set[str]:
         """The scheduler nodes that compute one whole FX node: templates, and calls that Inductor chose over a template."""

@@ -524,3 +524,10 @@ def test_an_artifact_of_another_kind_is_no_verdict() -> None:
     """A trace whose stages left the verdicts out says so."""
     with pytest.raises(InputError, match=says("fusion verdicts", "scheduler", "stage")):
         Trace(artifacts=(Artifact("a", "kernel", "", "", "", "", ""),)).why("a", "b")
+
+
+def test_a_node_has_the_module_that_all_of_it_is_in(replayed) -> None:
+    """A product has the name of its linear module; a kernel's node with code of two modules has none."""
+    graph = replayed("views/layers-torch2.13-h100").fusion.graphs[0]
+    assert [graph.module(name) for name in ("op1", "op4", "op6")] == ["norm", "up", "down"]
+    assert graph.module("op5") == "", "the bias of one and a GELU"

@@ -173,9 +173,8 @@ export class Fusion {
     const kernels = this.verdicts.groups.filter((group) => group.kernels.length).length;
     const nodes = plural(this.nodes.name.length, "scheduler node");
     const groups = plural(this.verdicts.groups.length, "group");
-    const generated = kernels === 1 ? "a generated kernel" : "generated kernels";
     const graph = this.graphs.length > 1 ? `${this.info.graph}: ` : "";
-    this.count = `${graph}${nodes} became ${groups}, ${kernels} of them ${generated}.`;
+    this.count = `${graph}${nodes} became ${groups}, with ${plural(kernels, "generated kernel")}.`;
     this.lay(true);
     this.fill();
     this.choose("", "");
@@ -203,7 +202,9 @@ export class Fusion {
     if (box.kind === "node") {
       const origins = new Set(this.nodes.origins?.[box.node]);
       const named = [...this.named].filter((name) => origins.has(name));
-      return [this.nodes.name[box.node], [...new Set([...named, ...origins])].join(", ")];
+      const name = this.nodes.name[box.node];
+      const module = this.info.modules[this.info.names.indexOf(name)];
+      return [module ? `${name} · ${module}` : name, [...new Set([...named, ...origins])].join(", ")];
     }
     const cost = this.costs.text(box.group?.all ?? [], box.label);
     const count = box.kind === "group" ? plural(box.count, "node") : "";

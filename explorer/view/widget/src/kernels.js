@@ -131,7 +131,6 @@ export class Kernels {
         ...(line ? [", ", this.callLine(artifact, line)] : []),
       ),
     );
-    const what = calls.length > 1 ? `${calls.length} calls into a library` : "A call into a library";
     this.one.put(
       call,
       element("h2", {}, title || called(call)),
@@ -139,7 +138,7 @@ export class Kernels {
       ...this.reasons(),
       element("p", {}, ...this.ways(call)),
       ...callFacts(call),
-      element("p", {}, `${what}:`),
+      element("p", {}, `${plural(calls.length, "call")} into a library:`),
       element("ul", {}, ...places),
     );
   }
