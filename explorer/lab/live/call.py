@@ -15,6 +15,7 @@ from explorer.capture.absent.torch_cuda import torch_cuda_answers
 from explorer.capture.observe.patch import guard_here, shielded
 from explorer.capture.observe.tensors import copier, dense_parts, has_fractions, hidden_tensors, map_tensors, named_tensors
 from explorer.capture.observe.uncompiled import as_eager
+from explorer.capture.observe.without_data import mixing
 from explorer.errors import InputError
 from explorer.lab.live.state import NOTHING_HELD, PlainValues, State
 from explorer.process.stopping import interruptible
@@ -135,7 +136,8 @@ def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[A
         if loss is None or not leaves:
             what = "no output" if loss is None else "no input or parameter"
             raise InputError(f"train=True, but {what} requires grad: give a tensor with requires_grad=True")
-        with shielded(interruptible, guard_here(), "stop"):
+        # autograd saves what the call made without an input, such as `torch.zeros(())`: a real tensor beside fake ones
+        with mixing(leaves.values()), shielded(interruptible, guard_here(), "stop"):
             gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     return returned, dict(zip(leaves, gradients, strict=True))
 
