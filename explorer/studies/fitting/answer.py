@@ -21,6 +21,7 @@ LEFT_OUT = (
 NO_OPTIMIZER = 'what an optimizer keeps: name it, optimizer="AdamW"'
 NO_STEP = "the time of the optimizer's step, and copies in float32 of narrower weights"
 NO_SUMS = "the time to sum the gradients of what each rank has whole, such as norms, over the ranks"
+NO_LAYERDROP = "what layerdrop saves: a step keeps every layer here"
 NO_CACHE = "a cache of keys and values, {size} for these tokens"
 UNKNOWN_CACHE = "a cache of earlier tokens, whose size its config does not tell"
 #: Fields of a config whose layers keep other than each head's keys and values.
@@ -161,10 +162,10 @@ def _words(seconds: float) -> str:
     return f"{seconds * 1e3:.4g} ms" if seconds < 1 else f"{seconds:.4g} s"
 
 
-def left_out(train: bool, kept: OptimizerMemory | None, cache: int | None, world: int) -> tuple[str, ...]:
+def left_out(train: bool, kept: OptimizerMemory | None, cache: int | None, world: int, *, skips: bool = False) -> tuple[str, ...]:
     """What the figures do not hold."""
     if train:
-        alone = (*LEFT_OUT, NO_SUMS) if world > 1 else LEFT_OUT
+        alone = (*LEFT_OUT, *([NO_SUMS] if world > 1 else []), *([NO_LAYERDROP] if skips else []))
         return (*alone, NO_STEP if kept is not None else NO_OPTIMIZER)
     if cache == 0:
         return LEFT_OUT

@@ -95,7 +95,10 @@ def _number(name: str, number: object) -> int:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A model on the meta device and how it is called; `cache` is 0 for a module, None where its size is unknown."""
+    """A model on the meta device and how it is called; `cache` is 0 for a module, None where its size is unknown.
+
+    `skips` tells whether it would skip layers at random in training.
+    """
 
     model: Any
     inputs: tuple[Any, ...]
@@ -103,6 +106,7 @@ class _Asked:
     reach: CallModel
     title: str
     cache: int | None
+    skips: bool = False
 
 
 def _asked_of_module(model: Any, inputs: tuple[Any, ...], of_config: Mapping[str, Any], train: bool) -> _Asked:
@@ -149,9 +153,9 @@ def _asked_of_config(config: object, inputs: tuple[Any, ...], given: Mapping[str
     ids = torch.zeros(batch, sequence, dtype=torch.long, device="meta")
     title = f"{type(config).__name__}, batch {batch} of {sequence} tokens, {dtype}"
     call = models.call_for_loss if train else models.call_for_logits
-    return _Asked(
-        made, (ids,), call, models.call_for_logits, title, cache_bytes(config, batch, sequence, models.dtype_of(dtype).itemsize)
-    )
+    cache = cache_bytes(config, batch, sequence, models.dtype_of(dtype).itemsize)
+    skips = train and models.keep_every_layer(made)
+    return _Asked(made, (ids,), call, models.call_for_logits, title, cache, skips)
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ class _Fitting:
             regions=Table(({"region": path, "calls": calls} for path, calls, _ in counted), ("region", "calls")),
             ranks=_ranks(tensors, world),
             unsplit=unsplit,
-            left_out=left_out(self.train, kept, self._cache(unsplit), world),
+            left_out=left_out(self.train, kept, self._cache(unsplit), world, skips=self.asked.skips),
             took=time.perf_counter() - self.started,
         )
 

@@ -146,6 +146,17 @@ def model_of(config: Any, dtype: object, train: bool) -> Any:
     return with_loss(model.train(train))
 
 
+def keep_every_layer(model: Any) -> bool:
+    """Turn off LayerDrop, which skips layers at random in training; return whether a module had it.
+
+    Dynamo cannot trace a branch on a random number. With all layers the memory is the most that a step takes.
+    """
+    skipping = [module for module in model.modules() if getattr(module, "layerdrop", 0)]
+    for module in skipping:
+        module.layerdrop = 0.0
+    return bool(skipping)
+
+
 def learned_positions(model: Any) -> dict[str, int]:
     """Map each table of learned positions to how many it has; {} for a model that computes positions."""
     import torch
@@ -308,6 +319,7 @@ __all__ = [
     "config_of",
     "dtype_of",
     "is_split",
+    "keep_every_layer",
     "local_part",
     "model_of",
     "parallelized",

@@ -20,7 +20,7 @@ from explorer.errors import InputError
 from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.studies.fitting import models
-from explorer.studies.fitting.answer import Fit, cache_bytes, left_out
+from explorer.studies.fitting.answer import NO_LAYERDROP, Fit, cache_bytes, left_out
 from explorer.studies.fitting.optimizers import optimizer_memory
 from tests.facts import says, untold
 
@@ -206,6 +206,31 @@ def test_a_module_that_counts_its_calls_fits_like_one_that_does_not(own: Fit) ->
         explorer.fits(Counted(True), torch.ones(8, 32))
     with pytest.raises(InputError, match=says("test_fits.py", "torch.bincount(", "values", "index_add")):
         explorer.fits(Counting(), torch.ones(8, 32))
+
+
+class Leaky(Own):
+    """A module that saves a tensor of its own for its backward."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        return torch.where(y > 0, y * y, torch.zeros((), dtype=y.dtype, device=y.device))
+
+
+@pytest.mark.compile
+def test_a_tensor_that_the_module_makes_may_meet_its_gradients() -> None:
+    """The backward has a real tensor, made of no input, beside fake ones."""
+    fit = explorer.fits(Leaky(), torch.ones(8, 32), train=True)
+    assert fit.bytes_of("gradients") >= 32 * 16 * 4
+
+
+@pytest.mark.compile
+def test_a_model_that_skips_layers_at_random_keeps_them_all() -> None:
+    """A step of OPT with LayerDrop runs each layer, forward and backward, and that is said."""
+    fields = {**WIDTHS, "ffn_dim": 16, "max_position_embeddings": 8, "word_embed_proj_dim": 8}
+    skipping = explorer.fits("OPTConfig", train=True, layerdrop=0.5, **fields)
+    assert [row["calls"] for row in skipping.regions if "layers" in row["region"]] == [WIDTHS["num_hidden_layers"]]
+    assert NO_LAYERDROP in skipping.left_out
+    assert NO_LAYERDROP not in left_out(True, None, None, 1)
 
 
 class WithoutInputs(Own):
