@@ -189,8 +189,23 @@ def _answers(target: Target) -> dict[str, Any]:
         "memory_allocated": _always(0),
         "get_rng_state": lambda *args: state.clone(),
         "set_rng_state": _always(None),
-        "default_generators": (torch.Generator(),),
+        "default_generators": (_generator(torch.device("cuda", 0)),),
     }
+
+
+def _generator(of: Any) -> Any:
+    """Make a generator that says it is the GPU's: AOTAutograd asks where a checkpoint repeats a random operator."""
+    import torch
+
+    class Generator(torch.Generator):  # type: ignore[misc]
+        """Has the numbers of a CPU's generator, and shares them with its clones."""
+
+        device = of
+
+        def clone_state(self) -> Any:
+            return self
+
+    return Generator()
 
 
 def _answers_of_mps(target: Target) -> dict[str, Any]:
