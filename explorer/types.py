@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explorer.model.values import Table as Table
     from explorer.stages import STAGES as STAGES
     from explorer.studies.fitting.answer import Fit as Fit
+    from explorer.studies.fitting.budgets import Budgets as Budgets
     from explorer.studies.sweeping.sweep import Sweep as Sweep
     from explorer.studies.varying.called import Variations as Variations
     from explorer.studies.varying.modes import Modes as Modes
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Artifact": "model.values",
     "Bisection": "lab.bisecting.bisection",
+    "Budgets": "studies.fitting.budgets",
     "Check": "analysis.advice.verdicts",
     "Choice": "tracing.traced.choice",
     "Comparison": "tracing.traced.comparison",

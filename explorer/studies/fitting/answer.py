@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.analysis.questions.costs import LIMITS
+from explorer.errors import InputError
 from explorer.model.values import Table
 from explorer.model.wording import quantity, readable_bytes
 from explorer.reference.gpus.figures import Target
+from explorer.studies.fitting.budgets import Budgets, budgets_of, check_shares
 from explorer.studies.fitting.optimizers import OptimizerMemory
 
 #: What no trace shows.
@@ -64,6 +67,7 @@ class Fit:
     unsplit: tuple[str, ...]
     left_out: tuple[str, ...]
     took: float
+    _with_budget: Callable[[float], Fit] | None = field(default=None, repr=False, compare=False)
 
     @property
     def peak_bytes(self) -> int:
@@ -88,6 +92,17 @@ class Fit:
     def bytes_of(self, what: str) -> int:
         """The bytes of one part at the peak, such as "weights"."""
         return sum(int(row["bytes"]) for row in self.memory if row["what"] == what)
+
+    def budgets(self, shares: Sequence[float] = (0, 0.25, 0.5, 0.75, 1)) -> Budgets:
+        """Compile the step again for each `activation_memory_budget`: what a smaller share of saved activations costs in time.
+
+        At 1 a compiled region saves what it saves by default; at 0 only its inputs, and its backward computes the rest again.
+        InputError without `train`, and for a share that is not from 0 to 1.
+        """
+        wanted = check_shares(shares)
+        if not self.train or self._with_budget is None:
+            raise InputError("a budget is for what training saves for the backward: ask explorer.fits(…, train=True).budgets()")
+        return budgets_of(self, {share: self._with_budget(share) for share in wanted})
 
     @property
     def bounds(self) -> Table:

@@ -7,11 +7,12 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.analysis.questions.target import compiled_for
 from explorer.capture.absent.cluster import Cluster
+from explorer.capture.observe.activation_budget import activation_memory_budget
 from explorer.capture.observe.places import OWN_FOLDER, in_package
 from explorer.capture.observe.without_data import as_fake, needs_values
 from explorer.errors import CompileError, InputError, require_installed
@@ -67,7 +68,6 @@ def fits(
     where a region does not compile as one graph, and NotInstalledError without transformers for a config.
     """
     require_installed("torch", "explorer.fits", "full")
-    started = time.perf_counter()
     if optimizer is not None and not train:
         raise InputError("optimizer= is for training: give train=True too")
     if meant := {name: KEYWORD_HABITS[name] for name in fields if name in KEYWORD_HABITS}:
@@ -75,9 +75,18 @@ def fits(
     cluster = Cluster(target, world, rank, interconnect)
     of_config = {"batch": batch, "sequence": sequence, "dtype": dtype, **fields}
     given = {name: value for name, value in of_config.items() if value is not None}
-    asked = (_asked_of_module if _is_module(model) else _asked_of_config)(model, inputs, given, train)
-    with cluster.joined() if world > 1 else nullcontext():
-        return _Fitting(asked, cluster, train, plan, optimizer, started).fitted()
+
+    def fit() -> Fit:
+        started = time.perf_counter()
+        asked = (_asked_of_module if _is_module(model) else _asked_of_config)(model, inputs, given, train)
+        with cluster.joined() if world > 1 else nullcontext():
+            return _Fitting(asked, cluster, train, plan, optimizer, started).fitted()
+
+    def with_budget(share: float) -> Fit:
+        with activation_memory_budget(share):
+            return fit()
+
+    return replace(fit(), _with_budget=with_budget)
 
 
 def _is_module(model: object) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._functorch.config as functorch
 from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, LlamaConfig
@@ -231,6 +232,43 @@ def test_a_model_that_skips_layers_at_random_keeps_them_all() -> None:
     assert [row["calls"] for row in skipping.regions if "layers" in row["region"]] == [WIDTHS["num_hidden_layers"]]
     assert NO_LAYERDROP in skipping.left_out
     assert NO_LAYERDROP not in left_out(True, None, None, 1)
+
+
+class Wide(nn.Module):
+    """A block that saves four times its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.relu(self.up(x)))  # type: ignore[no-any-return]
+
+
+@pytest.mark.compile
+def test_a_smaller_budget_saves_less_and_computes_more_again() -> None:
+    """Each budget is a step compiled with it: the peak falls as the recomputed time rises, and torch's setting is back after."""
+    before = functorch.activation_memory_budget
+    fit = explorer.fits(nn.Sequential(Wide(), Wide(), Wide()), torch.ones(4096, 32, requires_grad=True), train=True)
+    budgets = fit.budgets((1, 0))
+    least, most = budgets.table
+    assert (least["budget"], most["budget"]) == (0, 1)
+    assert (most["peak_bytes"], most["recomputed_seconds"]) == (fit.peak_bytes, 0)
+    assert least["peak_bytes"] < most["peak_bytes"] and least["recomputed_seconds"] > 0
+    assert [one.peak_bytes for one in budgets.fits] == [least["peak_bytes"], most["peak_bytes"]]
+    assert functorch.activation_memory_budget == before
+    drawn = budgets._repr_html_()
+    assert drawn.count("<circle") == 2 and "budget 0:" in drawn and "activation_memory_budget" in drawn
+    for shares in ((), (1.5,), (True,), ("half",)):
+        with pytest.raises(InputError, match=says("fit.budgets")):
+            fit.budgets(shares)  # type: ignore[arg-type]
+
+
+@pytest.mark.compile
+def test_a_budget_is_for_training(own: Fit) -> None:
+    """A call without a backward saves nothing."""
+    with pytest.raises(InputError, match=says("training", "train=True")):
+        own.budgets()
 
 
 class WithoutInputs(Own):
