@@ -198,6 +198,8 @@ def _add_fits(commands: Any) -> None:
     command.add_argument("--dtype", default="bfloat16", metavar="D", help="of the weights (default: bfloat16)")
     command.add_argument("--train", action="store_true", help="a call is a step of training: the loss and its backward")
     command.add_argument("--optimizer", metavar="NAME", help="with --train, a class of torch.optim, such as adamw")
+    what = "with --train, each layer saves its input, and its backward computes the rest again"
+    command.add_argument("--activation-checkpointing", action="store_true", help=what)
     what = "what a GPU sends to the others, in bytes/s (default: that of the GPU)"
     command.add_argument("--interconnect", type=float, metavar="RATE", help=what)
     _add_json(command)
@@ -661,7 +663,7 @@ def fits(options: argparse.Namespace) -> int:
     """Print whether the model fits on each target, what its memory is, and what bounds a call."""
     from explorer import fits as fitting
 
-    names = ("world", "rank", "batch", "sequence", "dtype", "train", "optimizer", "interconnect")
+    names = ("world", "rank", "batch", "sequence", "dtype", "train", "optimizer", "activation_checkpointing", "interconnect")
     arguments = {name: getattr(options, name) for name in names} | dict(map(_field, options.fields))
     found = []
     with _printing_to_stderr() if options.json else nullcontext() as answers:

@@ -46,6 +46,7 @@ def fits(
     dtype: str | None = None,
     train: bool = False,
     optimizer: str | Callable[..., Any] | None = None,
+    activation_checkpointing: bool = False,
     plan: Mapping[str, str] | None = None,
     interconnect: float | None = None,
     **fields: Any,
@@ -60,8 +61,9 @@ def fits(
     The model is compiled by regions, as PyTorch recommends for large ones: each repeated block alone, and the parts before and
     after them. Blocks that are alike are traced once, and count as often as they are called; nothing is extrapolated. With
     `train` the loss is differentiated (for a module of your own, the sum of its outputs), and `optimizer` names a class of
-    torch.optim, or is a function that makes an optimizer from a list of parameters. Without `train` a call is a prefill that
-    keeps no cache.
+    torch.optim, or is a function that makes an optimizer from a list of parameters. `activation_checkpointing` is that of
+    transformers: each layer saves its input, and its backward computes the rest again. Without `train` a call is a prefill
+    that keeps no cache.
 
     With `world` above 1 the model is tensor-parallel, by its own plan or `plan`, such as `{"*.up_proj": "colwise"}`, seen as
     rank `rank`; `interconnect` is what a GPU sends to the others, in bytes/s. Raises InputError for what cannot be, CompileError
@@ -70,10 +72,13 @@ def fits(
     require_installed("torch", "explorer.fits", "full")
     if optimizer is not None and not train:
         raise InputError("optimizer= is for training: give train=True too")
+    if activation_checkpointing and not train:
+        raise InputError("activation_checkpointing= is for training: give train=True too")
     if meant := {name: KEYWORD_HABITS[name] for name in fields if name in KEYWORD_HABITS}:
         raise InputError("; ".join(f"explorer.fits calls {name}= {right}" for name, right in meant.items()))
     cluster = Cluster(target, world, rank, interconnect)
-    of_config = {"batch": batch, "sequence": sequence, "dtype": dtype, **fields}
+    settings = {"activation_checkpointing": activation_checkpointing or None}
+    of_config = {"batch": batch, "sequence": sequence, "dtype": dtype, **settings, **fields}
     given = {name: value for name, value in of_config.items() if value is not None}
 
     def fit() -> Fit:
@@ -121,6 +126,11 @@ class _Asked:
 def _asked_of_module(model: Any, inputs: tuple[Any, ...], of_config: Mapping[str, Any], train: bool) -> _Asked:
     """A module of the user's own; InputError for what only a config takes, and for inputs that the module does not take."""
     name = type(model).__name__
+    if "activation_checkpointing" in of_config:
+        raise InputError(
+            f"activation_checkpointing= is for a config: let {name} call torch.utils.checkpoint itself, as a model of "
+            "transformers does after model.gradient_checkpointing_enable()"
+        )
     if of_config:
         raise InputError(
             f"{', '.join(f'{each}=' for each in of_config)} is for a config; a torch.nn.Module has the sizes and the dtype of "
@@ -153,14 +163,18 @@ def _asked_of_config(config: object, inputs: tuple[Any, ...], given: Mapping[str
         raise InputError("only a torch.nn.Module is called with inputs; for a config, give batch= and sequence=")
     fields = dict(given)
     batch, sequence = _number("batch", fields.pop("batch", 1)), _number("sequence", fields.pop("sequence", TOKENS))
-    dtype = fields.pop("dtype", "bfloat16")
+    dtype, checkpointing = fields.pop("dtype", "bfloat16"), fields.pop("activation_checkpointing", False)
     config = models.config_of(config, fields)
     made = models.model_of(config, dtype, train)
+    if checkpointing:
+        models.checkpoint_layers(made)
     if "sequence" not in given:
         sequence = min((sequence, *models.learned_positions(made).values()))
     models.check_positions(made, sequence)
     ids = torch.zeros(batch, sequence, dtype=torch.long, device="meta")
     title = f"{type(config).__name__}, batch {batch} of {sequence} tokens, {dtype}"
+    if checkpointing:
+        title += ", with activation checkpointing"
     call = models.call_for_loss if train else models.call_for_logits
     cache = cache_bytes(config, batch, sequence, models.dtype_of(dtype).itemsize)
     skips = train and models.keep_every_layer(made)
@@ -306,6 +320,7 @@ KEYWORD_HABITS = {
     "seq_len": "sequence=",
     "sequence_length": "sequence=",
     "training": "train=",
+    "gradient_checkpointing": "activation_checkpointing=",
     "inputs": "what follows the model: explorer.fits(model, x)",
 }
 #: What models call the products that give keys and values.

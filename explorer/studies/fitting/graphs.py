@@ -14,6 +14,8 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.stages.fx_graph import outer_nodes
 
+#: How AOTAutograd names the generators of a checkpoint's random operators, which are arguments without memory.
+GENERATORS = ("fwd_rng_state_", "bwd_rng_state_")
 #: How the names of tangents begin, and how Dynamo's name for a rank's part of a DTensor ends.
 TANGENT, LOCAL = "tangents", "._local_tensor"
 
@@ -79,7 +81,8 @@ def _graph(trace: TraceData, wrapper: Artifact) -> Graph:
     pieces = tuple(Piece(row["bytes"] or 0, first, last, *_name_and_module(row, modules)) for row, first, last in spans)
     place = {name: number for number, (row, *_) in enumerate(spans) for name in row["names"]}
     graphs = trace.find("post_grad", wrapper.frame, wrapper.graph)
-    names = [node.name for node in outer_nodes(graphs[-1]) if node.op == "placeholder"] if graphs else []
+    nodes = [node for node in outer_nodes(graphs[-1]) if node.op == "placeholder"] if graphs else []
+    names = [node.name for node in nodes if not node.name.startswith(GENERATORS)]
     results = tuple(place.get(variable_of(text)) for text in returned(wrapper))
     given = tuple(place.get(name) for name in names if not name.startswith(TANGENT))
     return Graph(pieces, given, results, tuple(place.get(name) for name in names if name.startswith(TANGENT)))

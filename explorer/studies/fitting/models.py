@@ -146,6 +146,21 @@ def model_of(config: Any, dtype: object, train: bool) -> Any:
     return with_loss(model.train(train))
 
 
+def checkpoint_layers(model: Any) -> None:
+    """Turn on transformers' activation checkpointing; InputError for a model without it.
+
+    Before its version 5 transformers calls it gradient checkpointing.
+    """
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    try:
+        enable()
+    except ValueError as error:
+        raise InputError(
+            f"transformers has no activation checkpointing for {type(model).__name__}: {error}. Leave "
+            "activation_checkpointing= out"
+        ) from error
+
+
 def keep_every_layer(model: Any) -> bool:
     """Turn off LayerDrop, which skips layers at random in training; return whether a module had it.
 
@@ -316,6 +331,7 @@ __all__ = [
     "call_for_loss",
     "call_module",
     "check_positions",
+    "checkpoint_layers",
     "config_of",
     "dtype_of",
     "is_split",

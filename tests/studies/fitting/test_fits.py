@@ -265,6 +265,16 @@ def test_a_smaller_budget_saves_less_and_computes_more_again() -> None:
 
 
 @pytest.mark.compile
+def test_layers_that_are_checkpointed_save_their_inputs_alone() -> None:
+    """Behind each layer's forward its hidden states alone stay, in bfloat16, and its backward computes its products again."""
+    fields = {**WIDTHS, "intermediate_size": 16}
+    fit = explorer.fits("LlamaConfig", sequence=16, train=True, activation_checkpointing=True, **fields)
+    after = [row["after"] for row in fit.timeline if row["graph"] == "forward" and "layers" in row["region"]]
+    assert after[1] - after[0] == 16 * WIDTHS["hidden_size"] * 2
+    assert "activation checkpointing" in fit.title
+
+
+@pytest.mark.compile
 def test_a_budget_is_for_training(own: Fit) -> None:
     """A call without a backward saves nothing."""
     with pytest.raises(InputError, match=says("training", "train=True")):
@@ -368,6 +378,9 @@ def test_a_star_in_front_stands_for_any_depth(plan: dict[str, str] | None) -> No
         ("LlamaConfig", {"hidden_sise": 64}, ("'hidden_sise'", "'hidden_size'")),
         ("LlamaConfig", {"gpus": 8, "batch_size": 2}, ("gpus=", "world=", "batch_size=", "batch=")),
         ("LlamaConfig", {"optimizer": "adamw"}, ("optimizer=", "train=True")),
+        ("LlamaConfig", {"activation_checkpointing": True}, ("activation_checkpointing=", "train=True")),
+        ("LlamaConfig", {"gradient_checkpointing": True}, ("activation_checkpointing=",)),
+        (nn.Linear(2, 2), {"activation_checkpointing": True, "train": True}, ("for a config", "torch.utils.checkpoint")),
         ("LlamaConfig", {"sequence": 0}, ("sequence", "1", "0")),
         ("LlamaConfig", {"dtype": "bf17"}, ("'bf17'", "'bfloat16'")),
         ("LlamaConfig", {"world": 3, **SMALL}, ("num_attention_heads=4", "3 ranks")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
 
 import explorer
 from explorer.studies.fitting import models
@@ -113,6 +115,28 @@ def test_a_step_of_training_takes_what_the_allocator_gave_out(vocabulary: int, t
     gradients = sum(held.bytes for held in walk.gradients.values())
     assert gradients == sum(p.nbytes for p in model.parameters())
     assert left == gradients + 4  # and the loss
+
+
+class Checkpointed(nn.Module):
+    """A block whose inside is computed again for its backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Block(extra=True)
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.block, x, scale, use_reentrant=False)  # type: ignore[no-any-return]
+
+
+def test_a_step_with_checkpointed_blocks_takes_what_the_allocator_gave_out() -> None:
+    """Each block saves its input alone, and what its backward computes again is in the peak, to the byte."""
+    model, ids = Model([Checkpointed() for _ in range(LAYERS)]), ids_of()
+    regions = regional(model, models.call_module, (ids,))
+    walk = predicted(regions, model, (ids,), train=True)
+    peak, left = allocated(regions, model, (ids,), train=True)
+    assert (walk.best - ids.nbytes, left) == (peak, sum(p.nbytes for p in model.parameters()) + 4)
+    few, plain = (saved_after_forward([kind() for _ in range(2)])[0] for kind in (Checkpointed, partial(Block, extra=True)))
+    assert few[0] == BATCH * WIDTH * 4 < plain[0]
 
 
 def test_a_call_without_gradients_takes_what_the_allocator_gave_out() -> None:
