@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any
 
 from explorer.capture.observe.without_data import mixing
-from explorer.errors import InputError
 from explorer.studies.fitting.models import is_split
 from explorer.studies.fitting.self_contained import Operator, Storages, is_self_contained
 
@@ -66,9 +65,10 @@ class _Called:
 
 
 def capture(model: Any, call: CallModel, inputs: Sequence[Any]) -> Capture | None:
-    """Call a model of fake tensors once, and find its blocks. InputError where they need each other.
+    """Call a model of fake tensors once, and find its blocks.
 
-    None if the model has no blocks, or if the code outside takes more from them than the last one's result.
+    None if the model has no blocks, if one takes more from another than the hidden states, or if the code outside takes more
+    from them than the last one's result.
     """
     import torch
 
@@ -84,6 +84,9 @@ def capture(model: Any, call: CallModel, inputs: Sequence[Any]) -> Capture | Non
     path, blocks, place = max(found, key=lambda one: sum(p.numel() for block in one[1] for p in block.parameters()))
     made = [calls[id(block)][0] for block in blocks]
     captured = _captured(path, blocks, made, place, _split_outside(model, blocks, calls))
+    inside = {id(tensor) for one in made for tensor in one.made}
+    if any(id(tensor) in inside for tensor in captured.extras):
+        return None
     spans, output = [one.span for one in made], _first_tensor(made[-1].output)
     return captured if is_self_contained(model, inputs, storages, operators, spans, output, result) else None
 
@@ -202,16 +205,7 @@ def _captured(
 ) -> Capture:
     """Put holes in place of tensors, and compare the blocks."""
     extras: list[Any] = []
-    inside = {id(tensor) for one in made for tensor in one.made}
-    templates = []
-    for number, one in enumerate(made):
-        hidden = _argument(one, place)
-        templates.append(_holed((one.args, dict(one.kwargs)), hidden, extras))
-        if any(id(tensor) in inside for tensor in extras):
-            raise InputError(
-                f"block {number} of {path} is given a tensor that another block made, besides the hidden states: explorer.fits "
-                "compiles each block as its own region, which these blocks cannot be"
-            )
+    templates = [_holed((one.args, dict(one.kwargs)), _argument(one, place), extras) for one in made]
     forms: dict[object, int] = {}
     alike = []
     for number, (block, one, template) in enumerate(zip(blocks, made, templates, strict=True)):

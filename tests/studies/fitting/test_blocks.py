@@ -7,10 +7,8 @@ import torch
 from torch import nn
 
 from explorer.capture.observe.without_data import as_fake
-from explorer.errors import InputError
 from explorer.studies.fitting.blocks import Capture, Hole, capture
 from explorer.studies.fitting.models import call_module
-from tests.facts import says
 
 WIDTH = 8
 
@@ -64,10 +62,9 @@ def test_the_outermost_list_is_the_blocks() -> None:
     assert found is not None and (found.path, found.alike) == ("", (0, 0, 0))
 
 
-def test_blocks_that_need_each_others_results_are_refused() -> None:
-    """Where a block is given what another made besides the hidden states, the error names it."""
-    with pytest.raises(InputError, match=says("block 1", "layers", "another block", "hidden states")):
-        captured(Stack([Layer(), Layer()], carries=True))
+def test_blocks_that_need_each_others_results_are_one_region() -> None:
+    """A block that is given what another made besides the hidden states is no region of its own."""
+    assert captured(Stack([Layer(), Layer()], carries=True)) is None
 
 
 class Skipping(nn.Module):
