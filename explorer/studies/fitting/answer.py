@@ -193,6 +193,13 @@ def cache_bytes(config: Any, batch: int, sequence: int, size: int) -> int | None
     Of a config with several models, such as one of text and pictures, it is the text's.
     """
     text = config.get_text_config(decoder=True)
+    try:
+        return _cache_of_text(text, batch, sequence, size)
+    except RuntimeError:  # transformers raises it for a field that differs from layer to layer, such as head_dim
+        return None
+
+
+def _cache_of_text(text: Any, batch: int, sequence: int, size: int) -> int | None:
     layers, heads = getattr(text, "num_hidden_layers", None), getattr(text, "num_attention_heads", None)
     if not isinstance(layers, int) or not isinstance(heads, int) or _keeps_otherwise(text, sequence):
         return None

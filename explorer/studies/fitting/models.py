@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from explorer.errors import InputError, require_installed, unknown_name
 from explorer.model.values import text_lines
+from explorer.stages.fx_graph import short
 
 #: What a plan may ask for, by the names that transformers has.
 STYLES = ("colwise", "rowwise", "colwise_gather_output", "colwise_rep", "embedding_rowwise", "rowwise_rep")
@@ -141,8 +143,12 @@ def model_of(config: Any, dtype: object, train: bool) -> Any:
     try:
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config, dtype=kind)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"transformers cannot make a causal language model of this config: {error}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = next((each for each in reversed(frames) if short(each.filename).startswith("modeling_")), frames[-1])
+        raise InputError(
+            f"transformers cannot make a causal language model of this config: {error} ({short(frame.filename)}:{frame.lineno})"
+        ) from error
     return with_loss(model.train(train))
 
 

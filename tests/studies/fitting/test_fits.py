@@ -338,6 +338,33 @@ def test_the_cache_of_a_config_is_what_transformers_keeps_or_unknown(name: str) 
     assert any(not untold(words, "cache", "size", "config") for words in left_out(False, None, None, 1))
 
 
+def test_a_config_whose_layers_differ_in_size_has_an_unknown_cache() -> None:
+    """transformers raises for a field that differs from layer to layer, and fits goes on without the cache's size."""
+
+    class Differing:
+        num_hidden_layers, num_attention_heads = 2, 4
+
+        def get_text_config(self, decoder: bool) -> Differing:
+            return self
+
+        @property
+        def head_dim(self) -> int:
+            raise RuntimeError("'head_dim' may vary across layers")
+
+    assert cache_bytes(Differing(), 2, 6, 4) is None
+
+
+def test_a_config_that_transformers_itself_cannot_build_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names transformers' reason and the line that raised it."""
+
+    def make(*args: object, **kwargs: object) -> None:
+        raise AttributeError("config has no attribute 'rope_theta'")
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_config", make)
+    with pytest.raises(InputError, match=says("rope_theta", "test_fits.py:")):
+        models.model_of(LlamaConfig(**SMALL), "bfloat16", False)
+
+
 @pytest.mark.compile
 def test_an_attention_that_stays_whole_keeps_its_whole_cache(prefill: Fit) -> None:
     """OPT counts all heads itself: each of two ranks computes all keys and values, and would keep all of them."""
