@@ -32,7 +32,7 @@ class Regional:
         box: list[Any] = []
         self.before = kinds["Before"](_with_probes(model, found, "put", box), reach or call, box)
         self.after = kinds["After"](_with_probes(model, found, "take", box), call, box)
-        self._noting, self._call, self._box = _with_probes(model, found, "note", box), reach or call, box
+        self._noting, self._call, self._box = _with_probes(model, found, "note", box), call, box
         for block, template, returns in zip(found.blocks, found.templates, found.returns, strict=True):
             self.blocks.append(kinds["Block"](block, template, returns))
 

@@ -9,6 +9,7 @@ from torch import nn
 from explorer.capture.observe.without_data import as_fake
 from explorer.studies.fitting.blocks import Capture, Hole, capture
 from explorer.studies.fitting.models import call_module
+from explorer.studies.fitting.regional import regional
 
 WIDTH = 8
 
@@ -65,6 +66,23 @@ def test_the_outermost_list_is_the_blocks() -> None:
 def test_blocks_that_need_each_others_results_are_one_region() -> None:
     """A block that is given what another made besides the hidden states is no region of its own."""
     assert captured(Stack([Layer(), Layer()], carries=True)) is None
+
+
+class Labelled(Stack):
+    """Blocks that are given one more tensor when the model is given labels."""
+
+    def forward(self, x: torch.Tensor, labels: bool = False) -> torch.Tensor:
+        shift = torch.ones(WIDTH, device=x.device) if labels else None
+        for layer in self.layers:
+            x, _ = layer(x, shift=shift)
+        return x
+
+
+def test_blocks_are_given_what_the_call_that_is_trained_gives_them() -> None:
+    """A model may give its blocks another mask for a loss, as Gemma does, than where it only reaches them."""
+    model, x = Labelled([Layer(), Layer()]), torch.ones(2, WIDTH)
+    regions = regional(model, lambda each, given: each(given, labels=True), (x,), call_module)
+    assert [tuple(extra.shape) for extra in regions.extras(x)] == [(WIDTH,)]
 
 
 class Skipping(nn.Module):
