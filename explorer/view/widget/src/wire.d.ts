@@ -1151,6 +1151,8 @@ export interface PassFacts {
 /**
  * A phase that the compiler timed, in seconds since the recording began and of its own; None where it did not
  * end.
+ *
+ * `cost` has the seconds in it that explorer's recording took; None where that was not measured.
  */
 export interface Phase {
   name: string;
@@ -1159,6 +1161,7 @@ export interface Phase {
   start: number;
   seconds: number | null;
   depth: number;
+  cost?: number;
 }
 
 /**
