@@ -189,7 +189,7 @@ def _answers(target: Target) -> dict[str, Any]:
         "memory_allocated": _always(0),
         "get_rng_state": lambda *args: state.clone(),
         "set_rng_state": _always(None),
-        "default_generators": (_generator(torch.device("cuda", 0)),),
+        "default_generators": (_generator(torch.device(target.device, 0)),),
     }
 
 
