@@ -204,7 +204,7 @@ def test_both_implementations_are_walked(cases: dict[str, Case]) -> None:
         "assembly_by_kernel",
         "ladder",
     }
-    own |= {"forms", "compile_with", "launching", "guard_events", "traced_numbers", "remembered", "reference"}
+    own |= {"forms", "compile_with", "launching", "guard_events", "trace_arguments", "traced_numbers", "remembered", "reference"}
     for kind in (LiveFunction, LiveKernel):
         bases = [base for base in kind.__mro__ if base.__module__.startswith("explorer.") and base not in (MakesForms, Live)]
         members = (name for base in bases for name in (*base.__annotations__, *vars(base)))
