@@ -291,8 +291,13 @@ class Memory:
         self._storages: dict[str, tuple[int, Array]] = {}
         self._undo: list[tuple[Array, Array, Array]] | None = None
 
-    def allow(self, tensor: Any, name: str) -> None:
-        """Allow reads and writes of a tensor's whole storage."""
+    def begin(self, programs: Array) -> None:
+        """Start a batch of programs, by their numbers in the launch; the writes of several can be undone."""
+        self.remember(len(programs) > 1)
+        self.watch.forget()
+
+    def allow(self, tensor: Any, name: str) -> int:
+        """Allow reads and writes of a tensor's whole storage; return what to add to its addresses."""
         import torch
 
         storage = tensor.untyped_storage()
@@ -300,12 +305,28 @@ class Memory:
         if storage.nbytes() and first not in (start for start, _, _ in self.ranges):
             self.ranges.append((first, first + storage.nbytes(), name))
             self._storages[name] = first, torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+        return 0
 
     def load(self, address: Array, mask: Array, other: Array, kind: Any) -> Array:
         """Load the elements at the addresses where `mask` holds, `other` elsewhere."""
+        self.watch.read(address)
+        return self.peek(address, mask, other, kind)
+
+    def store(self, address: Array, data: Array, mask: Array) -> None:
+        """Write the elements where `mask` holds."""
+        address, mask, data = np.broadcast_arrays(address, mask, data)
+        self.watch.wrote()
+        self.poke(address, data, mask)
+
+    def atomic(self, address: Array, mask: Array, kind: Any, sem: Any) -> Array:
+        """Begin an atomic operation: keep what it overwrites, and return the addresses at which triton performs it."""
+        self.touch(address, mask, kind)
+        return address
+
+    def peek(self, address: Array, mask: Array, other: Array, kind: Any) -> Array:
+        """Load elements as a part of another operation."""
         from triton._C.libtriton import interpreter
 
-        self.watch.read(address)
         view = self._checked(address, mask, kind, "reads")
         if view is None:
             address, mask, other = _together(address, mask, other)
@@ -313,12 +334,10 @@ class Memory:
         loaded = view.elements.take(view.index)
         return loaded if view.all else np.where(mask, loaded, other.astype(kind, copy=False))
 
-    def store(self, address: Array, data: Array, mask: Array) -> None:
-        """Write the elements where `mask` holds."""
+    def poke(self, address: Array, data: Array, mask: Array) -> None:
+        """Write elements as a part of another operation."""
         from triton._C.libtriton import interpreter
 
-        address, mask, data = np.broadcast_arrays(address, mask, data)
-        self.watch.wrote()
         view = self.touch(address, mask, data.dtype)
         if view is None:
             interpreter.store(*_together(address, data, mask))
@@ -341,6 +360,10 @@ class Memory:
             before = interpreter.load(*_together(address, mask, np.zeros(address.shape, kind)), kind) if view is None else None
             self._undo.append((address, view.elements.take(view.index) if view is not None else before, mask))
         return view
+
+    def uncheck(self) -> None:
+        """Stop checking addresses."""
+        self.unchecked = True
 
     def remember(self, on: bool) -> None:
         """Start or stop keeping overwritten values."""
@@ -507,17 +530,17 @@ class Blocks:
         """An atomic read-modify-write, one element after the other."""
         kind = stored_type(val.dtype)
         address, data, chosen = _together(self._each(ptr.data), bits(val.data, val.dtype), mask.data)
-        self.memory.touch(address, chosen, kind)
+        real = self.memory.atomic(address, chosen, kind, sem)
         if kind.itemsize < 4:
             return self._add_small(address, values(data, val.dtype), chosen, val.dtype, op)
-        before = self._inner.create_atomic_rmw(op, *(Handle(a, val.dtype) for a in (address, data, chosen)), sem, scope)
+        before = self._inner.create_atomic_rmw(op, *(Handle(a, val.dtype) for a in (real, data, chosen)), sem, scope)
         self._swapped(address, chosen, before.data)
         return self.made(before.data, val.dtype)
 
     def _swapped(self, address: Array, mask: Array, before: Array) -> None:
         """Note an atomic operation's read, and its write if the value changed."""
         self.memory.watch.read(address)
-        now = self.memory.load(address, mask, before, before.dtype)
+        now = self.memory.peek(address, mask, before, before.dtype)
         if not np.array_equal(now, before):
             self.memory.watch.wrote()
 
@@ -531,17 +554,18 @@ class Blocks:
             raise NotImplementedError(f"{op} of {dtype} cannot be interpreted")
         places, which = np.unique(address[mask], return_inverse=True)
         true, zeros = np.ones(places.shape, bool), np.zeros(places.shape, stored_type(dtype))
-        before = values(self.memory.load(address, mask, np.zeros(address.shape, zeros.dtype), zeros.dtype), dtype)
-        now = values(self.memory.load(places, true, zeros, zeros.dtype), dtype).astype(np.float32)
+        before = values(self.memory.peek(address, mask, np.zeros(address.shape, zeros.dtype), zeros.dtype), dtype)
+        now = values(self.memory.peek(places, true, zeros, zeros.dtype), dtype).astype(np.float32)
         np.add.at(now, which.reshape(-1), data[mask].astype(np.float32))
-        self.memory.store(places, bits(fitted(now, dtype), dtype), true)
+        self.memory.watch.wrote()
+        self.memory.poke(places, bits(fitted(now, dtype), dtype), true)
         return self.made(before, dtype)
 
     def create_atomic_cas(self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any) -> Handle:
         """An atomic compare-and-swap."""
         address, expected, data = _together(self._each(ptr.data), bits(cmp.data, cmp.dtype), bits(val.data, val.dtype))
-        self.memory.touch(address, np.ones(address.shape, bool), data.dtype)
-        before = self._inner.create_atomic_cas(*(Handle(a, cmp.dtype) for a in (address, expected, data)), sem, scope)
+        real = self.memory.atomic(address, np.ones(address.shape, bool), data.dtype, sem)
+        before = self._inner.create_atomic_cas(*(Handle(a, cmp.dtype) for a in (real, expected, data)), sem, scope)
         self._swapped(address, np.ones(address.shape, bool), before.data.view(data.dtype))
         return self.made(before.data, cmp.dtype)
 
@@ -612,7 +636,7 @@ class Blocks:
 
     def create_int_to_ptr(self, src: Handle, dst_type: Any) -> Handle:
         """Use a number as an address; accesses are no longer checked, since its tensor is unknown."""
-        self.memory.unchecked = True
+        self.memory.uncheck()
         return Handle(src.data.astype(np.uint64), dst_type.scalar)
 
     create_ptr_to_int = create_bitcast

@@ -19,12 +19,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from explorer.capture.ladder.triton_jit import call_arguments, grid_of, jit_function
 from explorer.capture.observe.patch import added
 from explorer.errors import InputError
 from explorer.model.syntax import parsed
+
+if TYPE_CHECKING:
+    from explorer.capture.interpret.blocks import Blocks, Memory
 
 #: Elements of a block times programs that run at once: arrays of this size stay in a core's cache.
 AT_ONCE = 2**17
@@ -45,11 +49,15 @@ class InterpretedLaunch:
     seconds: float
 
 
+#: Runs a launch in a memory of its own, given the blocks, the kernel, and what runs it in a Memory.
+Watcher = Callable[["Blocks", Any, Callable[..., InterpretedLaunch]], InterpretedLaunch]
+
+
 @contextmanager
-def interpreting(progress: Callable[[str], None] | None = None) -> Iterator[Interpreter]:
+def interpreting(progress: Callable[[str], None] | None = None, watcher: Watcher | None = None) -> Iterator[Interpreter]:
     """Give an Interpreter that runs @triton.jit functions inside the block; all is undone after it.
 
-    `progress` is told each kernel's name, and how many of its programs are done. A block inside another, such as a launch of
+    `progress` is told each kernel's name, and how many of its programs are done. `watcher` runs the launches. A block inside another, such as a launch of
     the program's own while a check interprets, has the Interpreter of that: the language is replaced once.
     """
     from explorer.capture.interpret.libdevice import functions
@@ -57,7 +65,7 @@ def interpreting(progress: Callable[[str], None] | None = None) -> Iterator[Inte
     if (outer := _AT_WORK.get()) is not None:
         yield outer
         return
-    interpreter = Interpreter(functions(), progress)
+    interpreter = Interpreter(functions(), progress, watcher)
     before = _AT_WORK.set(interpreter)
     try:
         with ExitStack() as stack:
@@ -70,7 +78,12 @@ def interpreting(progress: Callable[[str], None] | None = None) -> Iterator[Inte
 class Interpreter:
     """Runs kernels. Created by `interpreting`, and usable only inside its block."""
 
-    def __init__(self, libdevice: Mapping[str, Callable[..., Any]], progress: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        libdevice: Mapping[str, Callable[..., Any]],
+        progress: Callable[[str], None] | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
         from triton.language.semantic import TritonSemantic
 
         from explorer.capture.interpret.blocks import Blocks, Memory
@@ -80,6 +93,7 @@ class Interpreter:
         self._semantic = TritonSemantic(self._blocks)
         self._libdevice = libdevice
         self._progress = progress
+        self._watcher = watcher
         self._rewritten: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
     # Launching -------------------------------------------------------------------------------------------------------
@@ -122,11 +136,19 @@ class Interpreter:
 
     def launch(self, function: Any, arguments: Mapping[str, Any], grid: Sequence[int]) -> InterpretedLaunch:
         """Run every program of a launch; `arguments` are all of the function's, by name, with constexprs."""
+        if self._watcher is not None:
+            return self._watcher(self._blocks, function, partial(self._launch, function, arguments, grid))
+        return self._launch(function, arguments, grid)
+
+    def _launch(
+        self, function: Any, arguments: Mapping[str, Any], grid: Sequence[int], memory: Memory | None = None
+    ) -> InterpretedLaunch:
+        """Run every program of a launch in its own memory, or in one that is given."""
         import numpy as np
 
         began = time.perf_counter()
         name, blocks = function.__name__, self._blocks
-        memory = blocks.memory = self._memory_of()
+        memory = blocks.memory = self._memory_of() if memory is None else memory
         x, y, z = (int(n) for n in grid)
         blocks.grid, blocks.largest = (x, y, z), 1
         count = x * y * z
@@ -157,8 +179,7 @@ class Interpreter:
         blocks, memory = self._blocks, self._blocks.memory
         x, y, _ = blocks.grid
         blocks.programs = np.stack([ids % x, ids // x % y, ids // (x * y)]).astype(np.int32)
-        memory.remember(len(ids) > 1)
-        memory.watch.forget()
+        memory.begin(ids)
         try:
             body(**values)
         except Diverged as divergence:
@@ -201,11 +222,11 @@ class Interpreter:
         tensor = getattr(argument, "base", argument) if not isinstance(argument, torch.Tensor) else argument
         if tensor.device.type != "cpu":
             raise InputError(f"the interpreter reads tensors on the CPU; {name or 'one'} is on {tensor.device}")
-        self._blocks.memory.allow(tensor, name)
+        moved = self._blocks.memory.allow(tensor, name)
         kind = tl.pointer_type(_element(argument))
         import numpy as np
 
-        return tl.tensor(Handle(np.array([argument.data_ptr()], np.uint64), kind), kind)
+        return tl.tensor(Handle(np.array([argument.data_ptr() + moved], np.uint64), kind), kind)
 
     def _tuple(self, argument: tuple[Any, ...], name: str) -> Any:
         """Convert a tuple of arguments; its parts are named "name[0]", "name[1]", …"""
