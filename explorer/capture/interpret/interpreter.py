@@ -57,8 +57,9 @@ Watcher = Callable[["Blocks", Any, Callable[..., InterpretedLaunch]], Interprete
 def interpreting(progress: Callable[[str], None] | None = None, watcher: Watcher | None = None) -> Iterator[Interpreter]:
     """Give an Interpreter that runs @triton.jit functions inside the block; all is undone after it.
 
-    `progress` is told each kernel's name, and how many of its programs are done. `watcher` runs the launches. A block inside another, such as a launch of
-    the program's own while a check interprets, has the Interpreter of that: the language is replaced once.
+    `progress` is told each kernel's name, and how many of its programs are done. `watcher` runs each launch. A block inside
+    another, such as a launch of the program's own while a check interprets, has the Interpreter of that: the language is
+    replaced once.
     """
     from explorer.capture.interpret.libdevice import functions
 

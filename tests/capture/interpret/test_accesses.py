@@ -133,5 +133,5 @@ def test_a_view_is_addressed_from_its_own_start() -> None:
 def test_a_launch_with_large_tensors_cannot_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch whose tensors are larger than what may be kept says so, and names the tensor."""
     monkeypatch.setattr(accesses, "MAX_BYTES", 2**20)
-    with pytest.raises(UnwatchableError, match="more than 1 MiB .* up to out"):
+    with pytest.raises(UnwatchableError, match=r"more than 1 MiB .* up to out"):
         watched(shifted, (torch.zeros(8), torch.zeros(2**18), 4), (1,), BLOCK=4)
