@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from explorer.capture.compilers.compiler import Compiler as Compiler
     from explorer.capture.splice.edit import Edit as Edit
     from explorer.lab.bisecting.bisection import Bisection as Bisection
+    from explorer.lab.live.sanitized import Sanitized as Sanitized
     from explorer.model.stage import Stage as Stage
     from explorer.model.values import Artifact as Artifact
     from explorer.model.values import Event as Event
@@ -51,6 +52,7 @@ _HOMES = {
     "Modes": "studies.varying.modes",
     "Ranks": "tracing.traced.ranks",
     "STAGES": "stages",
+    "Sanitized": "lab.live.sanitized",
     "Stage": "model.stage",
     "Sweep": "studies.sweeping.sweep",
     "Table": "model.values",

@@ -137,6 +137,7 @@ OF_TRACE: dict[str, Callable[[explorer.Trace, Path], object]] = {
         profiled(t).profile.to_perfetto(folder / "t.json") or (folder / "t.json").stat().st_size
     ),
     "raise_for_failures": lambda t, folder: t.raise_for_failures() is None,
+    "sanitize": lambda t, folder: t.sanitize().clean,
     "save": lambda t, folder: t.save(folder / "t.trace") or explorer.load(folder / "t.trace") == t,
     "stages": lambda t, folder: t.stages,
     "table": lambda t, folder: t.table("guards"),
@@ -221,6 +222,7 @@ INSTEAD = {
         "k.candidates": "no candidate",
         "k.layout": "target='h100'",
         "k.tune": r"k\.edit",
+        "sanitize": "target='h100'",
     },
     "h100": {
         **NO_CHOICES,

@@ -378,6 +378,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "running": lambda t: t.live.run(),
     "checking": lambda t: t.check(),
     "bisecting": lambda t: t.bisect(),
+    "sanitizing": lambda t: t.sanitize(),
     "timing": lambda t: t.benchmark(),
     "the assembly": lambda t: t.kernels[0].text("assembly"),
     "a form of a Pallas kernel": lambda t: t.kernels[0].text("pallas_jaxpr"),

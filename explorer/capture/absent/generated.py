@@ -24,6 +24,7 @@ from explorer.capture.absent.taken_numbers import Change, numbers_changed
 from explorer.capture.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
 from explorer.capture.interpret.interpreter import WAITS, Interpreter, interpreting
 from explorer.capture.interpret.remembered import Remembered
+from explorer.capture.interpret.sanitizer import Sanitizer
 from explorer.capture.observe.patch import Guard, added, followed, guard_here, guarded, guarding, replaced
 from explorer.capture.observe.versions import inside_compile_fx
 from explorer.errors import InputError
@@ -176,12 +177,16 @@ def compile_fx_replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @contextmanager
 def interpreted(
-    progress: Callable[[str], None] | None = None, number: Change | None = None, remembered: Remembered | None = None
+    progress: Callable[[str], None] | None = None,
+    number: Change | None = None,
+    remembered: Remembered | None = None,
+    sanitizer: Sanitizer | None = None,
 ) -> Iterator[Wrappers]:
     """Run the generated code of a function traced for an absent GPU, in this thread, inside the block.
 
     `progress` is told how far each kernel is. `number` may change the floats that the program takes from its tensors. What
-    launches write is taken from `remembered`, and kept there. InputError if Dynamo would have to compile anew in this thread.
+    launches write is taken from `remembered`, and kept there. `sanitizer` watches each launch. InputError if Dynamo would have to
+    compile anew in this thread.
     """
     from torch._dynamo import convert_frame
     from torch._dynamo.exc import BackendCompilerFailed
@@ -197,8 +202,9 @@ def interpreted(
             assert progress is not None
             progress(f"launch {wrappers.launches}, {text}")
 
-        interpreter = stack.enter_context(interpreting(told if progress is not None else None))
-        wrappers: Wrappers = Wrappers(interpreter, remembered or Remembered(0))
+        watcher = None if sanitizer is None else sanitizer.launch
+        interpreter = stack.enter_context(interpreting(told if progress is not None else None, watcher))
+        wrappers: Wrappers = Wrappers(interpreter, remembered or Remembered(0), sanitizer)
         stack.enter_context(compile_fx_replaced(lambda _: refuse))
         recompiles = "get_and_maybe_log_recompilation_reasons"
         stack.enter_context(followed(convert_frame, recompiles, lambda found, *args, **kwargs: reasons.extend(found[-1:])))
@@ -221,6 +227,7 @@ class Wrappers:
 
     interpreter: Interpreter
     remembered: Remembered = field(default_factory=lambda: Remembered(0))
+    sanitizer: Sanitizer | None = None
     launches: int = 0
     spaces: dict[int, dict[str, Any]] = field(default_factory=dict)
 
@@ -265,7 +272,7 @@ class Wrappers:
             stack.enter_context(added(torch._C, f"_{code.target.device}_getCurrentRawStream", lambda index: 0))
             stack.enter_context(lines_of(code.file, code.text))  # triton reads the source of a kernel that Helion wrote
             exec(compile(code.text, code.file, "exec"), space)
-        space.update({**code.constants, **_allocators(space)})
+        space.update({**code.constants, **_allocators(space, self.sanitizer)})
         self._launched_by_helion(space, code.target)
         for name, replacements in code.replacements.items():
             for replacement in replacements:
@@ -289,7 +296,7 @@ class Wrappers:
         asking_of(space, target)
 
 
-def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
+def _allocators(space: Mapping[str, Any], sanitizer: Sanitizer | None) -> dict[str, Any]:
     """Return allocation functions for the CPU. They fill floats with NaN, so that elements that no kernel writes show up."""
     import torch
 
@@ -297,6 +304,9 @@ def _allocators(space: Mapping[str, Any]) -> dict[str, Any]:
 
     def empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
         made = on_cpu(size, stride, dtype)
+        if sanitizer is not None:
+            sanitizer.allocated(made)
+            return made
         return made.fill_(math.nan) if dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16) else made
 
     allocators = ("empty_strided_cuda", "empty_strided_xpu", "empty_strided_cpu_pinned")

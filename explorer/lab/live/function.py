@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from explorer.capture.absent.cuda_on_cpu import types_of_the_gpu
 from explorer.capture.absent.generated import Code, Generated
 from explorer.capture.interpret.remembered import Remembered
+from explorer.capture.interpret.sanitizer import Sanitizer
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.observe.patch import guard_here, shielded
 from explorer.capture.observe.uncompiled import as_eager
@@ -31,7 +32,7 @@ from explorer.lab.live.kernel_forms import KernelForms
 from explorer.lab.live.ladders import Ladders
 from explorer.lab.live.other_threads import once_nothing_traces
 from explorer.lab.live.outcome import Outcome, detached_of_state, on_copies, other_types, outcome_of
-from explorer.lab.live.protocol import Live, TraceAgain, no_verb
+from explorer.lab.live.protocol import Live, TraceAgain, no_interpreter, no_verb
 from explorer.lab.live.state import NOTHING_HELD
 from explorer.lab.live.timing import Seconds, median_seconds
 from explorer.lab.live.traced_numbers import TracedNumbers, guarded_numbers
@@ -170,6 +171,21 @@ class LiveFunction(KernelForms, Live):
             rows = self._compared(within, min(calls, DRAWS), "eager's are the CPU's")
         interprets = bool(codes or self.ladders.launched)  # a backend that generates no code has nothing to interpret
         return Table({**row.mapping(), "interpreted": interprets} for row in (*rows, *numbers.rows.values()))
+
+    def sanitize(self, limit: float | None = None) -> Sanitizer:
+        """Interpret the generated code once, on copies, and watch each access of its kernels: see `Trace.sanitize`."""
+        compiled = self._compiled()
+        self._needs_data("nothing can be sanitized")
+        if self.codes is None:
+            raise no_interpreter("the CPU or an attached GPU")
+        sanitizer = Sanitizer()
+        numbers = self.traced_numbers()
+        with interpreting_calls(self.call, self.codes, limit, numbers, Remembered(0), sanitizer) as (within, _):
+            try:
+                self._outcome(compiled, within)
+            except InputError as error:
+                sanitizer.ended(str(error))
+        return sanitizer
 
     @property
     def _calling(self) -> str:

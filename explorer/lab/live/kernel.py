@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from explorer.capture.interpret.sanitizer import Sanitizer
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.splice.calls import RecordedCall
 from explorer.capture.splice.edit import Edit
@@ -98,6 +99,16 @@ class LiveKernel(Live):
             )
         written, interpreted = (self._edited(limit), self.absent is not None) if edited else self.call.run(limit)
         return Table({**row.mapping(), "interpreted": interpreted} for row in written_rows(matched(written, expected)))
+
+    def sanitize(self, limit: float | None = None) -> Sanitizer:
+        """Interpret the launch on copies, and watch each access: see `Trace.sanitize`; NoVerbError while an edit is in place."""
+        if self.launching.standing is not None:
+            raise no_verb(
+                "an edit of a hand-written kernel is not sanitized",
+                "explorer interprets the kernel that was traced",
+                "t.kernels[0].edits.reset() puts the original back",
+            )
+        return self.call.sanitize(limit)
 
     def _edited(self, limit: float | None = None) -> dict[str, Any]:
         """Return the tensors that the edit in place of the kernel writes, by name."""

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.capture.interpret.estimate import estimate_call
-from explorer.capture.interpret.interpreter import interpreting
+from explorer.capture.interpret.interpreter import InterpretedLaunch, interpreting
+from explorer.capture.interpret.sanitizer import Sanitizer
 from explorer.capture.ladder.triton_jit import argument_names, function_name, run_on_attached_gpu
 from explorer.capture.observe.without_data import NO_DATA, without_data
 from explorer.errors import InputError
-from explorer.lab.live.interpreted import LIMIT, check_limit
+from explorer.lab.live.interpreted import LIMIT, WATCHED, check_limit
+from explorer.lab.live.protocol import no_interpreter
 from explorer.model.values import Plain
 from explorer.process.progress import progress
 from explorer.stages.triton.accesses import Unreadable, accesses
@@ -41,19 +43,44 @@ class KernelCall:
         """
         import torch
 
-        if without_data(self.kernel, self.args, self.constants):
-            raise InputError(NO_DATA.format(what="nothing can be run"))
-        copied = copies((*self.args, *self.constants.values()))
-        args, constants = copied[: len(self.args)], dict(zip(self.constants, copied[len(self.args) :], strict=True))
-        if any(isinstance(value, torch.Tensor) and value.is_cuda for value in copied):
+        args, constants = self._copies("nothing can be run")
+        if any(isinstance(value, torch.Tensor) and value.is_cuda for value in (*args, *constants.values())):
             return run_on_attached_gpu(self.kernel, args, constants, self.grid), False
-        name = function_name(self.kernel)
-        check_limit(estimate_call(self.kernel, args, constants, self.grid, self.config), LIMIT if limit is None else limit)
-        with progress(name, "interpreting") as show, interpreting(show) as interpreter:
-            launch = interpreter.run(self.kernel, args, constants, self.grid, self.config)
+        launch = self._interpreted(args, constants, limit)
         named = {**dict(zip(argument_names(self.kernel), args, strict=False)), **constants}
         tensors = {name: tensor for key, value in named.items() for name, tensor in parts(key, value)}
         return {key: tensors[key] for key in launch.written if key in tensors}, True
+
+    def sanitize(self, limit: float | None = None) -> Sanitizer:
+        """Interpret the launch on copies of its tensors and watch each access; the errors of `run`, NoVerbError on a GPU."""
+        args, constants = self._copies("nothing can be sanitized")
+        if devices := {tensor.device.type for _, tensor in self.tensors()} - {"cpu"}:
+            raise no_interpreter(", ".join(sorted(devices)))
+        sanitizer = Sanitizer()
+        try:
+            self._interpreted(args, constants, limit, sanitizer)
+        except InputError as error:
+            if not sanitizer.launches:
+                raise
+            sanitizer.ended(str(error))
+        return sanitizer
+
+    def _copies(self, consequence: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Copy the arguments; InputError for tensors without data."""
+        if without_data(self.kernel, self.args, self.constants):
+            raise InputError(NO_DATA.format(what=consequence))
+        copied = copies((*self.args, *self.constants.values()))
+        return copied[: len(self.args)], dict(zip(self.constants, copied[len(self.args) :], strict=True))
+
+    def _interpreted(
+        self, args: tuple[Any, ...], constants: dict[str, Any], limit: float | None, sanitizer: Sanitizer | None = None
+    ) -> InterpretedLaunch:
+        """Run the kernel in the interpreter; InputError if that is estimated to take more than `limit` seconds."""
+        cost = estimate_call(self.kernel, args, constants, self.grid, self.config)
+        check_limit(cost, LIMIT if limit is None else limit, 1 if sanitizer is None else WATCHED)
+        watcher = None if sanitizer is None else sanitizer.launch
+        with progress(function_name(self.kernel), "interpreting") as show, interpreting(show, watcher) as interpreter:
+            return interpreter.run(self.kernel, args, constants, self.grid, self.config)
 
     def tensors(self) -> list[tuple[str, Any]]:
         """List the tensors among the arguments by name, in the order of the kernel's parameters."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from explorer.analysis.questions import missing
+from explorer.capture.interpret.sanitizer import Sanitizer
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.splice.calls import RecordedCall
 from explorer.capture.splice.edit import Edit
@@ -110,6 +111,9 @@ class Live(MakesForms, Protocol):
 
     def check(self, limit: float | None = None, expected: Any = None) -> Table:
         """Compare the compiled results with the right ones, one row per tensor: see `Trace.check`. `limit` is in seconds."""
+
+    def sanitize(self, limit: float | None = None) -> Sanitizer:
+        """Interpret the traced call once, on copies, and watch each access of its Triton kernels: see `Trace.sanitize`."""
 
     def launches(
         self,
@@ -229,6 +233,15 @@ def no_text(trace: TraceData, stage: object) -> InputError:
 def no_verb(what: str, why: str, instead: str) -> NoVerbError:
     """Build the error for what a live trace cannot do: what there is not, why, and what to do instead."""
     return NoVerbError(f"{what}: {why}; {instead}")
+
+
+def no_interpreter(device: str) -> NoVerbError:
+    """Build the error for a trace whose kernels are not interpreted, because they run on their own device."""
+    return no_verb(
+        f"kernels for {device} are not sanitized",
+        "explorer watches Triton kernels that it interprets, and these run on their device",
+        "trace the same call on CPU tensors with target='h100', or another name of explorer.targets()",
+    )
 
 
 def check_unedited(live: Live, codes: Iterable[Artifact], verb: str) -> None:

@@ -50,6 +50,7 @@ from explorer.view import page
 if TYPE_CHECKING:
     from explorer.analysis.advice.verdicts import Advice
     from explorer.lab.bisecting.bisection import Bisection
+    from explorer.lab.live.sanitized import Sanitized
     from explorer.lab.scripts.kernel_script import Made
 
 
@@ -398,6 +399,26 @@ class Trace(NamesGuessed, TraceData):
         live = needs_live(self, "bisecting")
         with live.watchers.verb("bisect()"):
             return bisected(self, live, limit, cause)
+
+    def sanitize(self, limit: float | None = None) -> Sanitized:
+        """Find what Triton kernels read or write where they must not, without a GPU: outside, unwritten, or racing.
+
+        The traced call is interpreted once, on copies of its arguments, and each element that a kernel accesses is watched.
+        Generated and hand-written kernels are looked at; library calls are not. An access is `outside` if it leaves the storage
+        of its tensor. It is `uninitialized` if it reads memory that the wrapper allocated and nothing has written. Two programs
+        race if both access an element and one writes it without an atomic: `write-write` or `read-write`, in whatever order the
+        interpreter runs them. Races between the threads of one program are not looked at.
+
+        The result says what was looked at and what was not, and is `clean` only if that is all. `limit` is as in `check`;
+        watching takes four times as long. LiveError for a loaded trace, NoVerbError for kernels that are not interpreted.
+        """
+        from explorer.lab.live.sanitized import sanitized
+
+        if limit is not None and not isinstance(limit, (int, float)):
+            raise InputError(f"limit is a number of seconds, not {limit!r}")
+        live = needs_live(self, "sanitizing")
+        with live.watchers.verb("sanitize()"):
+            return sanitized(self, live, limit)
 
     def benchmark(self, repeats: int = 30) -> Table:
         """Time eager and compiled in turn on copies of the arguments: the median seconds of each, and the ratio to eager.

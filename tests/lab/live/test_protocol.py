@@ -91,6 +91,7 @@ ASK: dict[str, Callable[[Case], object]] = {
     "gradients": lambda case: case.live.gradients,
     "run": lambda case: case.live.run(),
     "check": lambda case: case.live.check(None, case.expected),
+    "sanitize": lambda case: case.live.sanitize(),
     "benchmark": lambda case: case.live.benchmark(1),
     "time_kernels": lambda case: case.live.time_kernels(case.trace, 1),
     "time_call": lambda case: case.live.time_call(case.trace, 1),
@@ -140,6 +141,7 @@ OF_KERNEL: dict[str, tuple[str, ...]] = {
 #: What is not there, with the advice that is given. Everything else works.
 ADVICE: dict[str, dict[str, tuple[str, ...]]] = {
     "function": {
+        "sanitize": ("watches", "target='h100'"),
         **dict.fromkeys(("sass", "ptx_lines", "binary", "passes", "candidate"), CPP),
         **dict.fromkeys(("choice", "choice_passes"), ("target='h100'",)),
         "choice_source": ("t.failures",),
