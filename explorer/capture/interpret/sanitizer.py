@@ -65,7 +65,6 @@ class SanitizedLaunch:
     accesses: int = 0
     findings: tuple[Finding, ...] = ()
     ordered: int = 0
-    known_unwritten: tuple[str, ...] = ()
     why_not: str = ""
 
 
@@ -150,7 +149,6 @@ def _launch_of(function: Any, watch: _LaunchWatch | None = None, programs: int =
         accesses=watch.accesses,
         findings=tuple(watch.findings.values()),
         ordered=watch.ordered,
-        known_unwritten=tuple(region.name for region, known in watch.unwritten.values() if known is not None),
     )
 
 
@@ -165,7 +163,7 @@ class _LaunchWatch(Listener):
         self.findings: dict[tuple[object, ...], Finding] = {}
         self.accesses = 0
         self.ordered = 0
-        self.unwritten: dict[int, tuple[Region, _Allocation | None]] = {}
+        self._allocations: dict[int, _Allocation | None] = {}
         self._allocation = allocation
         self._blocks = blocks
         self._in_bytes = in_bytes
@@ -202,10 +200,10 @@ class _LaunchWatch(Listener):
         """Keep who accesses elements; a race and a read of unwritten memory are findings."""
         self.accesses += access.count
         region = access.region
-        if region.number not in self.unwritten:
-            self.unwritten[region.number] = region, self._allocation(region)
+        if region.number not in self._allocations:
+            self._allocations[region.number] = self._allocation(region)
             self._marks[region.number] = _Marks(len(region.bytes), 1 if self._in_bytes else region.itemsize)
-        self._unwritten_read(access, self.unwritten[region.number][1])
+        self._unwritten_read(access, self._allocations[region.number])
         marks = self._marks[region.number]
         index, lanes = marks.index(access)
         programs = access.programs[lanes]

@@ -27,7 +27,7 @@ LAUNCH_COLUMNS = ("launch", "kernel", "programs", "accesses", "findings", "compl
 NO_LAUNCH = "the call launched no Triton kernel; library calls and C++ kernels are not looked at"
 
 #: What cannot be told of a kernel that gets all its memory from the caller.
-UNKNOWN_MEMORY = "reads of unwritten memory: which arguments were never written is only known of what a wrapper allocates"
+UNKNOWN_MEMORY = "reads of unwritten arguments: a tensor does not say that it comes from torch.empty"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def sanitized(trace: TraceData, live: Live, limit: float | None) -> Sanitized:
         notes.append(f"what comes after launch {len(launches)}, for the call ended: {sanitizer.end}")
     elif not launches:
         notes.append(NO_LAUNCH)
-    if launches and not any(launch.known_unwritten for launch in sanitizer.launches):
+    if launches and not trace.find("output_code"):
         notes.append(UNKNOWN_MEMORY)
     why_empty = "nothing was found" if launches else NO_LAUNCH
     return Sanitized(Table(rows, COLUMNS, why_empty), Table(launches, LAUNCH_COLUMNS, NO_LAUNCH), sanitizer.end, _counted(notes))
