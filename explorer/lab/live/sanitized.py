@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from explorer.analysis.questions import provenance
+from explorer.analysis.questions.launch_sites import sites
+from explorer.analysis.questions.subgraph import all_wrappers
 from explorer.capture.interpret.sanitizer import Finding, SanitizedLaunch
 from explorer.lab.live.protocol import Live
 from explorer.model.records import typed
@@ -40,7 +42,8 @@ class Sanitized:
     accesses there are. `harmless` says that two programs write the same value.
 
     `launches` has a row per launch; `complete` is False where not all of it was looked at, and `note` says what is missing.
-    `clean` is True only if every launch was looked at and no finding is harmful.
+    `clean` is True only if every launch of a Triton kernel was looked at and no finding is harmful. Library calls are named in
+    words, and not looked at.
     """
 
     table: Table
@@ -98,9 +101,14 @@ def sanitized(trace: TraceData, live: Live, limit: float | None) -> Sanitized:
             }
         )
     if sanitizer.end:
-        notes.append(f"what comes after launch {len(launches)}, for the call ended: {sanitizer.end}")
+        known = any(launch.why_not for launch in sanitizer.launches[-1:])
+        notes.append(
+            f"what comes after launch {len(launches)}: the call ended there{'' if known else f', since {sanitizer.end}'}"
+        )
     elif not launches:
         notes.append(NO_LAUNCH)
+    if libraries := sum(site.is_library for code in all_wrappers(trace) for site in sites(code)):
+        notes.append(f"{quantity(libraries, 'library call')}: only Triton kernels are watched")
     if launches and not trace.find("output_code"):
         notes.append(UNKNOWN_MEMORY)
     why_empty = "nothing was found" if launches else NO_LAUNCH

@@ -85,6 +85,15 @@ def test_generated_kernels_of_right_programs_are_clean() -> None:
     assert found.table == ()
     assert found.clean
     assert {row["kernel"] for row in found.launches} == {kernel.name for kernel in t.kernels}
+    assert "not looked at: 1 library call: only Triton kernels are watched" in repr(found)
+
+
+def test_a_call_that_ends_is_not_clean() -> None:
+    """A kernel whose programs wait for one another ends the call: its launch says why, and nothing is clean."""
+    found = explorer.trace(lambda x: x.cumsum(0), torch.rand(100_000), target="h100").sanitize()
+    assert (found.clean, [row["complete"] for row in found.launches]) == (False, [False])
+    assert "waits for another program" in repr(found)
+    assert repr(found).endswith("what comes after launch 1: the call ended there")
 
 
 def test_what_was_not_looked_at_is_not_clean(monkeypatch: pytest.MonkeyPatch) -> None:
