@@ -141,11 +141,11 @@ def _bytes_of(tensor: Any) -> Array:
 def _launch_of(function: Any, watch: _LaunchWatch | None = None, programs: int = 0, why_not: str = "") -> SanitizedLaunch:
     source = tuple(line.rstrip("\n") for line in function.raw_src)
     file = inspect.getfile(function.fn)
-    made = SanitizedLaunch(function.__name__, file, int(function.starting_line_number), source, programs, why_not=why_not)
+    launch = SanitizedLaunch(function.__name__, file, int(function.starting_line_number), source, programs, why_not=why_not)
     if watch is None:
-        return made
+        return launch
     return replace(
-        made,
+        launch,
         accesses=watch.accesses,
         findings=tuple(watch.findings.values()),
         ordered=watch.ordered,

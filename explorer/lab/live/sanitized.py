@@ -27,7 +27,6 @@ COLUMNS = (
 LAUNCH_COLUMNS = ("launch", "kernel", "programs", "accesses", "findings", "complete", "note")
 #: Why nothing was looked at.
 NO_LAUNCH = "the call launched no Triton kernel; library calls and C++ kernels are not looked at"
-
 #: What cannot be told of a kernel that gets all its memory from the caller.
 UNKNOWN_MEMORY = "reads of unwritten arguments: a tensor does not say that it comes from torch.empty"
 
