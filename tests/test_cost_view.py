@@ -59,7 +59,7 @@ def test_library_calls_stand_beside_the_kernels_with_a_total_and_shares(opened, 
     assert seconds(total[0]) == pytest.approx(sum(expected), rel=0.05) and "100 %" in total[0]
     shares = [int(text.split()[0]) for text in table.locator("tbody tr").evaluate_all(CELLS, heads.index("share"))]
     assert sum(shares) == pytest.approx(100, abs=len(shares) / 2)
-    assert not untold(panel.locator(".cost-sum").inner_text(), "estimated", "of that launch overhead")
+    assert not untold(panel.locator(".cost-sum").inner_text(), "estimated", "of it to start kernels on the GPU")
 
 
 def test_a_row_of_the_backward_says_so(opened, replayed) -> None:
@@ -110,7 +110,7 @@ def test_the_sum_is_that_of_the_overview(opened, rotary: Trace) -> None:
     work, launches = overview.locator(".times .amount").all_inner_texts()
     call = overview.locator(".of-trace h3 b").first.inner_text()
     assert words.startswith(f"The work of one run takes {work} (estimated)")
-    assert words.rstrip().endswith(f"A call takes {call}: the longer of this work and {launches} of launches from Python.")
+    assert words.rstrip().endswith(f"A call takes {call}: the longer of this work and {launches} in which Python launches it.")
     assert info["device"] < info["host"] == info["seconds"]
 
 
@@ -221,7 +221,7 @@ def test_a_call_says_first_what_it_costs(opened, rotary: Trace) -> None:
     group = max(calls_together(rotary), key=len)
     row_of(panel, f"{group[0]['call']} {', '.join(row['node'] for row in group)}").click()
     text = panel.locator(".kernel-detail").inner_text()
-    assert not untold(text, " in total, ≈ ", " per launch, ", "what limits it", "operations per call")
+    assert not untold(text, " in total, ≈ ", " per launch, ", "Limited by ", "operations per call")
     assert text.index(" in total") < text.index("of the output code")
 
 

@@ -141,7 +141,7 @@ def test_a_changed_size_leads_to_the_guard_that_fails(opened: Callable[..., Any]
     form = section(tab)
     rows = form.locator(".guard-groups").count()
     status = form.get_by_role("status").inner_text()
-    assert rows >= 2 and not untold(status, "Not judged", "guards that no field here decides", "objects ", "program ")
+    assert rows >= 2 and not untold(status, "Not judged", "facts that no field here decides", "objects ", "program ")
     heading = show(tab, "Guards").get_by_role("heading", name="must hold at the next call").inner_text()
     counts = re.fullmatch(r"(\d+) guards: (\d+) facts must hold at the next call", heading)
     (guards,) = (text for text in payload(rotary)["artifacts"] if text["stage"] == "guards")

@@ -28,6 +28,7 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Plain, Table
 from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
+from explorer.reference.gpus.properties import WORDS
 from explorer.stages.fx_graph import runs_inside
 from explorer.stages.triton.origins import Launch
 
@@ -40,7 +41,7 @@ CALL_BYTES = "the operands and results of the call, each once"
 NO_GROUPS = "no record says which scheduler nodes this kernel computes, so what it reads and writes is not known"
 TOGETHER = "several kernels were written for one group of nodes, {names}: what each of them moves is not known"
 MEASURED = "measured by Inductor's autotuning on the attached device, {ms:.4g} ms a launch"
-ESTIMATED = "estimated for {title}, not measured; what limits it: {limit}"
+ESTIMATED = "estimated for {title}, not measured. {limited}"
 UNSIZED = "sizes that only the run knows: {names}"
 NOT_TIMED = "nothing timed it: Inductor times a Triton kernel only where it tries several configs, as with mode='max-autotune'"
 NO_TIMING = (
@@ -296,8 +297,7 @@ def measured_ms(kernel: KernelData) -> float | None:
 
 
 def _how_estimated(launch: Estimate, target: Target) -> str:
-    how = ESTIMATED.format(limit=LIMITS[launch.limit], title=target.title)
-    return f"{how} ({launch.reached})" if launch.reached else how
+    return ESTIMATED.format(title=target.title, limited=launch.limited)
 
 
 def no_target(trace: TraceData, language: str = "") -> str:
@@ -313,11 +313,13 @@ def no_target(trace: TraceData, language: str = "") -> str:
 
 #: The part of a launch that limits its estimated time.
 LIMITS = {
-    "launch": "the launch, for it does little work",
-    "memory": "memory bandwidth, at the share of the peak that such kernels reach",
-    "L2": "the bandwidth of L2, in which its bytes fit, at the share of the peak that such kernels reach",
-    "operations": "the arithmetic of its dtype, at the share of the peak that such kernels reach",
+    "launch": "the launch",
+    "memory": "memory bandwidth",
+    "L2": "L2 bandwidth",
+    "operations": "arithmetic",
 }
+#: Why a launch is limited so, where it reaches no share of a peak.
+WHY = {"launch": "it does little work", "L2": "its bytes fit in L2"}
 #: Seconds of a kernel that does next to nothing: one that Inductor generates, one whose threads wait for each other (reductions,
 #: transposing copies), a library's, and cuDNN's attention, which clears its workspace before. Measured on an H200 by
 #: benchmarks/estimates.py, as are all figures of this kind below.
@@ -369,16 +371,16 @@ OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 class Estimate:
     """The seconds of one launch, its limit in `LIMITS`, how it differs from validated launches, else "", and its floor.
 
-    `launch` are the seconds that the launch takes whatever it computes. `reached` says what share of the GPU's peak the whole
-    launch reaches, and how many blocks share its operations where they leave multiprocessors idle: of two products with as many
-    operations the one of fewer blocks takes longer. It is "" where the limit has no peak.
+    `launch` are the seconds that the launch takes whatever it computes. `limited` says what limits it and what it reaches of that
+    peak, and how many blocks share its operations if they leave multiprocessors idle: of two products with equally many
+    operations, the one with fewer blocks takes longer.
     """
 
     seconds: float
     limit: str
     outside: str = ""
     launch: float = 0.0
-    reached: str = ""
+    limited: str = ""
 
 
 def estimate(target: Target, group: GroupRow) -> Estimate:
@@ -400,19 +402,23 @@ def estimate(target: Target, group: GroupRow) -> Estimate:
     launch = LAUNCHES[_launch(group)]
     limit = limit if parts[limit] > launch else "launch"
     seconds = launch + max(parts.values())
-    reached = " ".join(filter(None, (_reached(target, group, limit, moved, seconds), _idle(target, group, limit))))
-    return Estimate(seconds, limit, _outside(target, group), launch, reached)
+    sentences = (_limited(target, group, limit, moved, seconds), _idle(target, group, limit))
+    return Estimate(seconds, limit, _outside(target, group), launch, " ".join(filter(None, sentences)))
 
 
-def _reached(target: Target, group: GroupRow, limit: str, moved: float, seconds: float) -> str:
-    """Say what share of its peak a launch reaches; "" for a launch limited otherwise, or with several rates."""
+def _limited(target: Target, group: GroupRow, limit: str, moved: float, seconds: float) -> str:
+    """Say what limits a launch, with its rate and the peak; without them if the launch has no peak or several."""
+    what, why = LIMITS[limit], WHY.get(limit, "")
     if limit == "memory":
-        return f"moved at {100 * moved / seconds / target.bandwidth:.0f} % of {target.bandwidth / 1e9:,.0f} GB/s"
-    rates = {rate_of(target, call) for call in group["calls"] or ()}
-    count = operations(group)
-    if limit != "operations" or not count or len(rates) != 1 or not (rate := rates.pop()):
-        return ""
-    return f"computed at {100 * count / seconds / rate:.0f} % of {rate / 1e12:,.0f} TFLOP/s"
+        why = f"{moved / seconds / 1e9:,.0f} of {target.bandwidth / 1e9:,.0f} GB/s"
+    if limit == "operations":
+        peaks = {(call.get("dtype"), rate_of(target, call)) for call in group["calls"] or ()}
+        dtype, peak = peaks.pop() if len(peaks) == 1 else (None, 0.0)
+        if dtype:
+            what = f"{dtype} {what}"
+        if peak and (count := operations(group)):
+            why = f"{count / seconds / 1e12:,.3g} of {peak / 1e12:,.0f} TFLOP/s"
+    return f"Limited by {what}: {why}." if why else f"Limited by {what}."
 
 
 def _idle(target: Target, group: GroupRow, limit: str) -> str:
@@ -420,8 +426,8 @@ def _idle(target: Target, group: GroupRow, limit: str) -> str:
     blocks = [blocks_of(target, call)[1] for call in group["calls"] or ()]
     if limit != "operations" or len(blocks) != 1 or not blocks[0] or (busy := _full(target, blocks[0])) > MOSTLY_BUSY:
         return ""
-    share = f"{100 * busy:.0f} % of its {target.multiprocessors} multiprocessors"
-    return f"by {quantity(blocks[0], 'block')}, which keep {share} busy"
+    fill = "fills" if blocks[0] == 1 else "fill"
+    return f"{quantity(blocks[0], 'block')} {fill} {100 * busy:.0f} % of the {target.multiprocessors} {WORDS[target.vendor][0]}."
 
 
 def _launch(group: GroupRow) -> str:

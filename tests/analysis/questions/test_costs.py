@@ -245,15 +245,21 @@ def test_two_products_of_equal_operations_say_why_one_takes_longer() -> None:
     flat = call("aten.addmm", 2 * 128 * 128 * 256, "float32", sizes=(1, 128, 256, 128))
     slow, fast = estimate(H100, work(deep)), estimate(H100, work(flat))
     assert slow.limit == fast.limit == "operations" and slow.seconds > 1.5 * fast.seconds
-    assert not untold(slow.reached, "by 4 blocks", "3 %", "132") and not untold(fast.reached, "by 8 blocks", "6 %", "132")
-    for one in (slow, fast):
-        share = 100 * 2 * 128 * 128 * 256 / one.seconds / H100.peak["fp32"]
-        assert one.reached.startswith(f"computed at {share:.0f} % of 67 TFLOP/s by ")
+    for one, idle in ((slow, "4 blocks fill 3 %"), (fast, "8 blocks fill 6 %")):
+        rate = 2 * 128 * 128 * 256 / one.seconds / 1e12
+        assert one.limited == f"Limited by float32 arithmetic: {rate:.3g} of 67 TFLOP/s. {idle} of the 132 SMs."
     whole = estimate(H100, work(call("aten.mm", BIG, sizes=SIZES)))
-    assert "computed at" in whole.reached and "block" not in whole.reached
+    assert whole.limited.startswith("Limited by bfloat16 arithmetic: ") and "block" not in whole.limited
     moving = estimate(H100, {**work(), "read": 10**9, "written": 0})
-    share = 100 * 1e9 / moving.seconds / H100.bandwidth
-    assert moving.limit == "memory" and moving.reached == f"moved at {share:.0f} % of 3,350 GB/s"
+    assert moving.limit == "memory"
+    assert moving.limited == f"Limited by memory bandwidth: {1 / moving.seconds:,.0f} of 3,350 GB/s."
+
+
+def test_a_limit_without_a_peak_says_why() -> None:
+    """A launch that does little work, and one with its bytes in L2, are limited by that and by no share of a peak."""
+    few, some = (estimate(H100, work(kind="alone", read=n)) for n in (1, H100.l2 // 5))
+    assert few.limited == "Limited by the launch: it does little work."
+    assert some.limited == "Limited by L2 bandwidth: its bytes fit in L2."
 
 
 def test_what_is_outside_what_was_validated_is_said() -> None:

@@ -34,7 +34,7 @@ import { Table } from "./table.js";
 // Columns that are shown also where nothing is known: a row then says why.
 const ALWAYS = ["name", "seconds", "share", "read", "written", "lines"];
 const MOST = 4; // ways of knowing a figure that are listed
-const OF_ONE = / \((?:computed|moved) .*\)$/; // what a way says of one call alone
+const OF_ONE = /: [\d.,]+ of .*/; // what a way says of one call alone
 
 export class CostTable {
   /**
@@ -496,7 +496,9 @@ function sentence(rows, { seconds, launchSeconds }) {
       element("code", {}, 'explorer.trace(f, x, target="h100")'),
     ];
   const missing = rows.filter(({ cost }) => cost.seconds === null).length;
-  const floor = launchSeconds ? `, ${percent(launchSeconds / seconds)} of that launch overhead` : "";
+  const floor = launchSeconds
+    ? `, ${percent(launchSeconds / seconds)} of it to start kernels on the GPU`
+    : "";
   const left = missing ? `; the time of ${missing} of ${rows.length} is not known` : "";
   return `The work of one run takes ${duration(seconds)} (${timed})${floor}${left}. `;
 }
@@ -511,7 +513,7 @@ function ofCall({ seconds }, { seconds: call, device, host, breaks, breaking, la
   if (seconds === null || !launches) return "";
   const isAll = Math.abs(device - seconds) < 0.005 * seconds;
   const work = isAll ? "this work" : `${duration(device)} of work, earlier compiles left out,`;
-  const longer = host ? `the longer of ${work} and ${duration(host)} of launches from Python` : work;
+  const longer = host ? `the longer of ${work} and ${duration(host)} in which Python launches it` : work;
   const more = breaks ? `, and ${duration(breaking)} of ${plural(breaks, "graph break")}` : "";
   return isAll && !host && !breaks ? "" : `A call takes ${duration(call)}: ${longer}${more}. `;
 }

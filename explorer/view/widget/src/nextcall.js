@@ -101,9 +101,7 @@ export function nextCall(texts, navigation) {
     const others = grouped(
       facts.filter(({ asks }) => !asks),
       ({ group }) => group,
-    ).map(([group, of]) => /** @type {[string, number]} */ ([group, guardCount(of)]));
-    const folded = guardCount(asked) - asked.length;
-    if (folded) others.push(["marks of dimensions", folded]);
+    ).map(([group, of]) => /** @type {[string, number]} */ ([group, of.length]));
     return { frame: texts.length > 1 ? ` (compile ${a.frame})` : "", index, asked, others };
   });
   const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));
@@ -139,7 +137,7 @@ export function nextCall(texts, navigation) {
 }
 
 /**
- * The guards that no field of the form decides: how many, and on what.
+ * The facts that no field of the form decides: how many, and on what.
  *
  * @param {Others} others
  */
@@ -147,7 +145,7 @@ function unjudged(others) {
   const count = others.reduce((sum, [, of]) => sum + of, 0);
   const kinds = others.map(([group, of]) => `${GROUPS[group]?.[0] ?? group} ${of}`).join(", ");
   const sure = "To be sure: explorer.vary(fn, *args)";
-  return `Not judged: ${plural(count, "guard")} that no field here decides (${kinds}). ${sure}`;
+  return `Not judged: ${plural(count, "fact")} that no field here decides (${kinds}). ${sure}`;
 }
 
 /**
