@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.analysis.advice.verdicts import duration
+from explorer.analysis.overview.launches import titled
 from explorer.analysis.overview.overview import Overview
 from explorer.analysis.questions.comparison import figures
 from explorer.model.values import Event
@@ -242,15 +244,31 @@ def test_memory_leads_to_its_chart(overview: Any, layers: Trace) -> None:
 
 
 def test_what_is_saved_for_backward_leads_to_the_memory(overview: Any, replayed: Callable[[str], Trace]) -> None:
-    """The section of the memory states the figure of a comparison, and leads to the view that has its parts."""
+    """The section of the memory has the figure of a comparison with its two parts, and leads to the view of both.
+
+    The inputs at the peak of a backward are said to be what was saved and is not freed: they may be less than what was saved.
+    """
     trace = replayed("mlp_train-torch2.11-cuda")
     panel = overview(trace)
     line = panel.locator(".at-peak p", has_text="saved for backward")
-    assert line.inner_text() == (
-        f"saved for backward {figures(trace)['saved for backward (bytes)'] / 1024:.1f} KiB, with inputs and parameters"
-    )
+    held = sum(row["bytes"] for row in trace.memory.saved if row["kind"] == "input")
+    whole = figures(trace)["saved for backward (bytes)"]
+    computed, inputs = f"{(whole - held) / 1024:.1f} KiB computed", f"{held / 1024:.1f} KiB inputs and parameters"
+    assert 0 < held < whole and line.inner_text() == f"saved for backward {whole / 1024:.1f} KiB: {computed}, {inputs}"
+    assert "input (what was saved and is not freed yet, and gradients)" in panel.locator(".at-peak .legend").inner_text()
     line.get_by_role("button", name="saved for backward").click()
     assert view(panel.page) == "Memory" and panel.page.get_by_role("tabpanel", name="Memory").is_visible()
+
+
+def test_the_longest_single_launch_is_named_where_another_takes_more_in_total(overview: Any, layers: Trace) -> None:
+    """Several short launches rank above the longest one, which is named below them with its time."""
+    panel = overview(layers)
+    groups = Overview(layers).groups
+    longest = max(groups, key=lambda group: group.ranked[0].launch.seconds)
+    assert longest is not groups[0]
+    row = longest.first
+    told = f"longest single launch: {titled(row, 1)}, {duration(row['seconds'])}, {row['line']}"
+    assert panel.locator(".hottest > .soft").inner_text() == told
 
 
 def test_nothing_is_said_of_a_backward_that_is_not_there(overview: Any, layers: Trace) -> None:

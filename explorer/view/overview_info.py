@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from explorer.analysis.overview.launches import Alike
+from explorer.analysis.advice.verdicts import duration
+from explorer.analysis.overview.launches import Alike, titled
 from explorer.analysis.overview.overview import Overview, kind
 from explorer.analysis.questions.call_lines import Place, call_lines
 from explorer.analysis.questions.input_sizes import InputSize
@@ -39,10 +40,12 @@ def overview_info(overview: Overview, memory: Memory, places: Places) -> wire.Ov
         "unread": call.unread,
         "work": [{"what": work.what, "count": work.count, "seconds": work.seconds} for work in overview.parts or overview.work],
         "hottest": list(_hottest(overview, places)),
+        "longest": _longest(overview),
         "peak": f"{graph[1]} (compile id {graph[0]})",
         "bound": "at least" if graph in _incomplete(memory) else "at most",
         "memory": kinds,
         "saved": overview.saved_for_backward,
+        "saved_inputs": sum(row["bytes"] or 0 for row in memory.saved if row["kind"] == "input"),
         "inputs": [_input(each, places) for each in overview.inputs],
     }
 
@@ -81,6 +84,16 @@ def _hottest(overview: Overview, places: Places) -> Iterator[wire.HotInfo]:
             "code": code,
             "others": int(str(group.first["other_lines"])),
         }
+
+
+def _longest(overview: Overview) -> str:
+    """Name the longest single launch with its seconds and user line; "" if the launches listed first include it."""
+    first, *others = overview.groups or (Alike(()),)
+    longest = max(others, key=lambda group: group.ranked[0].launch.seconds, default=first)
+    if not others or longest.ranked[0].launch.seconds <= first.ranked[0].launch.seconds:
+        return ""
+    row = longest.first
+    return ", ".join(filter(None, (titled(row, 1), duration(longest.ranked[0].launch.seconds), str(row["line"]))))
 
 
 def _place(overview: Overview, group: Alike, calls: Mapping[Place, tuple[str, int]], places: Places) -> tuple[int, int]:

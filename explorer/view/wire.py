@@ -578,7 +578,8 @@ class OverviewInfo(TypedDict):
     has the loops of several groups it is more than "launches". "memory" are the kinds of what is live at the peak of the graph
     that takes most, with their bytes; "peak" names this graph, and "bound" is "at least" where a size or the scratch memory of a
     call of this graph is not known. "saved" are the bytes that forward graphs save for their backward, None where a size is not
-    known. "inputs" are the tensors of the call that guards are on.
+    known, "saved_inputs" those of inputs and parameters. "longest" names the longest single launch, "" if "hottest" begins with
+    it. "inputs" are the tensors of the call that guards are on.
     """
 
     trace: str
@@ -598,10 +599,12 @@ class OverviewInfo(TypedDict):
     unread: str
     work: list[WorkInfo]
     hottest: list[HotInfo]
+    longest: str
     peak: str
     bound: Literal["at least", "at most"]
     memory: list[KindInfo]
     saved: int | None
+    saved_inputs: int
     inputs: list[InputInfo]
 
 

@@ -19,6 +19,8 @@ const BESIDE = 5; // of each of several traces
 const LOOKS = 6;
 const INPUTS = 4; // tensors of the call
 const SAVED = "saved for backward"; // a kind, as in analysis/questions/memory.py
+// What a backward frees as it goes: at its peak less of it may be left than the forward saved.
+const BACKWARD_INPUT = "input (what was saved and is not freed yet, and gradients)";
 const ROWS = 7; // lines of the program that are in sight however low the view is
 const ROW = 19; // pixels
 
@@ -177,7 +179,7 @@ export class Overview {
   }
 
   /** @param {OverviewInfo} info @param {number} most */
-  hottest({ hottest, ranked }, most) {
+  hottest({ hottest, ranked, longest: single }, most) {
     const shown = hottest.slice(0, most);
     const longest = Math.max(...shown.map(({ seconds }) => seconds));
     const left = ranked - shown.reduce((sum, hot) => sum + hot.launches, 0);
@@ -193,6 +195,7 @@ export class Overview {
       element("h3", {}, "longest in total ", soft("(launches that are alike count together)")),
       element("ol", { "aria-label": "the longest launches" }, ...rows),
       more,
+      single && soft(`longest single launch: ${single}`),
     );
   }
 
@@ -371,13 +374,17 @@ export class Overview {
   // The memory ----------------------------------------------------------------------------------------------
 
   /** @param {OverviewInfo} info */
-  memory({ trace, memory, peak, bound, saved, lacks_backward }) {
+  memory({ trace, memory, peak, bound, saved, saved_inputs: inputs, lacks_backward }) {
     if (!memory.length) return null;
     const whole = memory.reduce((sum, { bytes: size }) => sum + size, 0);
+    const isBackward = peak.startsWith("backward");
+    /** @param {string} kind */
+    const named = (kind) =>
+      kind === SAVED ? `computed, ${kind}` : kind === "input" && isBackward ? BACKWARD_INPUT : kind;
     const parts = memory.map(({ kind, bytes: size }) => ({
       kind: kind.replaceAll(" ", "-"),
       share: size / whole,
-      words: `${kind === SAVED ? `computed, ${kind}` : kind} ${bytes(size)}`,
+      words: `${named(kind)} ${bytes(size)}`,
     }));
     /** @param {string} words */
     const toMemory = (words) => link(words, () => this.tabs.show("memory"));
@@ -400,7 +407,7 @@ export class Overview {
             toMemory(SAVED),
             " ",
             element("b", {}, bytes(saved)),
-            ", with inputs and parameters",
+            `: ${bytes(saved - inputs)} computed, ${bytes(inputs)} inputs and parameters`,
           )
         : null,
       lacks_backward ? remark("without a backward, which train=True adds") : null,

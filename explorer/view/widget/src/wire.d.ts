@@ -678,7 +678,8 @@ export interface InputInfo {
  * "launches". "memory" are the kinds of what is live at the peak of the graph that takes most, with their
  * bytes; "peak" names this graph, and "bound" is "at least" where a size or the scratch memory of a call of
  * this graph is not known. "saved" are the bytes that forward graphs save for their backward, None where a
- * size is not known. "inputs" are the tensors of the call that guards are on.
+ * size is not known, "saved_inputs" those of inputs and parameters. "longest" names the longest single
+ * launch, "" if "hottest" begins with it. "inputs" are the tensors of the call that guards are on.
  */
 export interface OverviewInfo {
   trace: string;
@@ -698,10 +699,12 @@ export interface OverviewInfo {
   unread: string;
   work: WorkInfo[];
   hottest: HotInfo[];
+  longest: string;
   peak: string;
   bound: "at least" | "at most";
   memory: KindInfo[];
   saved: number | null;
+  saved_inputs: number;
   inputs: InputInfo[];
 }
 
