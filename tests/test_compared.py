@@ -13,6 +13,7 @@ import pytest
 
 import explorer
 from explorer.analysis.advice.verdicts import duration
+from explorer.analysis.questions import costs
 from explorer.analysis.questions.comparison import COLUMNS
 from explorer.analysis.questions.source_lines import SAME
 from explorer.errors import InputError
@@ -310,16 +311,38 @@ def test_a_notebook_shows_the_tables_of_what_no_view_can_show(trained: Trace, mo
 
 
 def test_what_makes_up_a_call_of_each_gpu_is_said_first(replayed: Replayed) -> None:
-    """Above the matches stands the time of kernels and of library calls on each."""
+    """Above the matches, and first in the overview, stands what a call takes on each, with its library calls and kernels."""
     layers = replayed("views/layers-torch2.13-h100")
-    other = trace_of(replace(layers, meta={**layers.meta, "target": "mi300x"}))
-    made = sent(layers, other, names=("h100", "mi300x"))
+    other = trace_of(replace(layers, meta={**layers.meta, "target": "v100"}))
+    made = sent(layers, other, names=("h100", "v100"))
     first, matches, *_ = made["comparison"]["summary"]
-    calls = len(layers.inductor.extern_calls)
-    for name, trace in (("h100", layers), ("mi300x", other)):
-        seconds = sum(row["seconds"] for row in trace.profile.launches if not row["kernel"].startswith("triton"))
-        assert f"{name} {calls} library calls {duration(seconds)}, " in first
-    assert first.startswith("A call, estimated: ") and "library calls are the same" in matches
+    infos = made["overview"]
+    times = [{one["what"]: one["seconds"] for one in info["work"]} for info in infos]
+    calls, kernels = ([of[what] for of in times] for what in ("library calls", "kernels"))
+    assert calls[1] > 1.02 * calls[0] and kernels[0] < kernels[1] < 1.02 * kernels[0]
+    whole = f"{duration(infos[0]['seconds'])} in h100, {duration(infos[1]['seconds'])} in v100"
+    parts = [
+        f"{len(layers.inductor.extern_calls)} library calls {duration(calls[0])} → {duration(calls[1])}",
+        f"{infos[0]['work'][1]['count']} kernels about the same ({duration(kernels[0])}, {duration(kernels[1])})",
+    ]
+    assert first == f"A call takes {whole} (estimated): {'; '.join(parts)}." == made["comparison"]["work"]
+    assert "library calls are the same" in matches
+
+
+def test_calls_that_reach_other_shares_of_the_same_peaks_are_one_difference(
+    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of several sizes that arithmetic limits are told once, with their number and the range of their shares."""
+    floors = {**costs.LAUNCHES, "library": 0.0}
+    monkeypatch.setattr(costs, "LAUNCHES", floors)
+    trace = replayed("views/layers-torch2.13-h100")
+    traces = (replace(trace, meta={**trace.meta, "target": target}) for target in ("h100", "v100"))
+    comparison = sent(*traces, names=("a", "b"))["comparison"]
+    limited = [row["differs"] for row in comparison["kernels"] if "arithmetic" in row["differs"]]
+    assert len(set(limited)) > 1
+    (told,) = (one for one in comparison["hottest"] if "arithmetic" in one["why"])
+    assert told["what"].startswith(f"{len(limited)} library calls such as ")
+    assert re.search(r"float32 arithmetic, at \d+ to \d+ % of 16 TFLOP/s in b", told["why"])
 
 
 def test_a_call_that_is_the_same_says_what_limits_it_on_each_gpu(zoo: Callable[[str], Trace]) -> None:

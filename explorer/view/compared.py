@@ -295,6 +295,7 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
     places = _Places(comparison, starts)
     kernels = [places.match(match, likeness) for match, likeness in zip(matches, alike, strict=True)]
     kept_apart = [match.kept_apart for match in matches]
+    work = _work(comparison.names, parts)
     return {
         "traces": [
             {"name": name, "meta": part["meta"], "counts": part["counts"], "texts": len(part["artifacts"])}
@@ -308,9 +309,10 @@ def _differences(comparison: Comparison, parts: Sequence[wire.Payload], starts: 
         "figures": [*_figures(comparison), *_times(parts)],
         "summary": [
             *_first_difference(comparison),
-            *_work(comparison.names, parts),
+            *([work] if work else []),
             *summary(alike, [match.why for match in matches]),
         ],
+        "work": work,
         "kernels": kernels,
         "hottest": list(_hottest(comparison.names, kernels, alike, kept_apart, _Titles(parts, starts))),
     }
@@ -336,6 +338,8 @@ SENTENCES = {
 MIN_RATIO = 1.02
 #: What is said of kernels that no record explains.
 NOT_KNOWN = "why is not known: no record says it"
+#: The share of a peak that a library call reaches.
+SHARE = re.compile(r"at (\d+) %")
 #: A scheduler node, or several that were fused.
 NODE = re.compile(r"\bop\d+(?:_op\d+)*\b")
 SAME_TITLES = re.compile(r"(`[^`]+`) and \1")
@@ -348,14 +352,17 @@ def _hottest(
     kept_apart: Sequence[KeptApart | None],
     titles: _Titles,
 ) -> Iterator[wire.DifferenceInfo]:
-    """Yield what differs, the largest difference first: a match of kernels, or the library calls that differ in the same.
+    """Yield what differs, the largest difference first: a match of kernels, or the library calls that differ in the same way.
 
-    What takes as long in each trace is told only where no time differs, as after an edit.
+    Calls with other shares of one peak differ in the same way. What takes as long in each trace is told only where no time
+    differs, as after an edit.
     """
     groups: dict[tuple[str, int], list[int]] = {}
     for number, match in enumerate(matches):
         if match["differs"] or _apart(_seconds([match])) or match["what"] not in SENTENCES:
-            groups.setdefault((match["differs"], -1 if match["what"] == SAME_CALL else number), []).append(number)
+            is_call = match["what"] == SAME_CALL
+            way = SHARE.sub("", match["differs"]) if is_call else match["differs"]
+            groups.setdefault((way, -1 if is_call else number), []).append(number)
     seconds = {key: _seconds([matches[number] for number in of]) for key, of in groups.items()}
     order = sorted(groups, key=lambda key: (-_apart(seconds[key]), -max(value or 0.0 for value in seconds[key])))
     order = [key for key in order if _apart(seconds[key]) or None in seconds[key]] or order
@@ -365,7 +372,7 @@ def _hottest(
         first = max(groups[key], key=lambda number: max(value or 0.0 for value in matches[number]["seconds"]))
         yield {
             "what": titles.what(names, matches[first], len(groups[key]), seconds[key]),
-            "why": _why(names, matches[first], alike[first], kept_apart[first], titles),
+            "why": _why(names, matches[first], [alike[number] for number in groups[key]], kept_apart[first], titles),
             "match": first,
         }
 
@@ -401,13 +408,16 @@ def _times_as_long(first: float, value: float) -> str:
     return "" if rounded == 1 else f" (×{rounded:g})"
 
 
-def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness, kept_apart: KeptApart | None, titles: _Titles) -> str:
-    """Say in sentences what differs in a match, and why; that it is not known, where nothing says it."""
+def _why(
+    names: Sequence[str], match: wire.MatchInfo, alike: Sequence[Likeness], kept_apart: KeptApart | None, titles: _Titles
+) -> str:
+    """Say in sentences what differs in a match and those like it, and why; that it is not known, where nothing says it."""
     if match["what"] in SENTENCES:
+        values_of = {fact: [likeness.differs[fact] for likeness in alike] for fact in alike[0].differs if fact != SOURCE_LINES}
+        ranged = {fact: map(_ranged, zip(*rows, strict=True)) for fact, rows in values_of.items()}
         facts = (
             f"{fact}: {', '.join(f'{value} in {name}' for name, value in zip(names, values, strict=True))}"
-            for fact, values in likeness.differs.items()
-            if fact != SOURCE_LINES
+            for fact, values in ranged.items()
         )
         told = "; ".join(facts)
         return f"{SENTENCES[match['what']]} {f'What differs: {told}.' if told else 'Nothing else is known to differ.'}"
@@ -420,6 +430,15 @@ def _why(names: Sequence[str], match: wire.MatchInfo, likeness: Likeness, kept_a
         fused = fused or titles.in_words(kept_apart.fused, names.index(kept_apart.fused_in), match)
         why = f"Not fused in {kept_apart.apart_in}: {apart} Fused in {kept_apart.fused_in}: {fused}"
     return f"{why.removesuffix('.')}."
+
+
+def _ranged(values: Sequence[object]) -> str:
+    """Word values that differ in their share of a peak alone: the first, with the least and the largest share."""
+    first = str(values[0])
+    shares = sorted(int(share[1]) for share in map(SHARE.search, map(str, values)) if share)
+    if not shares or shares[0] == shares[-1]:
+        return first
+    return SHARE.sub(f"at {shares[0]} to {shares[-1]} %", first)
 
 
 class _Titles:
@@ -505,14 +524,29 @@ def _times(parts: Sequence[wire.Payload]) -> Iterator[wire.FigureInfo]:
         }
 
 
-def _work(names: Sequence[str], parts: Sequence[wire.Payload]) -> Iterator[str]:
-    """Say what makes up the work of a call in each trace: most of a difference may be in what is the same but for its time."""
+def _work(names: Sequence[str], parts: Sequence[wire.Payload]) -> str:
+    """Say what a call takes in each trace, and which kinds of its launches make the difference; "" where it is not known."""
     from explorer.analysis.advice.verdicts import duration  # the advice is not imported before it is asked for
 
     infos = [part["overview"][0] for part in parts]
-    if all(info["launches"] for info in infos):
-        told = [", ".join(f"{one['count']:,} {one['what']} {duration(one['seconds'])}" for one in info["work"]) for info in infos]
-        yield f"A call, {infos[0]['known']}: {'; '.join(f'{name} {words}' for name, words in zip(names, told, strict=True))}."
+    if not all(info["launches"] for info in infos):
+        return ""
+    known = " and ".join(dict.fromkeys(info["known"] for info in infos))
+    call = ", ".join(f"{duration(info['seconds'])} in {name}" for name, info in zip(names, infos, strict=True))
+    kinds = dict.fromkeys(one["what"] for info in infos for one in info["work"])
+    return f"A call takes {call} ({known}): {'; '.join(_kind_of_work(kind, infos) for kind in kinds)}."
+
+
+def _kind_of_work(kind: str, infos: Sequence[wire.OverviewInfo]) -> str:
+    """Say how many launches of one kind each trace has, and what they take."""
+    from explorer.analysis.advice.verdicts import duration  # the advice is not imported before it is asked for
+
+    works = [[one for one in info["work"] if one["what"] == kind] for info in infos]
+    seconds = [sum(one["seconds"] for one in of) for of in works]
+    count = " → ".join(dict.fromkeys(f"{sum(one['count'] for one in of):,}" for of in works))
+    if _apart(seconds):
+        return f"{count} {kind} {' → '.join(map(duration, seconds))}"
+    return f"{count} {kind} about the same ({', '.join(map(duration, seconds))})"
 
 
 def _figures(comparison: Comparison) -> Iterator[wire.FigureInfo]:

@@ -471,7 +471,8 @@ class ComparisonInfo(TypedDict):
     """What several traces differ in. A row of "texts" is one text in each trace, by index, -1 where a trace has none.
 
     Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in sentences. "gpus" is
-    empty where all traces are for one GPU. "hottest" are the kernels and library calls that differ, the largest difference first.
+    empty where all traces are for one GPU. "work" says what a call takes in each, "" where it is not known. "hottest" are the
+    kernels and library calls that differ, the largest difference first.
     """
 
     traces: list[TraceInfo]
@@ -479,6 +480,7 @@ class ComparisonInfo(TypedDict):
     gpus: list[FactInfo]
     figures: list[FigureInfo]
     summary: list[str]
+    work: str
     kernels: list[MatchInfo]
     hottest: list[DifferenceInfo]
 

@@ -272,18 +272,16 @@ export class Overview {
 
   // What a call takes in several traces, and what differs, each with the kernels or calls of all behind it.
   differences() {
-    const { comparison, overview } = this.store.payload;
+    const { comparison } = this.store.payload;
     if (!comparison?.hottest.length) return null;
-    const { hottest, kernels } = comparison;
-    const timed = overview.filter(({ launches }) => launches);
-    const total = timed.map(({ trace, seconds }) => `${duration(seconds)} in ${trace}`).join(", ");
+    const { hottest, kernels, work } = comparison;
     const cards = hottest.map(({ what, why, match }) =>
       this.look(what, why, () => this.beside.show(kernels[match].kernels)),
     );
     return element(
       "section",
       { class: "looks differences" },
-      element("h3", {}, total && `a call takes ${total}; `, "what differs, most first: click for both"),
+      element("h3", {}, work, soft(" Click for both sides:")),
       element("ul", {}, ...cards),
     );
   }

@@ -778,8 +778,9 @@ export interface DifferenceInfo {
  * none.
  *
  * Ids of texts and frames begin with the name of their trace. "summary" counts the matches of "kernels", in
- * sentences. "gpus" is empty where all traces are for one GPU. "hottest" are the kernels and library calls
- * that differ, the largest difference first.
+ * sentences. "gpus" is empty where all traces are for one GPU. "work" says what a call takes in each, ""
+ * where it is not known. "hottest" are the kernels and library calls that differ, the largest difference
+ * first.
  */
 export interface ComparisonInfo {
   traces: TraceInfo[];
@@ -787,6 +788,7 @@ export interface ComparisonInfo {
   gpus: FactInfo[];
   figures: FigureInfo[];
   summary: string[];
+  work: string;
   kernels: MatchInfo[];
   hottest: DifferenceInfo[];
 }
