@@ -105,8 +105,11 @@ def test_a_trace_of_another_compiler_opens_on_its_dispatches(opened, replayed):
     assert "IREE" in compared.inner_text()
 
 
-def test_a_step_to_a_change_brings_what_differs_into_view(opened):
-    """Two long lines that differ at their end: the step to them slides there, both sides alike, and a bar slides back."""
+def test_what_differs_in_long_lines_is_in_sight(opened):
+    """Two long lines that differ at their end begin near it, with a sign that they are cut.
+
+    The step to them slides both sides alike, and a bar slides back; what differs stays in sight.
+    """
     texts = ["x = " + "a + " * 200 + end for end in ("first", "second")]
     graphs = [Artifact(f"g{n}", "dynamo", "0/0", "", f"g{n}", "fx", text) for n, text in enumerate(texts)]
     tab = opened(Trace(artifacts=(source("def f(): pass"), *graphs)))
@@ -118,11 +121,14 @@ def test_a_step_to_a_change_brings_what_differs_into_view(opened):
         return word_.left >= cell.left && word_.right <= cell.right;
     })"""
     words = panel.locator(".cell b")
-    assert words.evaluate_all(inside) == [False, False]
+    slid = f"{APP}.tabs.views.get('diff').diff.slid"
+    assert words.evaluate_all(inside) == [True, True] and tab.evaluate(slid) == 0
+    assert panel.locator(".cell .mark").all_inner_texts() == ["−…", "+…"]
     panel.get_by_role("button", name="next change").click()
-    assert words.evaluate_all(inside) == [True, True]
+    assert words.evaluate_all(inside) == [True, True] and tab.evaluate(slid) > 0
     panel.locator(".slider").evaluate("bar => { bar.scrollLeft = 0 }")
-    tab.wait_for_function(f"() => !{APP}.tabs.views.get('diff').diff.slid")
+    tab.wait_for_function(f"() => !{slid}")
+    assert words.evaluate_all(inside) == [True, True]
 
 
 def test_texts_of_two_kinds_are_aligned_by_where_they_came_from(opened):

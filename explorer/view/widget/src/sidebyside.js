@@ -28,6 +28,7 @@ const ASIDE = { ArrowLeft: -60, ArrowRight: 60 };
 const AROUND = 3; // equal lines shown before and after a change
 const LETTER = 7.25; // pixels
 const BESIDE = 62; // pixels that number and mark take
+const NEAR_EDGE = 0.8; // part of a side's room beyond which a first difference is out of sight
 const WORTH = 8; // fewer equal lines than this are not folded
 
 export class SideBySide {
@@ -131,6 +132,7 @@ export class SideBySide {
     const room = this.room();
     this.slid = Math.max(0, Math.min(Math.max(0, this.widest + LETTER - room), this.slid + by));
     this.list.element.style.setProperty("--slid", `${-this.slid}px`);
+    this.list.element.style.setProperty("--still", this.slid ? "0" : "1");
     this.slider.hidden = this.widest <= room;
     this.within.style.width = `${this.slider.clientWidth + this.widest + LETTER - room}px`;
     if (Math.abs(this.slider.scrollLeft - this.slid) > 1) this.slider.scrollLeft = this.slid;
@@ -209,20 +211,27 @@ export class SideBySide {
     const [i, j, same] = this.rows[row];
     const texts = [i >= 0 ? this.sides[0][i] : "", j >= 0 ? this.sides[1][j] : ""];
     const parts = !same && i >= 0 && j >= 0 ? changedParts(texts[0], texts[1], this.normalise) : null;
+    const room = this.room();
+    // until both sides are slid, a line begins where its first difference is in sight
+    const heads = (parts ?? []).map(([[head, isChanged]]) => (isChanged ? 0 : head.length * LETTER));
+    const first = Math.min(...heads);
+    const cut = parts && first > room * NEAR_EDGE ? first - room / 3 : 0;
     /** @param {number} side @param {number} line */
     const cell = (side, line) => {
       const kind = line < 0 ? " none" : same ? "" : side ? " made" : " gone";
+      const code = element("span", { class: "code" }, ...words(texts[side], parts?.[side]));
+      code.style.setProperty("--cut", `${-cut}px`);
       return element(
         "div",
         {
           class: `cell${kind} ${this.hoverClass(side, line + 1)}`,
           "data-side": side,
           "data-line": line + 1,
-          title: texts[side].length * LETTER > this.room() ? texts[side].trim() : null,
+          title: texts[side].length * LETTER > room ? texts[side].trim() : null,
         },
         element("span", { class: "number" }, line < 0 ? "" : String(line + 1)),
-        element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−"),
-        element("span", { class: "code" }, ...words(texts[side], parts?.[side])),
+        element("span", { class: "mark" }, line < 0 || same ? "" : side ? "+" : "−", cut ? "…" : ""),
+        code,
       );
     };
     return element(
