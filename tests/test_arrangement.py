@@ -171,7 +171,10 @@ def test_the_tabs_stay_in_one_row(opened, rotary):
 
 
 def test_the_tabs_are_the_same_in_every_view(opened, rotary):
-    """What a view adds to the toolbar takes no tab's place: those in a row as wide as in JupyterLab stay, Guards among them."""
+    """What a view adds to the toolbar takes no tab's place: those in a row as wide as in JupyterLab stay, Guards among them.
+
+    A view from under "more" has its tab after them.
+    """
     tab = opened(rotary)
     tab.set_viewport_size({"width": 970, "height": 680})
 
@@ -184,6 +187,9 @@ def test_the_tabs_are_the_same_in_every_view(opened, rotary):
     for name in first:
         to_view(tab, name)
         assert shown() == first
+    for name in tab.get_by_label("more views").locator("option:not([hidden])").all_inner_texts():
+        to_view(tab, name)
+        assert shown() == [*first, name]
 
 
 def test_full_screen(opened, rotary):

@@ -88,6 +88,18 @@ def test_enter_takes_the_first_line_of_the_list(opened, rotary):
     assert selected(tab)[0] == source
 
 
+def test_a_slash_after_enter_begins_another_search(opened, rotary):
+    """The key that leads to the box takes the place of what Enter went through; within a word it is a letter."""
+    tab = opened(rotary)
+    box = tab.get_by_label("search all texts")
+    found = search(tab, "softmax")
+    tab.keyboard.press("Enter")
+    found.wait_for(state="hidden")
+    tab.keyboard.press("/")
+    tab.keyboard.type("a/b")
+    assert box.input_value() == "a/b"
+
+
 def test_a_kernel_with_the_word_in_its_name_is_listed_by_it(opened, rotary):
     """It leads to the first line that computes something; its decorator and its signature stand with the metadata at the end."""
     tab = opened(rotary)

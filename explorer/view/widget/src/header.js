@@ -34,6 +34,7 @@ export class Header {
       onfocus: () => this.box.select(), // another word takes the place of the last
       onmouseup: (/** @type {MouseEvent} */ event) => event.preventDefault(), // which would unselect it
       oninput: () => {
+        this.results.at = -1;
         clearTimeout(timer);
         timer = setTimeout(look, WAIT);
       },
@@ -41,6 +42,11 @@ export class Header {
         if (event.key === "Enter") {
           if (timer) look(); // not to what an earlier word has found
           this.results.step(event.shiftKey ? -1 : 1);
+        }
+        // where Enter has gone to a line, another search begins
+        if (event.key === "/" && this.results.at >= 0) {
+          this.box.select();
+          event.preventDefault();
         }
         if (event.key === "ArrowDown") {
           this.results.focus();

@@ -108,19 +108,21 @@ export class Tabs {
     return /** @type {Views[Name]} */ (view);
   }
 
-  // Leave the tabs in the row that fit, with that of the view that is shown; the others stand under "more".
+  // Leave the first tabs in the row that fit beside any of the others; these stand under "more", and the one
+  // that is shown after the first. So no tab takes the place of another.
   fit() {
     const room = this.row.clientWidth;
     if (!room) return; // it is not in the document
     for (const tab of [...this.list, this.more]) tab.hidden = false;
-    const widths = new Map(this.list.map((tab) => [tab, boundsOf(tab).width + GAP]));
-    const all = [...widths.values()].reduce((sum, width) => sum + width, 0);
-    let left = all <= room ? all : room - this.more.offsetWidth - SLACK;
-    const current = this.list.filter((tab) => tab.dataset.view === this.name);
-    for (const tab of new Set([...current, ...this.list])) {
-      left -= widths.get(tab) ?? 0;
-      tab.hidden = left < 0 && !current.includes(tab);
-    }
+    const widths = this.list.map((tab) => boundsOf(tab).width + GAP);
+    let count = widths.length; // of the first tabs
+    const needed = () => {
+      const others = widths.slice(count);
+      const first = widths.slice(0, count).reduce((sum, width) => sum + width, 0);
+      return others.length ? first + Math.max(...others) + this.more.offsetWidth + SLACK : first;
+    };
+    while (count && needed() > room) count--;
+    this.list.forEach((tab, at) => (tab.hidden = at >= count && tab.dataset.view !== this.name));
     const options = this.list
       .filter((tab) => tab.hidden)
       .map((tab) => element("option", { value: tab.dataset.view }, tab.dataset.title));
