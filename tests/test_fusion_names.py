@@ -219,7 +219,7 @@ def test_a_name_of_several_nodes_stands_for_the_nearest(opened, rotary: Trace) -
     panel = show(opened(rotary), "Fusion")
     said = asked(panel, "addmm", "sigmoid")
     assert not rotary.why("addmm", "sigmoid").fused and said.startswith("✕ not fused")
-    assert "(addmm is add_tensor_1, of return x + self.down(gated(self.up(y), self.gate(y))) in gate.)" in said
+    assert " Here addmm is add_tensor_1, of return x + self.down(gated(self.up(y), self.gate(y))) in gate." in said
     places = panel.locator(".why .places")
     assert places.inner_text().startswith("other addmm:")
     other = places.get_by_role("button").first.inner_text()

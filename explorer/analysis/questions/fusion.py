@@ -991,8 +991,8 @@ class Graph:
         if kind == "extern":
             called = group and (group.call or group.ir)
             return (
-                f"{name} is a call of {called}, which is not Inductor's own code: nothing is fused with it, and the kernels "
-                "before and after it stay separate."
+                f"{name} is a call of {called}. Inductor does not write its code: nothing is fused with it. "
+                "The kernels before and after it stay separate."
             )
         if kind == "output of a call":
             return f"{name} is one of several results of a call: it computes nothing itself."

@@ -356,7 +356,7 @@ export class Fusion {
       )
       .join("; ");
     const { sentence, ...answer } = this.verdicts.whyOf(taken[0], taken[1]);
-    this.choose(names[0], names[1], { ...answer, sentence: sentence + (meant && ` (${meant}.)`) }, asked);
+    this.choose(names[0], names[1], { ...answer, sentence: sentence + (meant && ` Here ${meant}.`) }, asked);
     this.others.replaceChildren(...[0, 1].flatMap((at) => this.instead(at, others[at])));
   }
 
