@@ -474,6 +474,19 @@ def test_what_stands_over_a_kernel_takes_three_rows(opened, rotary):
             assert box["x"] + box["width"] <= whole["x"] + whole["width"] and part.evaluate(IS_WHOLE)
 
 
+def test_a_chip_keeps_the_number_of_its_kernel(opened, rotary):
+    """However narrow the pane, a kernel's name is cut before its number, and the file before the line's number."""
+    tab = opened(rotary)
+    tab.set_viewport_size({"width": 970, "height": 680})
+    click(tab, "torch.cos(angles)")
+    strip = tab.locator(".computing")
+    number = strip.get_by_role("button", pressed=True).locator(".stays", has_text=re.compile(r"_\d+$")).last
+    place = strip.locator("> .in-parts")
+    for part in (number, place.locator(".stays")):
+        assert part.evaluate("e => e.clientWidth > 0 && e.scrollWidth <= e.clientWidth")
+    assert place.get_attribute("title") == place.text_content()
+
+
 def test_a_kernels_texts_are_a_press_away(opened, rotary):
     """Over a kernel stand its texts: a press shows another one in this pane, at a linked instruction."""
     tab = opened(rotary)

@@ -63,6 +63,20 @@ def test_names_in_the_rail_are_told_apart(opened):
     assert all(lines > 1 and fits and not covered for lines, fits, covered in found), found
 
 
+def test_the_number_and_the_graph_of_a_kernel_are_never_cut(opened):
+    """In a pane the name has the whole width, and what does not fit is cut before the number and the graph."""
+    long = "triton_poi_fused__to_copy__unsafe_view_add_arange_clone_cos_expand_mul_neg_sin_slice_stack_transpose"
+    tab = opened(kernels([f"{long}_4", f"{long}_5"]))
+    tab.set_viewport_size({"width": 1000, "height": 600})
+    picker = tab.locator(".pane .picker").last
+    picker.locator(".stays").last.wait_for(state="attached")
+    [(whole, stays, cut, lost)] = read(picker)
+    assert whole.endswith("_4 · inference") and stays.endswith("_4 · inference") and cut and not lost
+    pane = tab.locator(".pane .bar").last
+    assert picker.bounding_box()["width"] > pane.bounding_box()["width"] - 20
+    assert whole in picker.locator("select").get_attribute("title")
+
+
 def test_the_texts_of_two_traces_are_told_apart(opened, rotary):
     """Of three narrow panes each says of which trace and of which kernel its text is."""
     tab = opened(explorer.compare(rotary, rotary, names=("before", "after")))
@@ -70,7 +84,7 @@ def test_the_texts_of_two_traces_are_told_apart(opened, rotary):
     tab.locator(".pane .picker .stays").nth(3).wait_for(state="attached")
     first, second = read(tab.locator(".pane .picker .shown"))[1:]
     assert first[2] and second[2] and not first[3] and not second[3], (first, second)
-    assert (first[1], second[1]) == ("before · |Kernel|_0", "after · |Kernel|_0")
+    assert (first[1], second[1]) == ("before · |Kernel|_0 · inference", "after · |Kernel|_0 · inference")
     picked = tab.locator(".pane select").evaluate_all("all => all.map((one) => one.selectedOptions[0].textContent)")
     assert picked[1:] == [first[0], second[0]], "as the select has it, which is what is read aloud"
     box = tab.locator(".picker").nth(1).bounding_box()

@@ -4,8 +4,10 @@
 import { timeText, timedBy, totals } from "./costs.js";
 import { button, element, link } from "./dom.js";
 import { grouped } from "./grouped.js";
+import { inParts, parted } from "./names.js";
 
-/** @import { Parts } from "./app.js" */
+/** @import { Parts as AppParts } from "./app.js" */
+/** @import { Parts } from "./names.js" */
 /** @import { Pane } from "./pane.js" */
 /** @import { Cost, KernelInfo, KernelPlace } from "./wire.js" */
 
@@ -23,11 +25,11 @@ const KERNEL = "kernel"; // the stage of what Inductor generates
  *   isMain: boolean,
  * }} Computes
  */
-/** @typedef {{ group: Computes[], element: HTMLElement, what: HTMLElement, time: HTMLElement }} Chip */
+/** @typedef {{ group: Computes[], element: HTMLElement }} Chip */
 /** @typedef {{ text: number, place: KernelPlace, stage: string }} Opened a text, and what it is of */
 
 export class Computing {
-  /** @param {Pick<Parts, "store" | "hub" | "selection" | "panes" | "tabs">} parts */
+  /** @param {Pick<AppParts, "store" | "hub" | "selection" | "panes" | "tabs">} parts */
   constructor({ store, hub, selection, panes, tabs }) {
     this.store = store;
     this.selection = selection;
@@ -41,7 +43,7 @@ export class Computing {
     /** @type {Chip[]} one for all that compute the same, as layers do */
     this.chips = [];
     this.count = element("span", { class: "soft", role: "status" });
-    this.line = element("span", { class: "soft" });
+    this.line = element("span", { class: "soft in-parts" });
     this.row = element("div", { class: "row" });
     this.steps = [
       button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
@@ -75,7 +77,12 @@ export class Computing {
     const { chosen } = this.selection;
     const [user] = this.selection.users();
     this.all = user ? this.of(user.artifact, user.line) : [];
-    this.line.textContent = user ? `${this.store.placeOf(user.artifact, user.line)}:` : "";
+    const place = user ? `${this.store.placeOf(user.artifact, user.line)}:` : "";
+    const parts = place
+      .split(/(?=:\d)/)
+      .map((part, at) => element("span", { class: at ? "stays" : "cut" }, part));
+    this.line.replaceChildren(...parts);
+    this.line.title = place;
     this.draw();
     this.held.replaceChildren();
     const isOpened = this.all.length > 0 && chosen !== null && this.store.isSource(chosen.artifact);
@@ -153,11 +160,9 @@ export class Computing {
   /** @param {string} title @param {Computes[]} group @returns {Chip} */
   chip(title, group) {
     const names = [...new Set(group.map(({ place }) => place.name))].join(", ");
-    const what = element("span", { class: "what" });
-    const time = element("small", {});
     const late = this.isBackward(group) ? "backward: " : "";
     const attributes = { title: `${late}${title} · ${names}`, onclick: () => this.goOn(group) };
-    return { group, element: element("button", attributes, what, time), what, time };
+    return { group, element: element("button", attributes) };
   }
 
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
@@ -172,20 +177,32 @@ export class Computing {
     if (!over) return this.element.remove();
     if (this.element.parentNode !== over.above) over.above.replaceChildren(this.element);
     this.at = pane ? this.all.findIndex((one) => this.shows(pane, one)) : -1;
-    for (const chip of this.chips) this.markChip(chip);
+    const parts = parted(this.chips.map(({ group }) => this.titleOf(group)));
+    for (const chip of this.chips) this.markChip(chip, parts);
     this.count.textContent = this.at < 0 ? `${this.all.length}` : `${this.at + 1} of ${this.all.length}`;
   }
 
-  /** @param {Chip} chip */
-  markChip({ group, element: chip, what, time }) {
+  /** @param {Computes[]} group what it computes; of one alone with its number */
+  titleOf([{ title, place }, ...others]) {
+    return others.length ? title : this.store.calledAt(place);
+  }
+
+  /** @param {Chip} chip @param {Map<string, Parts>} parts the titles of all chips in parts */
+  markChip({ group, element: chip }, parts) {
     const at = this.at < 0 ? -1 : group.indexOf(this.all[this.at]);
     const { length } = group;
     const shown = at < 0 ? group : [group[at]];
-    time.textContent = ` ${timeOf(shown)}`;
-    const title = length > 1 ? group[0].title : this.store.calledAt(group[0].place);
-    const words = this.isBackward(shown) ? `backward: ${title}` : title; // a long title is cut at its end
-    const one = at < 0 ? `${length} × ${words}` : `${words} (${at + 1} of ${length} alike)`;
-    what.textContent = length > 1 ? one : words;
+    /** @param {string | false} text */
+    const stays = (text) => text && element("span", { class: "stays" }, text);
+    const what = element(
+      "span",
+      { class: "what in-parts" },
+      stays(at < 0 && length > 1 && `${length} × `),
+      stays(this.isBackward(shown) && "backward: "),
+      ...inParts(this.titleOf(group), parts),
+      stays(at >= 0 && length > 1 && ` (${at + 1} of ${length} alike)`),
+    );
+    chip.replaceChildren(what, element("small", {}, ` ${timeOf(shown)}`));
     chip.setAttribute("aria-pressed", String(at >= 0));
     // In a frame, since to say where it stands lays the page out; scrollIntoView would scroll a notebook too.
     if (at >= 0) requestAnimationFrame(() => (this.row.scrollLeft = chip.offsetLeft - this.row.offsetLeft));

@@ -12,6 +12,7 @@ const FITS = 24; // letters of a name that is not cut, where nobody says how man
 const SHORT = 6; // letters that are not worth a cut
 // The number of a kernel, which tells it from others that compute the same.
 const NUMBER = /_\d+(?!\w)/;
+const GRAPH = / · \w+$/; // the graph of a text, which stays too
 const WORD = /[A-Za-z0-9]/;
 
 /**
@@ -53,7 +54,7 @@ export const partedAfter = (lead, names) =>
 
 /**
  * Add to the words that stay of each name in a group those that tell it from the others: at first the number
- * of a kernel, in the last round the whole name.
+ * of a kernel and the graph, in the last round the whole name.
  *
  * @param {string[]} group
  * @param {Map<string, Word[]>} words
@@ -64,12 +65,14 @@ function tellApart(group, words, round) {
   const ends = alike(group.map(turned));
   group.forEach((name, at) => {
     const number = round ? null : NUMBER.exec(name);
+    const graph = round ? null : GRAPH.exec(name);
     const found =
       round === ROUNDS
         ? [all(name)]
         : number
           ? [wordAt(name, number.index + 1)]
           : wordsOf(name, begins[at], ends[at]);
+    if (graph) found.push([graph.index, name.length]);
     words.set(name, [...(words.get(name) ?? []), ...found]);
   });
 }
