@@ -26,7 +26,7 @@ WRAPPER = "wrapper"
 ANYWAY = "check=False puts the edit in place anyway"
 #: What is said of a status beyond its name.
 MEANING = {
-    IN_PLACE: "it is right, and replaces the original until it is reset",
+    IN_PLACE: "what could be compared with eager is equal within rounding; the edit runs until it is reset",
     COMPILED: "it compiles for a GPU you don't have; only Triton source can be run here, by the interpreter",
     NOT_COMPARED: "it runs, but no value could be compared, so it does not take the kernel's place",
     WRONG: "its results differ from the right ones by more than rounding, so it does not take the kernel's place",

@@ -38,7 +38,9 @@ def located(message: str, text: str) -> tuple[int, str]:
             quoted = _QUOTED.search(message, error.end()) if form is _COMPILER else None
             return _in_text(_as_quoted(int(error[1]), quoted[1] if quoted else "", lines), lines), error[2].strip()
     sentence = _SENTENCE.search(message)
-    return _in_text(int(sentence[1]) if sentence else 0, lines), _first_lines(message)
+    line = _in_text(int(sentence[1]) if sentence else 0, lines)
+    # the kernel's long name would stand before what is wrong
+    return line, _first_lines(message[sentence.end() :] if sentence and line else message)
 
 
 def _as_quoted(number: int, quoted: str, lines: list[str]) -> int:

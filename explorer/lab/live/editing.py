@@ -85,7 +85,7 @@ NOT_RUN = (
 )
 
 #: What is said of an edit whose first launch is wrong already.
-UNLIKE = "on the same arguments, a {what} of the edit gives other values than one of the original, beyond rounding:"
+UNLIKE = "on the same arguments, a {what} of the edit gives other values than one of the original, beyond rounding"
 
 #: Where an edit stands: the file of the wrapper, and the name in it, which is that of its call for the wrapper itself.
 Place = tuple[str, str]
@@ -300,7 +300,7 @@ class Editing:
         both = zip(launches, outcome.after, strict=True)
         unlike = Table(row.mapping() for launch, after in both for row in unlike_original(original, launch, after))
         if unlike and self.request.check:  # a result may hide them, and a check of the whole function takes minutes
-            message = f"{UNLIKE.format(what=made.runs)}\n{_faults(unlike)}"
+            message = f"{_faults(unlike)}\n{UNLIKE.format(what=made.runs)}"
             return replace(made, check=unlike, status=statuses.WRONG, message=message)
         return self._in_place(made, wrapper, text, _same(outcome, launches))
 

@@ -9,14 +9,15 @@ import { splitLines } from "./text.js";
 /** @import { Pane } from "./pane.js" */
 /** @import { EditInfo } from "./wire.js" */
 
-const RAN = ["in place", "wrong result", "not compared"]; // what an edit that was run comes to
 const BEGIN =
   "Change the text: Ctrl+Enter compiles it, compares it with the original, and puts it in place where it " +
   "is right. That takes seconds, for a large model a minute.";
 const BACK = "The original text; the history has its edits.";
 const HINT = "Ctrl+Enter judges, Esc leaves";
 const PLACES = 3; // user lines that a verdict names
+const RIGHT = "in place";
 const WRONG = "wrong result";
+const RAN = [RIGHT, WRONG, "not compared"]; // what an edit that was run comes to
 const AROUND = 3; // equal lines that are shown around a difference
 
 /** What is compared beside the times, in words. @type {{ [name: string]: string }} */
@@ -46,11 +47,9 @@ export class Editing {
     this.runs.classList.add("primary");
     this.stops = control("stop", "stop trying the edit", () => edits.stop());
     this.again = control("use again", "go on with the text of this edit", () => this.useAgain());
-    this.back = control("back to the draft", "show the text that is being edited", () => this.view(null));
+    this.back = control("back to the draft", "show the draft", () => this.view(null));
     this.revert = control("reset the text", "begin again with the original text", () => this.draftOriginal());
-    this.resets = control("reset what runs", "put the original back in the place of the edit", () =>
-      edits.reset(this.id),
-    );
+    this.resets = control("reset what runs", "put the original back", () => edits.reset(this.id));
     this.closes = control("close", "leave the edit; the draft is kept (Escape)", () => this.leave());
     this.judges = control("judge it", "check this edit, which was put in place without a check", () =>
       edits.run(this.id, this.edit?.text ?? this.draft),
@@ -60,8 +59,8 @@ export class Editing {
     );
     this.hint = element("p", { class: "edit-hint", hidden: true }, HINT);
     this.clock = element("span", { class: "soft" });
-    this.said = element("p", { class: "verdict", role: "status" });
-    this.fault = element("pre", { class: "fault-text", id: `fault-${pane.name}` });
+    this.said = element("p", { class: "verdict", role: "status", id: `fault-${pane.name}` });
+    this.fault = element("pre", { class: "fault-text" });
     this.answer = element("div", {});
     this.past = element("div", {
       class: "history",
@@ -134,7 +133,7 @@ export class Editing {
     const found = kernel ? this.pane.store.linesOf([{ artifact: kernel.artifact, line: 0, name: "" }]) : [];
     const places = found.slice(0, PLACES).map(({ place }) => place);
     const more = found.length > PLACES ? ", …" : "";
-    return places.length ? `; the kernel computes ${places.join(", ")}${more}` : "";
+    return places.length ? `\nThe kernel computes ${places.join(", ")}${more}.` : "";
   }
 
   /** @returns {boolean} whether it has changes that were not run yet */
@@ -195,7 +194,7 @@ export class Editing {
       original: this.original.split("\n"),
       label: `${this.label}, ${isFixed ? "an earlier edit" : "edited"}`,
       isFixed,
-      fault: this.fault.id,
+      fault: this.said.id,
       changed: (now) => this.changed(now),
       run: () => this.run(),
       leave: () => this.leave(),
@@ -316,15 +315,16 @@ export class Editing {
     const { edits, edit } = this;
     const note = edits.notes.get(this.id) ?? "";
     const isPast = !this.viewed && this.isUntried;
-    const computed = edit?.status === WRONG ? this.computed : "";
     const begin = this.edits.of(this.id).length && this.draft === this.original ? BACK : BEGIN;
-    const verdict = edit ? `${worded(edit)}${computed}${isPast ? " (of the text before)" : ""}` : begin;
+    const [came, more] = edit ? worded(edit) : [begin, ""];
+    const verdict = `${came}${edit && isPast ? " (of the text before)" : ""}`;
     const said = note || verdict;
     if (this.said.textContent !== said) this.said.textContent = said; // said anew only where it is other
-    const tone = edit?.status !== "in place" ? "bad" : edit.unchecked ? "" : "good";
+    const tone = edit?.status !== RIGHT ? "bad" : edit.unchecked ? "" : "good";
     this.said.className = `verdict ${note || !edit ? "" : isPast ? "soft" : tone}`;
     const isShown = edit && edits.asked !== this.id;
-    this.fault.textContent = isShown ? edit.message : "";
+    const computed = edit?.status === WRONG ? this.computed : "";
+    this.fault.textContent = isShown ? `${more}${computed}` : "";
     this.message.hidden = !this.fault.textContent;
     const past = this.edits.of(this.id).map(({ number, stands }) => [number, stands]);
     const drawn = JSON.stringify([this.id, isShown && edit.number, past]);
@@ -367,15 +367,19 @@ export class Editing {
 }
 
 /**
- * What came of an edit, in words.
+ * What came of an edit: its verdict with the first line of the message, and what there is to say beyond it.
  *
  * @param {EditInfo} edit
+ * @returns {[verdict: string, more: string]}
  */
-function worded({ number, status, meaning, line, interpreted }) {
+function worded({ number, status, meaning, message, line, interpreted, unchecked }) {
   const where = line ? ` at line ${line}` : "";
-  const how = interpreted && RAN.includes(status) ? "; the interpreter ran it, for a GPU you don't have" : "";
-  const more = status === "in place" || meaning ? "" : "; it was not put in place";
-  return `Edit ${number}: ${status}${where}${meaning ? ` – ${meaning}` : ""}${how}${more}`;
+  const isRight = status === RIGHT && !unchecked;
+  const [first, ...rest] = (message || meaning).split("\n");
+  const how = interpreted && RAN.includes(status) ? "The interpreter ran it, for a GPU you don't have." : "";
+  const said = `Edit ${number}: ${isRight ? "right, " : ""}${status}${where}${first ? `: ${first}` : ""}`;
+  const more = message ? meaning || "It was not put in place." : "";
+  return [said, [...rest, more, how].filter(Boolean).join("\n")];
 }
 
 /**
