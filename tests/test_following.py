@@ -221,3 +221,21 @@ def test_a_line_of_a_kernel_lights_what_came_of_it_alone(opened, replayed):
     source = trace.find("source")[0]
     lights = [set(tab.evaluate(lit, [source.id, line, ptx.id])) for line in range(1, len(source.lines) + 1)]
     assert any(sum(made <= lines for made in became.values()) > 1 for lines in lights)
+
+
+def test_the_next_question_takes_the_panes_of_the_last(opened: Any, rotary: Trace) -> None:
+    """What a click in another view opens closes what was opened before it, but for what the user picked."""
+    tab = opened(rotary)
+    count = f"() => {APP}.panes.list.length"
+    tab.evaluate(f"() => {{ {APP}.panes.add(); {APP}.panes.add(); }}")
+    assert tab.evaluate(count) == 4
+    row_of(show(tab, "Kernels"), rotary.kernels[0].name).click()
+    rungs = show(tab, "Kernels").locator(".ladder button")
+    rungs.first.click()
+    assert tab.evaluate(count) == 2, "the one that the user picked, and what was asked for"
+    tab.get_by_role("button", name="add a text pane").click()
+    added = f"() => {APP}.panes.list.at(-1).artifact"
+    before = tab.evaluate(added)
+    show(tab, "Kernels")
+    rungs.last.click()
+    assert tab.evaluate(count) == 3 and tab.evaluate(added) == before, "the user added it"

@@ -273,8 +273,10 @@ export class Computing {
     const hasRoom = ({ artifact }) =>
       !this.selection.lit.get(artifact)?.size || this.store.artifact(artifact).graph !== graph;
     const { list } = this.panes;
-    const made = list.every(({ artifact }) => this.store.isSource(artifact)) ? this.panes.add() : undefined;
-    if (made) return [made];
+    if (list.every(({ artifact }) => this.store.isSource(artifact))) {
+      const pane = list.find((one) => one !== by && one.kept !== one.artifact) ?? this.panes.add();
+      if (pane) return [pane];
+    }
     return this.ofKernels((pane) => pane !== by, hasRoom);
   }
 

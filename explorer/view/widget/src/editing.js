@@ -45,16 +45,16 @@ export class Editing {
     this.badge = element("span", { class: "edited-badge", hidden: true });
     this.runs = control("run", "compile it, check it and put it in place (Ctrl+Enter)", () => this.run());
     this.runs.classList.add("primary");
-    this.stops = control("stop", "stop trying the edit", () => edits.stop());
-    this.again = control("use again", "go on with the text of this edit", () => this.useAgain());
+    this.stops = control("stop", "stop trying it", () => edits.stop());
+    this.again = control("use again", "go on with this text", () => this.useAgain());
     this.back = control("back to the draft", "show the draft", () => this.view(null));
     this.revert = control("reset the text", "begin again with the original text", () => this.draftOriginal());
     this.resets = control("reset what runs", "put the original back", () => edits.reset(this.id));
-    this.closes = control("close", "leave the edit; the draft is kept (Escape)", () => this.leave());
+    this.closes = control("close", "leave; the draft is kept (Escape)", () => this.leave());
     this.judges = control("judge it", "check this edit, which was put in place without a check", () =>
       edits.run(this.id, this.edit?.text ?? this.draft),
     );
-    this.anyway = control("put in place anyway", "run it in the original's place without a check", () =>
+    this.anyway = control("put in place anyway", "run it without a check", () =>
       edits.run(this.id, this.edit?.text ?? this.draft, true),
     );
     this.hint = element("p", { class: "edit-hint", hidden: true }, HINT);

@@ -11,8 +11,6 @@ export class Following {
     this.store = store;
     this.selection = selection;
     this.panes = panes;
-    this.count = 0; // panes
-    this.closed = false; // by the user, who wants no pane to be opened
     hub.on("opened", (shown) => this.opened(shown));
     hub.on("selected", ({ by }) => {
       this.follow(by);
@@ -26,9 +24,7 @@ export class Following {
    * @param {number[]} shown
    */
   opened(shown) {
-    if (shown.length < this.count) this.closed = true;
-    if (shown.some((index) => this.store.isSource(index))) this.closed = false;
-    this.count = shown.length;
+    if (shown.some((index) => this.store.isSource(index))) this.panes.isClosed = false;
   }
 
   /**
@@ -39,10 +35,21 @@ export class Following {
   follow(by = null) {
     const [place] = this.selection.users();
     if (!place) return;
-    const pane = this.panes.with(place.artifact) ?? this.room(by);
+    const pane = this.panes.with(place.artifact) ?? (this.isWanted(place) ? this.room(by) : undefined);
     if (!pane || pane === by) return;
     if (!this.shown(pane, place)) this.panes.show(pane, place.artifact);
     pane.editor.reveal(this.shown(pane, place));
+  }
+
+  /**
+   * Whether a pane is taken for a user's line: of a guard, only in a function that computes something.
+   *
+   * @param {Place} place
+   */
+  isWanted({ artifact }) {
+    const { chosen } = this.selection;
+    const isGuard = chosen && this.store.artifact(chosen.artifact).stage === "guards";
+    return !isGuard || this.store.payload.lines.some((line) => line.artifact === artifact);
   }
 
   /**
@@ -67,10 +74,10 @@ export class Following {
     const free = list.filter((pane) => pane !== by && pane.artifact !== chosen?.artifact);
     const pane =
       free.find(({ artifact }) => this.store.isSource(artifact)) ??
-      free.find(({ artifact }) => !lit.get(artifact)?.size);
+      free.find(({ artifact, isStale }) => isStale || !lit.get(artifact)?.size);
     if (
       pane ||
-      this.closed ||
+      this.panes.isClosed ||
       !this.panes.hasRoomFor(this.panes.list.length + 1) ||
       this.store.payload.comparison
     )

@@ -280,7 +280,7 @@ export class Kernels {
    * @param {number} index
    */
   open(index) {
-    this.tabs.show("code");
+    this.navigation.toTexts();
     const own = this.kernel?.artifact ?? index;
     // else what stands over the kernel and beside it would still answer for a line of another one
     const { chosen, lit } = this.selection;

@@ -14,6 +14,16 @@ export class Navigation {
   }
 
   /**
+   * Show the texts. What an earlier question left there gives way, if it comes from another view.
+   *
+   * @param {number} most panes that may stay
+   */
+  toTexts(most = 2) {
+    if (this.tabs.name !== "code") this.panes.leave(most);
+    this.tabs.show("code");
+  }
+
+  /**
    * Open a text in a pane that holds neither the selected line nor the user's line that it came from; `other`
    * takes another one. A view that shows texts takes it itself.
    *
@@ -22,7 +32,7 @@ export class Navigation {
    */
   open(index, other = false) {
     if (this.tabs.current?.open?.(index)) return;
-    this.tabs.show("code");
+    this.toTexts();
     const shown = this.panes.with(index);
     if (shown && shown.artifact !== index && !other) return shown.editor.reveal(this.headingIn(shown, index));
     if (shown && !other) return shown.revealMarked();
@@ -45,11 +55,11 @@ export class Navigation {
    *
    * @param {number} index
    * @param {number} line
-   * @param {Pane} pane
+   * @param {Pane} [pane]
    */
-  goTo(index, line = 0, pane = this.paneFor(index)) {
-    this.tabs.show("code");
-    const shown = this.panes.with(index) ?? pane;
+  goTo(index, line = 0, pane = undefined) {
+    this.toTexts(this.store.artifact(index).stage === "guards" ? 1 : 2);
+    const shown = this.panes.with(index) ?? pane ?? this.paneFor(index);
     if (!this.store.lineIn(shown.artifact, index, 1)) this.panes.show(shown, index);
     if (line) this.select(index, line);
     this.hub.tell("revealed", index);
@@ -110,8 +120,8 @@ export class Navigation {
   openAt(id, line = 0, name = "") {
     const index = this.store.byId.get(id);
     if (index === undefined) return;
-    const pane = this.panes.list.find((one) => one.name === name);
     this.tabs.show("code");
+    const pane = this.panes.list.find((one) => one.name === name);
     if (pane && pane.artifact !== index) this.panes.show(pane, index);
     else if (!pane) this.open(index);
     if (line) this.select(index, line);

@@ -57,6 +57,8 @@ export class Pane {
     this.name = name;
     this.store = store;
     this.artifact = -1;
+    this.kept = -1; // the text that the user picked
+    this.isStale = false; // whether it answers an earlier question
     /** @type {string[]} */
     this.lines = [];
     /** @type {Map<number, Route>} the lit lines */

@@ -46,9 +46,10 @@ export class Panes {
     this.tips = element("div", { class: "tips", onpointerleave: () => hovering.leave() });
     this.shares = new Shares(this.element);
     this.isUntouched = true;
+    this.isClosed = false; // by the user, who wants no pane to be opened for a source
     /** @type {(by: unknown) => Set<Pane>} opens texts for a selected line; the panes that show it then */
     this.opens = () => new Set();
-    this.adder = button("+", "add a text pane", () => this.add(), { class: "quiet" });
+    this.adder = button("+", "add a text pane", () => this.addKept(), { class: "quiet" });
     this.settle = eachFrame(() => this.colour());
     hub.on("selected", ({ by }) => this.selected(by));
     hub.on("hovered", () => this.list.forEach((pane) => pane.hover(hovering.of(pane.artifact))));
@@ -89,6 +90,11 @@ export class Panes {
     for (const pane of this.open) pane.close();
   }
 
+  addKept() {
+    const pane = this.add();
+    if (pane) pane.kept = pane.artifact;
+  }
+
   // Add a pane with the text after that of the last one, where there is room; the pane.
   add() {
     if (this.list.length === NAMES.length) return undefined;
@@ -97,12 +103,15 @@ export class Panes {
       hover: (line, word) => this.known(pane, line, word),
       pointed: (line) => this.hovering.at(pane.artifact, line),
       step: (by) => this.step(pane, by),
-      show: (index) => this.show(pane, index),
+      show: (index) => this.keep(pane, index),
       make: this.make,
       both: (one, other, make) => this.both(pane, one, other, make),
       source: (artifact, line) => this.toSource(pane, artifact, line),
       line: (artifact, line) => this.toLine(pane, artifact, line),
-      close: () => this.close(pane),
+      close: () => {
+        this.isClosed = true;
+        this.close(pane);
+      },
       moved: () => this.settle(),
       edited: () => {
         pane.linked.turn(false);
@@ -132,9 +141,10 @@ export class Panes {
     const after = this.list.slice(at);
     this.shares.drop(at);
     after.slice(0, -1).forEach((one, n) => {
-      const { name, artifact } = after[n + 1];
+      const { name, artifact, kept, isStale } = after[n + 1];
       this.edits.moved(artifact, name, one.name);
       this.show(one, artifact);
+      Object.assign(one, { kept, isStale });
     });
     this.list.pop();
     after[after.length - 1].close();
@@ -185,6 +195,7 @@ export class Panes {
    */
   show(pane, index, line = 0) {
     pane.linked.turn(false);
+    pane.isStale = false;
     if (pane.artifact !== index) {
       this.hovering.leave();
       pane.show(index);
@@ -193,6 +204,30 @@ export class Panes {
     if (line) pane.editor.reveal(line);
     else pane.revealMarked();
     this.tell();
+  }
+
+  /**
+   * Show a text that the user picked: no other takes its place unasked.
+   *
+   * @param {Pane} pane
+   * @param {number} index
+   */
+  keep(pane, index) {
+    pane.kept = index;
+    this.show(pane, index);
+  }
+
+  /**
+   * Another question is asked: panes that nobody picked give way, and are closed beyond as many panes.
+   *
+   * @param {number} most
+   */
+  leave(most) {
+    if (this.store.payload.comparison) return; // each trace has a pane
+    for (const pane of this.list) pane.isStale = pane.artifact !== pane.kept && !pane.editor.editing;
+    const stale = this.list.filter(({ isStale }) => isStale);
+    const room = Math.max(1, most - this.list.length + stale.length);
+    for (const pane of stale.slice(room).toReversed()) this.close(pane);
   }
 
   /** @param {number} count @returns {boolean} whether lines could be read in as many panes */
@@ -273,7 +308,7 @@ export class Panes {
   step(pane, by) {
     const next = this.rail.beside(pane.artifact, by);
     if (next === undefined) return;
-    this.show(pane, next);
+    this.keep(pane, next);
     this.hub.tell("revealed", next);
   }
 
