@@ -11,7 +11,8 @@ import pytest
 import explorer
 from explorer.view.payload import payload
 from tests.facts import untold
-from tests.in_tab import load_axe, serious, show
+from tests.in_tab import APP, load_axe, serious, show
+from tests.tabs import to_texts
 
 Change = dict[tuple[str, str], str]
 
@@ -154,3 +155,29 @@ def test_a_changed_size_leads_to_the_guard_that_fails(opened: Callable[..., Any]
     (guards,) = rotary.find("guards")
     line = next(n for n, text in enumerate(guards.lines, 1) if text.startswith("L['x']") and "TENSOR_MATCH" in text)
     assert f"Line {line} of Guards" in tab.get_by_role("status").last.inner_text()
+
+
+def test_a_guard_from_the_overview_stands_alone_and_the_sizes_are_handed_on(opened: Callable[..., Any], rotary: Any) -> None:
+    """A click on the guard that fails closes what an earlier question left; a text that the user picked stays.
+
+    The user's line stands beside it in a function that computes something. Guards & breaks has the typed sizes already.
+    """
+    tab = opened(rotary)
+    panes = f"() => {APP}.panes.list.map((pane) => pane.store.artifact(pane.artifact).stage)"
+    field = show(tab, "Overview").get_by_label("size of x", exact=True)
+    field.fill("7, 7")
+    fails = tab.locator(".inputs [role=status]").get_by_role("button").first
+    fails.click()
+    assert tab.evaluate(panes) == ["guards", "source"]
+    form = section(tab)
+    assert form.get_by_label("size of x", exact=True).input_value() == "7, 7"
+    assert form.get_by_role("status").inner_text().startswith("recompiles")
+    form.get_by_label("size of x", exact=True).fill("8, 8")
+    show(tab, "Overview")
+    assert field.input_value() == "8, 8"
+    to_texts(tab)
+    picker = tab.get_by_role("region", name="right text").locator("select").first
+    picker.select_option(str(next(n for n, a in enumerate(rotary.artifacts) if a.stage == "post_grad")))
+    show(tab, "Overview")
+    fails.click()
+    assert tab.evaluate(panes)[:2] == ["guards", "post_grad"]

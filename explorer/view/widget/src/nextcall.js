@@ -74,8 +74,14 @@ function form(name, isOpen, texts, navigation) {
   const summary = element("summary", {}, `Would ${name} recompile?`);
   const folded = element("details", { open: isOpen }, summary);
   const fill = () => {
-    const rows = call.fields.map(({ name: argument, shown, note }) =>
-      element("div", { class: "guard-groups" }, element("code", {}, argument), ...shown, note),
+    const rows = call.fields.map(({ name: argument, parts, note }) =>
+      element(
+        "div",
+        { class: "guard-groups" },
+        element("code", {}, argument),
+        ...parts.map(({ shown }) => shown),
+        note,
+      ),
     );
     call.say();
     folded.append(...rows, call.verdict);
@@ -106,8 +112,20 @@ export function nextCall(texts, navigation) {
   });
   const all = compiles.flatMap(({ asked }) => asked.flatMap(({ asks }) => asks?.passed ?? []));
   const fields = grouped(all, (argument) => argument.name).map(([, [last]]) => fieldOf(last));
+  const { hub, store } = navigation;
+  const controls = fields.flatMap(({ parts }) => parts.map(({ control }) => control));
+  /** @param {HTMLElement} control */
+  const key = (control) => `${functionNumber(texts[0].a.frame)} ${control.ariaLabel}`;
   const verdict = element("div", { role: "status" });
+  const load = () => {
+    for (const one of controls) {
+      const typed = store.typed.get(key(one)) ?? one.value;
+      if (typed !== one.value) verdict.hidden = false;
+      one.value = typed;
+    }
+  };
   const say = () => {
+    for (const one of controls) store.typed.set(key(one), one.value);
     const passed = Object.assign({}, ...fields.map(({ pass }) => pass()));
     const judged = compiles.map(({ frame, index, asked, others }) => {
       /** @param {boolean | null} answer */
@@ -133,6 +151,11 @@ export function nextCall(texts, navigation) {
       ...(fit ? [element("p", { class: "unjudged" }, unjudged(fit.others))] : []),
     );
   };
+  load();
+  hub.on("viewed", () => {
+    load(); // what was typed in another form of the function
+    say();
+  });
   return { fields, verdict, say };
 }
 
@@ -193,7 +216,7 @@ function fieldOf({ name, value = "", type, dtype, device = "", grad, sizes = [],
     return Object.fromEntries(Object.entries(passed).map(([key, one]) => [`${name}:${key}`, one]));
   };
   const size = dtype ? parts[1].control : null;
-  return { name, size, shown: parts.map((part) => part.shown), note, pass };
+  return { name, size, parts, note, pass };
 }
 
 /** @param {string} text sizes such as "8, 3"; "?" is NaN @returns {number[] | null} */

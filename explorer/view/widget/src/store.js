@@ -47,6 +47,8 @@ export class Store {
     this.links = new Links(payload.links, payload.hows);
     /** @type {Map<string, Parts> | null} */
     this.partedNames = null;
+    /** @type {Map<string, string>} what was typed of a function's next call */
+    this.typed = new Map();
     /** @type {Map<string, string> | null} */
     this.namedFrames = null;
     /** @type {Map<FusionInfo, Verdicts>} */
