@@ -280,6 +280,21 @@ def test_a_chosen_row_leaves_the_page_where_it_is(opened, replayed) -> None:
     assert panel.locator(".kernel-detail").evaluate(inside) and panel.evaluate("e => e.scrollTop") > 0
 
 
+def test_a_chosen_row_keeps_the_header_and_shows_what_can_be_done(opened, replayed) -> None:
+    """The table's header and the buttons under the title of the opened kernel or call are in sight together."""
+    tab = opened(replayed("views/layers-torch2.13-h100"), viewport={"width": 1000, "height": 620})
+    panel = show(tab, "Kernels")
+    panel.get_by_role("table", name="kernels").locator("tbody tr button").first.click()
+    inside = """e => {
+        const box = e.getBoundingClientRect(), whole = e.closest('.panel').getBoundingClientRect();
+        return box.top >= whole.top - 1 && box.bottom <= whole.bottom;
+    }"""
+    assert panel.locator("thead").first.evaluate(inside)
+    detail = panel.locator(".kernel-detail")
+    assert detail.get_by_role("button", name="why is it not fused?").evaluate(inside)
+    assert detail.locator("h2 + p").get_by_role("button").count() >= 1
+
+
 def test_a_call_is_named_by_its_operator(opened, rotary: Trace) -> None:
     """What stands before most names, such as "extern_kernels.", is left out of the table; it is found and read aloud with it."""
     panel = show(opened(rotary), "Kernels")

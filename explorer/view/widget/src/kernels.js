@@ -77,10 +77,11 @@ export class Kernels {
     this.table.mark(row);
     if (row.kernel) this.select(row.kernel.artifact);
     else if (row.call?.line) this.selection.choose(row.call.artifact, row.call.line);
+    const head = boundsOf(this.table.table).top;
     const { top } = boundsOf(this.one.element);
     const whole = boundsOf(this.element);
-    // a notebook stays where it is, and of the table what there is room for
-    this.element.scrollTop += Math.max(0, Math.min(top - whole.top, top + BELOW - whole.bottom));
+    // a notebook stays where it is, and the table's header in sight
+    this.element.scrollTop += Math.max(0, Math.min(head - whole.top, top + BELOW - whole.bottom));
   }
 
   /**
@@ -134,9 +135,9 @@ export class Kernels {
     this.one.put(
       call,
       element("h2", {}, title || called(call)),
+      element("p", {}, ...this.ways(call)),
       ...costFacts({ cost }),
       ...this.reasons(),
-      element("p", {}, ...this.ways(call)),
       ...callFacts(call),
       element("p", {}, `${plural(calls.length, "call")} into a library:`),
       element("ul", {}, ...places),
@@ -146,21 +147,30 @@ export class Kernels {
   // What can be done about a call, which has no source to edit: ask why nothing is fused with it, or look at
   // what has one.
   /** @param {CallInfo} call */
-  ways({ frame, graph, node }) {
-    const { tabs } = this;
+  ways(call) {
     const kernels = this.slow.filter(({ kernel }) => kernel);
     const first = kernels.find(({ cost }) => cost.limit !== "launch") ?? kernels[0];
-    const ask = () => tabs.show("fusion").about(frame, graph, node);
-    const why = tabs.has("fusion") ? [element("button", { onclick: ask }, "why is it not fused?")] : [];
     const edited = first?.kernel
       ? [
-          " It has no source. The kernel to edit first: ",
+          "It has no source. The kernel to edit first: ",
           link(titleOf(first), () => this.pick(first)),
           " ",
           this.editor(first.kernel),
         ]
       : [];
-    return [...why, ...edited];
+    return [...this.why(call, call.node), ...edited];
+  }
+
+  /**
+   * What asks why other nodes are not fused with a kernel or call; nothing where no fusion was recorded.
+   *
+   * @param {{ frame: string, graph: string }} computed
+   * @param {string} name
+   */
+  why({ frame, graph }, name) {
+    const { tabs } = this;
+    const onclick = () => tabs.show("fusion").about(frame, graph, name);
+    return tabs.has("fusion") ? [element("button", { onclick }, "why is it not fused?"), " "] : [];
   }
 
   /** @param {number} artifact @param {number} line */
@@ -193,9 +203,9 @@ export class Kernels {
     this.one.put(
       kernel,
       element("h2", {}, this.row?.title || called(kernel)),
+      element("p", {}, ...this.why(kernel, kernel.name), this.editor(kernel)),
       kernel.title ? element("p", {}, element("code", {}, kernel.name)) : "",
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
-      element("p", {}, this.editor(kernel)),
       this.ladder(kernel),
       ...costFacts(kernel),
       ...this.reasons(),
