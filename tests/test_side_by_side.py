@@ -157,7 +157,7 @@ def test_the_first_screen_says_what_differs(opened, zoo):
     assert not untold(card.inner_text(), "h100: 2 kernels, ", "; mi300x: 1 kernel, ", "multiprocessors")
     times = [info["seconds"] for info in tab.evaluate(f"() => {APP}.store.payload.overview")]
     heading = tab.locator(".differences h3").inner_text()
-    assert heading.startswith(f"a call takes {duration(times[0])} in h100, {duration(times[1])} in mi300x; ")
+    assert heading.startswith(f"A call takes {duration(times[0])} in h100, {duration(times[1])} in mi300x (estimated): ")
     card.click()
     panel = tab.get_by_role("tabpanel", name="Diff")
     sides = panel.get_by_role("combobox", name="text to compare").locator("option:checked").all_inner_texts()

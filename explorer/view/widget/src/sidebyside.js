@@ -213,7 +213,7 @@ export class SideBySide {
     const parts = !same && i >= 0 && j >= 0 ? changedParts(texts[0], texts[1], this.normalise) : null;
     const room = this.room();
     // until both sides are slid, a line begins where its first difference is in sight
-    const heads = (parts ?? []).map(([[head, isChanged]]) => (isChanged ? 0 : head.length * LETTER));
+    const heads = (parts ?? []).map(([head]) => (!head || head[1] ? 0 : head[0].length * LETTER));
     const first = Math.min(...heads);
     const cut = parts && first > room * NEAR_EDGE ? first - room / 3 : 0;
     /** @param {number} side @param {number} line */
