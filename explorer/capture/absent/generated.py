@@ -24,7 +24,6 @@ from explorer.capture.absent.taken_numbers import Change, numbers_changed
 from explorer.capture.interpret.estimate import Estimate, add_assigned_integers, estimate_launch
 from explorer.capture.interpret.interpreter import WAITS, Interpreter, interpreting
 from explorer.capture.interpret.remembered import Remembered
-from explorer.capture.interpret.sanitizer import Sanitizer
 from explorer.capture.observe.patch import Guard, added, followed, guard_here, guarded, guarding, replaced
 from explorer.capture.observe.versions import inside_compile_fx
 from explorer.errors import InputError
@@ -35,6 +34,7 @@ from explorer.stages.fx_graph import innermost, short
 from explorer.stages.inductor.helion import LAUNCHER
 
 if TYPE_CHECKING:
+    from explorer.capture.interpret.sanitizer import Sanitizer
     from explorer.reference.gpus.figures import Target
 
 #: How a kernel or wrapper draws random numbers.

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from explorer.analysis.questions import missing
-from explorer.capture.interpret.sanitizer import Sanitizer
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.splice.calls import RecordedCall
 from explorer.capture.splice.edit import Edit
@@ -28,6 +27,7 @@ from explorer.process.under_way import Watchers
 from explorer.reference.gpus.figures import Target
 
 if TYPE_CHECKING:
+    from explorer.capture.interpret.sanitizer import Sanitizer
     from explorer.lab.live.editing import EditRequest
     from explorer.tracing.traced.trace import Trace
 
