@@ -267,7 +267,7 @@ def test_the_longest_single_launch_is_named_where_another_takes_more_in_total(ov
     longest = max(groups, key=lambda group: group.ranked[0].launch.seconds)
     assert longest is not groups[0]
     row = longest.first
-    told = f"longest single launch: {titled(row, 1)}, {duration(row['seconds'])}, {row['line']}"
+    told = f"· longest single launch: {titled(row, 1)}, {duration(row['seconds'])}, {row['line']}"
     assert panel.locator(".hottest > .soft").inner_text() == told
 
 

@@ -195,7 +195,7 @@ export class Overview {
       element("h3", {}, "longest in total ", soft("(launches that are alike count together)")),
       element("ol", { "aria-label": "the longest launches" }, ...rows),
       more,
-      single && soft(`longest single launch: ${single}`),
+      single && soft(` · longest single launch: ${single}`),
     );
   }
 
