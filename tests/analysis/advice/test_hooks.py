@@ -22,13 +22,9 @@ from explorer.analysis.questions.priced_collectives import priced_rows
 from explorer.model.records import changed, typed
 from explorer.model.trace_data import TraceData
 from explorer.stages.torch_compile.eager_collective import EagerCollectives
+from tests.one_rank import TRAINING, group_of_one_rank
 
-pytestmark = [
-    pytest.mark.compile,
-    pytest.mark.skipif(not distributed.is_gloo_available(), reason="needs torch with gloo"),
-    pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning"),  # torch 2.13 has other names, which 2.11 does not have
-    pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),  # Dynamo asks every input, and hides the warning
-]
+pytestmark = TRAINING
 WIDTH, LAYERS = 512, 3
 #: The size of a bucket that holds one layer, in MiB.
 ONE_LAYER = 1.0
@@ -61,10 +57,8 @@ class Layers(nn.Module):
 
 @pytest.fixture
 def alone() -> Iterator[None]:
-    """A group of one rank that really sends: torch's fake group gives DDP's reducer nothing to wait for."""
-    distributed.init_process_group("gloo", rank=0, world_size=1, store=distributed.HashStore())
-    yield
-    distributed.destroy_process_group()
+    with group_of_one_rank():
+        yield
 
 
 @pytest.fixture

@@ -9,26 +9,8 @@ import pytest
 from explorer.analysis.questions.hook_overlap import exposed_seconds, last_step
 from explorer.model.records import changed
 from explorer.stages.torch_compile.eager_collective import EagerCollective, EagerCollectives, RunGraph
+from tests.sent_collectives import ALL_REDUCE
 
-BLANK = EagerCollective(
-    operator="all_reduce",
-    call="c10d.allreduce_",
-    group="0",
-    ranks=(0, 1),
-    dtype="float32",
-    shape=(16,),
-    bytes=64,
-    sender="DDP",
-    bucket=None,
-    parameters=(),
-    module="",
-    hook="",
-    prefetched=False,
-    file="",
-    line=0,
-    code="",
-    runs=1,
-)
 #: A forward and two backwards, and how long each takes; in an order they are -1, -2 and -3.
 PLACES = (("forward", 0), ("backward", 1), ("backward", 0))
 GRAPHS = tuple(RunGraph(frame="0/0", graph=graph, number=number) for graph, number in PLACES)
@@ -41,12 +23,12 @@ def recorded(rows: Sequence[EagerCollective], order: Sequence[int]) -> EagerColl
 
 
 def gather(module: str, hook: str = "pre_forward", *, prefetched: bool = False) -> EagerCollective:
-    return changed(BLANK, operator="all_gather_into_tensor", sender="FSDP2", module=module, hook=hook, prefetched=prefetched)
+    return changed(ALL_REDUCE, operator="all_gather_into_tensor", sender="FSDP2", module=module, hook=hook, prefetched=prefetched)
 
 
 def test_a_bucket_is_hidden_by_the_backward_that_is_left() -> None:
     """The first bucket runs beside the last backward, 4 of its 5 s; the second waits for it, and has nothing beside it."""
-    step = recorded([BLANK, BLANK], [FORWARD, SECOND, 0, FIRST, 1])
+    step = recorded([ALL_REDUCE, ALL_REDUCE], [FORWARD, SECOND, 0, FIRST, 1])
     assert exposed_seconds(step, SECONDS, {0: 5.0, 1: 5.0}) == {0: 1.0, 1: 5.0}
     assert exposed_seconds(step, SECONDS, {0: 3.0, 1: 5.0}) == {0: 0.0, 1: 5.0}
 
@@ -60,7 +42,7 @@ def test_a_module_is_gathered_while_the_one_before_runs() -> None:
 
 def test_a_prefetched_module_is_waited_for_one_graph_later() -> None:
     """What the backward of the module before hides is not exposed, and the scatter that is sent behind it waits for it."""
-    scatter = changed(BLANK, operator="reduce_scatter_tensor", sender="FSDP2", hook="post_backward")
+    scatter = changed(ALL_REDUCE, operator="reduce_scatter_tensor", sender="FSDP2", hook="post_backward")
     rows = [gather("a", "pre_backward", prefetched=True), scatter, scatter]
     step = recorded(rows, [FORWARD, 0, SECOND, 1, FIRST, 2])
     # the gather runs from 10 to 17, SECOND from 10 to 14; FIRST waits 3 s for the gather and runs from 17 to 21
@@ -71,7 +53,7 @@ def test_a_prefetched_module_is_waited_for_one_graph_later() -> None:
 
 def test_a_collective_of_the_programs_own_is_waited_for_at_once() -> None:
     """Whether Python waits later is not recorded."""
-    step = recorded([changed(BLANK, sender="Python")], [FORWARD, SECOND, 0, FIRST])
+    step = recorded([changed(ALL_REDUCE, sender="Python")], [FORWARD, SECOND, 0, FIRST])
     assert exposed_seconds(step, SECONDS, {0: 2.0}) == {0: 2.0}
 
 
@@ -80,12 +62,12 @@ def test_what_depends_on_unknown_seconds_is_unknown(
     seconds: dict[tuple[str, str, int], float | None], prices: dict[int, float | None]
 ) -> None:
     """It is None, not 0: a graph beside the collective has no estimate, or the collective itself."""
-    assert exposed_seconds(recorded([BLANK], [FORWARD, SECOND, 0, FIRST]), seconds, prices) == {0: None}
+    assert exposed_seconds(recorded([ALL_REDUCE], [FORWARD, SECOND, 0, FIRST]), seconds, prices) == {0: None}
 
 
 def test_the_last_step_begins_with_what_it_gathers() -> None:
     """A forward without a backward behind it, as of an evaluation, is no step; without any backward there is none."""
-    rows = [gather("a"), BLANK]
+    rows = [gather("a"), ALL_REDUCE]
     order = [0, FORWARD, SECOND, 1, 0, FORWARD, FORWARD, SECOND, FIRST, 1, 0, FORWARD]
     assert list(last_step(recorded(rows, order))) == [0, FORWARD, FORWARD, SECOND, FIRST, 1]
     assert list(last_step(recorded(rows, [0, FORWARD, 0, FORWARD]))) == []

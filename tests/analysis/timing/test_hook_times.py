@@ -7,37 +7,22 @@ from collections.abc import Sequence
 from explorer.analysis.questions.priced_collectives import priced_rows
 from explorer.analysis.timing.run_times import run_times
 from explorer.analysis.timing.timeline import Span, Timeline
+from explorer.model.records import changed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Event
 from explorer.sources.ranks.waiting import runs_of_rank
 from explorer.stages.replay import extended, rendered, replay
 from explorer.stages.torch_compile.eager_collective import EagerCollective, EagerCollectives
 from explorer.stages.torch_compile.run_times import ExchangeTime, RunTimes
+from tests.sent_collectives import ALL_REDUCE
 
 #: The lines of the text that list the rows.
 FIRST, SECOND, GATHER = 2, 3, 4
 
 
 def row(operator: str, call: str, runs: int, bytes: int = 64, group: str = "0") -> EagerCollective:
-    return EagerCollective(
-        operator=operator,
-        call=f"c10d.{call}",
-        group=group,
-        ranks=(0, 1),
-        dtype="float32",
-        shape=(bytes // 4,),
-        bytes=bytes,
-        sender="DDP",
-        bucket=None,
-        parameters=(),
-        module="",
-        hook="",
-        prefetched=False,
-        file="",
-        line=0,
-        code="",
-        runs=runs,
-    )
+    shape = (bytes // 4,)
+    return changed(ALL_REDUCE, operator=operator, call=f"c10d.{call}", group=group, shape=shape, bytes=bytes, runs=runs)
 
 
 def recorded(order: Sequence[int] = (0, 2, 1, 0, 1), counts: Sequence[int] = (2, 2, 1), groups: str = "000") -> TraceData:

@@ -6,20 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import explorer
 from explorer.capture.observe.eager_collectives import Running
 from explorer.model.records import typed
 from explorer.stages.torch_compile.eager_collective import EagerCollectives, name_of
+from tests.one_rank import TRAINING, group_of_one_rank
 
-pytestmark = [
-    pytest.mark.compile,
-    pytest.mark.skipif(not distributed.is_gloo_available(), reason="needs torch with gloo"),
-    pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning"),  # torch 2.13 has other names, which 2.11 does not have
-    pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),  # torch asks every input, and hides the warning
-]
+pytestmark = TRAINING
 WIDTH, LAYERS = 512, 2
 
 
@@ -40,10 +36,9 @@ class Layers(nn.Module):
 def model() -> Iterator[DistributedDataParallel]:
     """A model in DDP, in a group of one rank."""
     torch._dynamo.reset()  # what an earlier test compiled is not recorded
-    distributed.init_process_group("gloo", rank=0, world_size=1, store=distributed.HashStore())
     torch.manual_seed(0)
-    yield DistributedDataParallel(Layers(), bucket_cap_mb=1)
-    distributed.destroy_process_group()
+    with group_of_one_rank():
+        yield DistributedDataParallel(Layers(), bucket_cap_mb=1)
 
 
 def gradients(model: nn.Module, steps: int) -> list[torch.Tensor]:

@@ -19,6 +19,7 @@ from explorer.capture.observe.eager_collectives import OPERATORS, in_buckets
 from explorer.model.records import typed
 from explorer.stages.torch_compile.eager_collective import EagerCollectives
 from explorer.view.payload import payload
+from tests.one_rank import group_of_one_rank
 
 WORLD = 8
 #: torch 2.13 has other names for some functions, which torch 2.11 does not have.
@@ -34,12 +35,10 @@ def group() -> Iterator[None]:
 
 @pytest.fixture
 def alone() -> Iterator[None]:
-    """A group of one rank that really sends: torch's fake group gives DDP's reducer nothing to wait for."""
     if not distributed.is_gloo_available():
         pytest.skip("needs torch with gloo")
-    distributed.init_process_group("gloo", rank=0, world_size=1, store=distributed.HashStore())
-    yield
-    distributed.destroy_process_group()
+    with group_of_one_rank():
+        yield
 
 
 class Layers(nn.Module):
