@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.analysis.advice.call_cost import TracedCall
@@ -56,20 +56,22 @@ def exposed(traced: TracedCall) -> Iterator[Verdict]:
     for artifact in traced.trace.find("eager_collective"):
         data = typed(EagerCollectives, artifact.data)
         rows = {row["started"]: row for row in priced_rows(traced.trace) if row["artifact"] == artifact.id}
+        step = last_step(data)
         for sender in (DDP, FSDP2):
-            of_step = {each for each in last_step(data) if each >= 0 and data.rows[each].sender == sender}
+            of_step = {each for each in step if each >= 0 and data.rows[each].sender == sender}
             known = {number: row for number in sorted(of_step) if (row := rows[line_of(number)])["exposed"] is not None}
             if known:
-                yield _Step(traced.trace, artifact, data, sender, known).verdict()
+                yield _Step(traced.trace, artifact, data, step, sender, known).verdict()
 
 
 @dataclass(frozen=True)
 class _Step:
-    """What one sender exchanges in the last step: `rows` has the priced rows by their number in `data`."""
+    """What one sender exchanges in the last step of `data`: `rows` has the priced rows by their number there."""
 
     trace: TraceData
     artifact: Artifact
     data: EagerCollectives
+    step: Sequence[int]
     sender: str
     rows: dict[int, PricedRow]
 
@@ -94,8 +96,8 @@ class _Step:
 
     def _remedy_of_ddp(self) -> str:
         buckets = {number: row for number, row in self.rows.items() if row["operator"] == "all_reduce"}
-        step = last_step(self.data)
-        last = next(name_of(self.data.graphs[-1 - each]) for each in reversed(step) if each < 0)
+        graphs = [self.data.graphs[-1 - each] for each in self.step if each < 0]
+        last = name_of(graphs[-1])
         at_end = {number: row["bytes"] or 0 for number, row in buckets.items() if row["after"] == last}
         whole = sum(row["bytes"] or 0 for row in buckets.values())
         if sum(at_end.values()) < MOST * whole:
@@ -103,8 +105,7 @@ class _Step:
         largest = max(at_end.values())
         if largest >= MOST * whole:
             return f"lower bucket_cap_mb, 25 by default: {largest / whole:.0%} of the gradients are in the last bucket"
-        several = sum(each < 0 and self.data.graphs[-1 - each].graph == "backward" for each in step) > 1
-        return ORDER if several else ONE_GRAPH
+        return ORDER if sum(graph.graph == "backward" for graph in graphs) > 1 else ONE_GRAPH
 
     def _remedy_of_fsdp2(self) -> str:
         again = [number for number in self.rows if self.data.rows[number].hook == "pre_backward"]

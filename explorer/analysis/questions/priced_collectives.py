@@ -30,7 +30,7 @@ from explorer.reference.gpus.interconnect import (
     seconds_of_collective,
     sent_by_each,
 )
-from explorer.stages.torch_compile.eager_collective import EagerCollectives, line_of
+from explorer.stages.torch_compile.eager_collective import EagerCollectives
 from explorer.stages.torch_compile.run_times import ExchangeTime, RunTimes
 
 ESTIMATED = (
@@ -112,15 +112,13 @@ def priced_rows(trace: TraceData) -> tuple[PricedRow, ...]:
 @once
 def estimated_hooks(trace: TraceData) -> tuple[PricedRow, ...]:
     """The rows of what was sent outside of the graphs, with their estimates, also where a profile has measured times."""
-    priced = [_priced(trace, row, {}, {}) for row in eager_rows(trace)]
+    estimated: list[PricedRow] = []
     for artifact in trace.find("eager_collective"):
-        of_artifact = {row["started"]: row["seconds"] for row in priced if row["artifact"] == artifact.id}
-        data = typed(EagerCollectives, artifact.data)
-        prices = {number: of_artifact[line_of(number)] for number in range(len(data.rows))}
-        exposed = exposed_seconds(data, seconds_of_graphs(trace), prices)
-        lines = {line_of(number): seconds for number, seconds in exposed.items()}
-        priced = [{**row, "exposed": lines.get(row["started"] or 0)} if row["artifact"] == artifact.id else row for row in priced]
-    return tuple(priced)
+        rows = [_priced(trace, row, {}, {}) for row in eager_rows(trace) if row["artifact"] == artifact.id]
+        prices = {number: row["seconds"] for number, row in enumerate(rows)}
+        exposed = exposed_seconds(typed(EagerCollectives, artifact.data), seconds_of_graphs(trace), prices)
+        estimated += [{**row, "exposed": exposed.get(number)} for number, row in enumerate(rows)]
+    return tuple(estimated)
 
 
 def _measured(trace: TraceData, row: PricedRow) -> PricedRow:

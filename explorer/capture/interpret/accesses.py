@@ -44,6 +44,11 @@ class Region:
         """The first of its addresses in a watched launch, aligned as the storage is."""
         return ((FIRST + self.number) << BITS) + (self.data_ptr & 0xFFF)
 
+    def holds(self, offset: Array, size: int) -> Array:
+        """Tell for each offset whether so many bytes from there are inside of the storage."""
+        inside: Array = (offset >= 0) & (offset + size <= len(self.bytes))
+        return inside
+
     def read(self, offset: Array, kind: Any) -> Array:
         """Read elements at offsets in bytes."""
         if kind.itemsize == 1 or not (offset % kind.itemsize).any():
@@ -222,7 +227,7 @@ class WatchedMemory(Memory):
         of_elements = np.broadcast_to(programs.reshape(-1, *[1] * (address.ndim - 1)), address.shape).reshape(-1)
         line = _line()
         for region, where, offset in self._chosen(address, mask):
-            inside = (offset >= 0) & (offset + itemsize <= len(region.bytes))
+            inside = region.holds(offset, itemsize)
             for chosen, hear in ((inside, self._listener.accessed), (~inside, self._listener.outside)):
                 if (count := int(chosen.sum())) == 0:
                     continue
@@ -244,7 +249,7 @@ class WatchedMemory(Memory):
 
     def _inside(self, address: Array, mask: Array, itemsize: int) -> Iterator[tuple[Region, Array, Array]]:
         for region, where, offset in self._chosen(address, mask):
-            inside = (offset >= 0) & (offset + itemsize <= len(region.bytes))
+            inside = region.holds(offset, itemsize)
             yield (region, where, offset) if inside.all() else (region, where[inside], offset[inside])
 
     def _chosen(self, address: Array, mask: Array) -> Iterator[tuple[Region, Array, Array]]:

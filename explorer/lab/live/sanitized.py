@@ -186,7 +186,7 @@ def _place(source: Artifact, line: int) -> str:
 
 
 def _note(finding: Finding, other_line: int) -> str:
-    """Say what happens, of which programs, where."""
+    """Say what happens, where, and in which programs."""
     place = f"element {finding.element} of {finding.argument}"
     verb = {"load": "reads", "store": "writes", "atomic": "updates"}
     here = f"program {_id(finding.program)} {verb[finding.access]} {place}"

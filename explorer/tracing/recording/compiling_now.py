@@ -31,7 +31,6 @@ class _Step:
     thread: int
     began: float
     of: _Step | None = None
-
     part: str = ""
 
     def __str__(self) -> str:
