@@ -115,7 +115,7 @@ def test_a_frame_is_called_by_the_module_not_by_the_wrapper_around_it(opened):
         source("c", "wrap_inline.<locals>.inner", "_dynamo/external_utils.py", "0/1"),
         source("d", "other", "nn/other.py", "1/0"),
     )
-    labels = opened(Trace(artifacts=texts)).locator('.item[aria-level="1"] .label').all_inner_texts()
+    labels = opened(Trace(artifacts=texts)).locator('.item[aria-level="1"] .label').all_text_contents()
     assert [label.split("×")[0].strip() for label in labels[1:]] == [
         "0/0 Sequential.forward",
         "0/1 Sequential.forward",

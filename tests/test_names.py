@@ -48,7 +48,7 @@ def test_names_in_the_rail_are_told_apart(opened):
     for _ in range(3):
         tab.keyboard.press("ArrowLeft")
     labels = tab.locator('.item[aria-level="4"] .label')
-    assert labels.all_inner_texts() == DISPATCHES
+    assert labels.all_text_contents() == DISPATCHES
     found = labels.evaluate_all(
         """all => all.map((one) => {
             const text = document.createRange();
