@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 from explorer.analysis.questions.comparison import Comparison, KeptApart
 from explorer.analysis.questions.kernel_differences import (
+    LIMITED_BY,
     SAME_CALL,
     SAME_SOURCE,
     SAME_VALUES,
@@ -21,7 +22,7 @@ from explorer.analysis.questions.kernel_differences import (
     likenesses,
     summary,
 )
-from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
+from explorer.analysis.questions.matched_kernels import Bound, KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
 from explorer.analysis.questions.source_lines import matched_lines, unrelated
 from explorer.analysis.questions.target import compiled_for, gpu_of
@@ -338,8 +339,6 @@ SENTENCES = {
 MIN_RATIO = 1.02
 #: What is said of kernels that no record explains.
 NOT_KNOWN = "why is not known: no record says it"
-#: The share of a peak that a library call reaches.
-SHARE = re.compile(r"at (\d+) %")
 #: A scheduler node, or several that were fused.
 NODE = re.compile(r"\bop\d+(?:_op\d+)*\b")
 SAME_TITLES = re.compile(r"(`[^`]+`) and \1")
@@ -357,12 +356,12 @@ def _hottest(
     Calls with other shares of one peak differ in the same way. What takes as long in each trace is told only where no time
     differs, as after an edit.
     """
-    groups: dict[tuple[str, int], list[int]] = {}
+    groups: dict[tuple[tuple[Bound, ...], int], list[int]] = {}
     for number, match in enumerate(matches):
         if match["differs"] or _apart(_seconds([match])) or match["what"] not in SENTENCES:
             is_call = match["what"] == SAME_CALL
-            way = SHARE.sub("", match["differs"]) if is_call else match["differs"]
-            groups.setdefault((way, -1 if is_call else number), []).append(number)
+            limits = tuple(replace(bound, share=None) for bound in alike[number].bounds)
+            groups.setdefault((limits, -1 if is_call else number), []).append(number)
     seconds = {key: _seconds([matches[number] for number in of]) for key, of in groups.items()}
     order = sorted(groups, key=lambda key: (-_apart(seconds[key]), -max(value or 0.0 for value in seconds[key])))
     order = [key for key in order if _apart(seconds[key]) or None in seconds[key]] or order
@@ -413,11 +412,12 @@ def _why(
 ) -> str:
     """Say in sentences what differs in a match and those like it, and why; that it is not known, where nothing says it."""
     if match["what"] in SENTENCES:
-        values_of = {fact: [likeness.differs[fact] for likeness in alike] for fact in alike[0].differs if fact != SOURCE_LINES}
-        ranged = {fact: map(_ranged, zip(*rows, strict=True)) for fact, rows in values_of.items()}
+        differs = {fact: values for fact, values in alike[0].differs.items() if fact != SOURCE_LINES}
+        if alike[0].bounds:
+            differs[LIMITED_BY] = tuple(map(_ranged, zip(*(likeness.bounds for likeness in alike), strict=True)))
         facts = (
             f"{fact}: {', '.join(f'{value} in {name}' for name, value in zip(names, values, strict=True))}"
-            for fact, values in ranged.items()
+            for fact, values in differs.items()
         )
         told = "; ".join(facts)
         return f"{SENTENCES[match['what']]} {f'What differs: {told}.' if told else 'Nothing else is known to differ.'}"
@@ -432,13 +432,10 @@ def _why(
     return f"{why.removesuffix('.')}."
 
 
-def _ranged(values: Sequence[object]) -> str:
-    """Word values that differ in their share of a peak alone: the first, with the least and the largest share."""
-    first = str(values[0])
-    shares = sorted(int(share[1]) for share in map(SHARE.search, map(str, values)) if share)
-    if not shares or shares[0] == shares[-1]:
-        return first
-    return SHARE.sub(f"at {shares[0]} to {shares[-1]} %", first)
+def _ranged(bounds: Sequence[Bound]) -> str:
+    """Word limits that differ in their share of a peak alone, with the least and the largest share."""
+    shares = sorted({bound.share for bound in bounds if bound.share is not None})
+    return bounds[0].worded(" to ".join(map(str, dict.fromkeys((*shares[:1], *shares[-1:])))))
 
 
 class _Titles:

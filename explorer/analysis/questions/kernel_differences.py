@@ -11,7 +11,7 @@ from typing import Any
 
 from explorer.analysis.questions.comparison import Comparison, Key
 from explorer.analysis.questions.kernels import KernelData, kernel_body, texts_of_kernel
-from explorer.analysis.questions.matched_kernels import KernelMatch
+from explorer.analysis.questions.matched_kernels import Bound, KernelMatch
 from explorer.analysis.questions.target import gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import once
@@ -32,7 +32,7 @@ VALUE = re.compile(r"\btmp\d+\b")
 #: How a difference in the sources is called. Its values are the lines that each source has and another lacks.
 SOURCE_LINES = "source lines"
 #: What limits a kernel or library call, which its time follows from.
-BOUND = "limited by"
+LIMITED_BY = "limited by"
 #: How TTIR names a function of the GPU's math library.
 LIBRARY_FUNCTION = re.compile(r'symbol = "(\w+)"')
 #: A kernel's resources that are plain numbers, and what they are called.
@@ -41,10 +41,14 @@ NUMBERS = {"num_warps": "warps", "num_stages": "stages", "registers": "registers
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike the kernels of a match are, and what differs: a name → its value in each trace."""
+    """How alike the kernels of a match are, and what differs: a name → its value in each trace.
+
+    `bounds` has what limits the kernels in each trace, if that differs; `differs` has it in words, under LIMITED_BY.
+    """
 
     what: str
     differs: Mapping[str, tuple[str, ...]]
+    bounds: tuple[Bound, ...] = ()
 
     def __str__(self) -> str:
         words = [_worded(name, values) for name, values in self.differs.items()]
@@ -81,10 +85,12 @@ def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
     kernels = [kernel for kernel in generated if kernel is not None]
     if not all(isinstance(value, Key) for member in members for value in member.computes):
         return Likeness(SAME_LINES, {})
-    bounds = tuple(member.bound for member in members)
-    limits = {BOUND: bounds} if all(bounds) and len(set(bounds)) > 1 else {}
+    bounds = tuple(member.bound for member in members if member.bound is not None)
+    if len(bounds) < len(members) or len(set(bounds)) == 1:
+        bounds = ()
+    limits = {LIMITED_BY: tuple(map(str, bounds))} if bounds else {}
     if len(kernels) < len(members):
-        return Likeness(SAME_CALL, limits) if not kernels else Likeness(SAME_VALUES, {})
+        return Likeness(SAME_CALL, limits, bounds) if not kernels else Likeness(SAME_VALUES, {})
     what = SAME_SOURCE if len(set(map(kernel_body, kernels))) == 1 else SAME_VALUES
     facts = [
         dict(EXTENT.findall(kernel_body(kernel))) | _below(trace, kernel) for trace, kernel in zip(traces, kernels, strict=True)
@@ -94,7 +100,7 @@ def _likeness(traces: Sequence[TraceData], match: KernelMatch) -> Likeness:
     differs = limits | {name: of for name, of in values.items() if len(set(of)) > 1}
     if what == SAME_VALUES:
         differs[SOURCE_LINES] = tuple(map(str, _own_lines(kernels)))
-    return Likeness(what, differs)
+    return Likeness(what, differs, bounds)
 
 
 def _own_lines(kernels: Sequence[KernelData]) -> list[int]:
@@ -153,4 +159,4 @@ def _counted(what: str, count: int) -> str:
     return f"{count} {one if count == 1 else several}"
 
 
-__all__ = ["SAME_CALL", "SAME_SOURCE", "SAME_VALUES", "SOURCE_LINES", "Likeness", "likenesses", "summary"]
+__all__ = ["LIMITED_BY", "SAME_CALL", "SAME_SOURCE", "SAME_VALUES", "SOURCE_LINES", "Likeness", "likenesses", "summary"]

@@ -27,11 +27,30 @@ from explorer.model.trace_data import TraceData, artifact_of
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What limits a kernel or call on a GPU, and the rate of that limit; `share` is the percentage of it that is reached."""
+
+    limit: str
+    rate: str = ""
+    share: int | None = None
+
+    def __str__(self) -> str:
+        return self.worded("" if self.share is None else f"{self.share}")
+
+    def worded(self, share: str) -> str:
+        """Say it with this share, which may be a range; "" says none."""
+        if share:
+            return f"{self.limit}, at {share} % of {self.rate}"
+        return f"{self.limit} at {self.rate}" if self.rate else self.limit
+
+
+@dataclass(frozen=True)
 class MatchedKernel:
     """A kernel or call of one trace: its text and line there, the values that it computes, the user's code, what it costs.
 
     `groups` has the values of each of the fused nodes that it is launched for, where Inductor generated it. `bound` says what
-    limits it: "the launch", "memory at 3,350 GB/s", or, for a library call, "float32 arithmetic, at 66 % of 67 TFLOP/s".
+    limits it: "the launch", "memory at 3,350 GB/s", or, for a library call, "float32 arithmetic, at 66 % of 67 TFLOP/s"; None
+    where that is not known.
     """
 
     name: str
@@ -43,7 +62,7 @@ class MatchedKernel:
     bytes: int | None = None
     seconds: float | None = None
     groups: frozenset[Hashable] = frozenset()
-    bound: str = ""
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True)
@@ -238,21 +257,22 @@ def _called(trace: TraceData, calls: Iterable[tuple[GroupRow, Sequence[Op]]]) ->
             )
 
 
-def _bound(trace: TraceData, cost: Mapping[str, Any], call: Mapping[str, Any] | None = None) -> str:
-    """Say what limits a kernel or call on the trace's GPU, with the share of its peak that a call's arithmetic reaches.
+def _bound(trace: TraceData, cost: Mapping[str, Any], call: Mapping[str, Any] | None = None) -> Bound | None:
+    """Return what limits a kernel or call on the trace's GPU, with the share of the peak for a call's arithmetic.
 
-    "" where it is not known.
+    None where it is not known.
     """
     gpu = gpu_of(trace)
     limit, seconds, count = cost["limit"], cost["seconds"], cost["operations"]
     if gpu is None:
-        return ""
+        return None
     if limit == "memory":
-        return f"memory at {gpu.bandwidth / 1e9:,.0f} GB/s"
+        return Bound("memory", f"{gpu.bandwidth / 1e9:,.0f} GB/s")
     if limit == "operations" and call and seconds and count and (rate := rate_of(gpu, call)):
         # the peak alone explains no time: a call of few blocks reaches less of it on a larger GPU
-        return f"{call['dtype']} arithmetic, at {100 * count / seconds / rate:.0f} % of {rate / 1e12:,.0f} TFLOP/s"
-    return {"launch": "the launch", "L2": "the bandwidth of L2"}.get(limit, "")
+        return Bound(f"{call['dtype']} arithmetic", f"{rate / 1e12:,.0f} TFLOP/s", round(100 * count / seconds / rate))
+    named = {"launch": "the launch", "L2": "the bandwidth of L2"}.get(limit)
+    return Bound(named) if named else None
 
 
 def _groups(ops: Iterable[Op]) -> frozenset[Hashable]:

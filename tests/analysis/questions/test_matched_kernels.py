@@ -13,7 +13,7 @@ import pytest
 import explorer
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.kernel_differences import Likeness, likenesses, summary
-from explorer.analysis.questions.matched_kernels import KernelMatch, MatchedKernel, matched_kernels
+from explorer.analysis.questions.matched_kernels import Bound, KernelMatch, MatchedKernel, matched_kernels
 from explorer.analysis.questions.matched_texts import matched_texts
 from explorer.model.records import blank
 from explorer.model.shared import Source
@@ -254,8 +254,9 @@ def test_kernels_with_other_limits_say_them(replayed: Replayed) -> None:
     comparison = explorer.compare(trace, trace, names=("one", "other"))
     match = next(one for one in matched_kernels(comparison) if not one.kernels[0][0].line)
     (one,), (other,) = match.kernels
-    assert one.bound == other.bound == "the launch"
-    (alike,) = likenesses(comparison, [replace(match, kernels=((one,), (replace(other, bound="memory at 3,350 GB/s"),)))])
+    assert str(one.bound) == str(other.bound) == "the launch"
+    limited = replace(other, bound=Bound("memory", "3,350 GB/s"))
+    (alike,) = likenesses(comparison, [replace(match, kernels=((one,), (limited,)))])
     assert str(alike) == "limited by the launch | memory at 3,350 GB/s"
 
 
