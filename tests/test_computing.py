@@ -258,53 +258,40 @@ def test_another_search_takes_the_place_of_the_last(opened, rotary):
 
 
 def test_a_line_is_followed_beside_an_edit(opened, rotary):
-    """A click on a line leaves an edit where it is and shows the line's kernels; another opens once the draft may be put away."""
+    """A click on a line leaves an edit and its draft where they are, and shows the line's kernels in a pane of their own."""
     tab = opened(rotary)
     tab.evaluate(ATTACH)
     click(tab, "torch.cos(angles)")
     edited = texts_shown(tab)[1]
     right = tab.get_by_role("region", name="right text")
-    box = right.locator(".edit-box")
     right.get_by_role("button", name="edit", exact=True).click()
-    click(tab, "torch.softmax")
-    assert texts_shown(tab)[1] == edited and box.is_visible()
-    chips = strip(tab)
-    assert len(chips) > 2 and not any(pressed for _, pressed in chips), "the strip stays"
     right.locator(".cm-content").press("Control+Home")
     tab.keyboard.type("# mine")
+    click(tab, "torch.softmax")
+    shown = texts_shown(tab)
+    assert len(shown) == 3 and shown[1] == edited
+    chips = strip(tab)
+    assert len(chips) > 2 and [pressed for _, pressed in chips].index(True) == 0
+    assert right.locator(".computing").count() == 0, "the strip stands over the kernel that is the line's"
     softmax = tab.locator(".computing .row button", has_text="softmax").first
     softmax.click()
-    assert texts_shown(tab)[1] == edited and right.locator(".cm-content").inner_text().startswith("# mine")
-    held = tab.locator(".computing .held")
-    assert "not run" in held.inner_text()
-    held.get_by_role("button").press("Enter")
-    assert "softmax" in stage_and_kernel(rotary, texts_shown(tab)[1])[1] and box.is_hidden() and held.is_hidden()
-    assert softmax.evaluate("chip => chip.getRootNode().activeElement === chip"), "the focus stays in the strip"
+    assert "softmax" in stage_and_kernel(rotary, texts_shown(tab)[2])[1]
     click(tab, "torch.cos(angles)")
-    assert texts_shown(tab)[1] == edited and box.is_hidden()
-    right.get_by_role("button", name="edit", exact=True).click()
-    right.locator(".cm-content").press("Control+Home")
-    assert right.locator(".cm-content").inner_text().startswith("# mine"), "the draft is kept"
+    assert len(texts_shown(tab)) == 3, "another line opens there too"
+    assert right.locator(".cm-content").inner_text().startswith("# mine") and right.locator(".edit-box").is_visible()
 
 
-def test_a_line_opens_its_kernel_once_the_edit_is_closed(opened, rotary):
-    """The line that was clicked beside an edit opens its kernel at the next click; an edit without changes is in nobody's way."""
+def test_the_next_kernel_of_a_line_opens_beside_the_edit_of_one(opened, rotary):
+    """The strip over a kernel that is edited leads to the others in another pane."""
     tab = opened(rotary)
     tab.evaluate(ATTACH)
-    click(tab, "torch.cos(angles)")
+    click(tab, "torch.softmax")
     right = tab.get_by_role("region", name="right text")
-    for leave in ("close", "chip"):
-        before = texts_shown(tab)[1]
-        right.get_by_role("button", name="edit", exact=True).click()
-        click(tab, "torch.softmax")
-        assert texts_shown(tab)[1] == before
-        if leave == "close":
-            right.get_by_role("button", name="close", exact=True).click()
-            click(tab, "torch.softmax")
-        else:
-            tab.locator(".computing .row button").first.click()
-        assert texts_shown(tab)[1] != before and [pressed for _, pressed in strip(tab)].index(True) == 0
-        click(tab, "torch.cos(angles)")
+    right.get_by_role("button", name="edit", exact=True).click()
+    edited = texts_shown(tab)[1]
+    right.locator(".computing .row button").last.click()
+    shown = texts_shown(tab)
+    assert len(shown) == 3 and shown[1] == edited != shown[2] and right.locator(".edit-box").is_visible()
 
 
 def test_an_edit_begins_in_the_table_of_kernels(opened, rotary):

@@ -226,3 +226,19 @@ def test_a_name_of_several_nodes_stands_for_the_nearest(opened, rotary: Trace) -
     places.get_by_role("button").first.click()
     assert panel.get_by_label("first node").input_value() == other
     assert panel.locator(".why").inner_text().endswith(f": {rotary.why(other, 'sigmoid')}")
+
+
+def test_the_first_of_two_names_is_meant_before_the_second(opened, replayed) -> None:
+    """Each layer has a product before its gelu and one after it: the order in which the names are typed tells them apart."""
+    panel = show(opened(replayed("views/layers-torch2.13-h100")), "fusion")
+    assert not untold(asked(panel, "mm", "gelu"), "not fused", "mm is mm_default_13", "net.0.up")
+    assert not untold(asked(panel, "gelu", "mm"), "not fused", "mm is mm_default_12", "net.0.down")
+
+
+def test_a_node_is_found_by_what_is_printed_on_it(opened, replayed, rotary) -> None:
+    """A part of its module's name does; where no module has the word, the line of the program that has it."""
+    panel = show(opened(replayed("views/layers-torch2.13-h100")), "fusion")
+    assert not untold(asked(panel, "dow", "gelu"), "not fused", "dow is op6")
+    panel = show(opened(rotary), "fusion")
+    assert not untold(asked(panel, "gate", "torch.sigmoid"), "not fused", "gate is op19", "torch.sigmoid is ")
+    assert not untold(asked(panel, "no_such_thing", "up"), "no answer", "no_such_thing")

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from explorer.analysis.questions.program_lines import program_lines
+from explorer.model.records import blank
+from explorer.model.shared import Source
+from explorer.model.values import Artifact
 from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.in_tab import drawn, load_axe, selected, serious, show, texts_shown
@@ -55,6 +58,15 @@ def test_lines_are_listed_by_stage_and_once(opened, rotary):
         assert 0 < len(listed) <= 5 and len(set(listed)) == len(listed)
         assert all(any(cut.strip("…") in line for line in everything) for cut in listed)
     assert bodies[0][0] == "Python source"
+
+
+def test_a_line_where_a_word_begins_comes_before_one_with_the_letters_inside(opened):
+    """Parts of a name, such as _rope and Rope, begin as words do."""
+    lines = ("properly = x", "x = property_of(x)", "self.apply_rope(x)", "y = MiniRope(x)", "rope = y")
+    data = blank(Source, function="f", qualname="f", file="f.py", first_line=1, compiled=True)
+    trace = Trace(artifacts=(Artifact("s", "source", "0/0", "", "f", "python", "\n".join(lines), data=data),))
+    listed = search(opened(trace), "rope").evaluate(LISTED)
+    assert listed == [["Python source", [lines[2], lines[3], lines[4], lines[0], lines[1]]]]
 
 
 def test_a_line_says_which_text_it_is_in(opened, rotary):

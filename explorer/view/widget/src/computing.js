@@ -2,7 +2,7 @@
 // first of them beside it, and a strip over that pane leads through all of them.
 
 import { timeText, timedBy, totals } from "./costs.js";
-import { button, element, link } from "./dom.js";
+import { button, element } from "./dom.js";
 import { grouped } from "./grouped.js";
 import { inParts, parted } from "./names.js";
 
@@ -49,7 +49,6 @@ export class Computing {
       button("‹", "previous kernel of the line", () => this.step(-1), { class: "quiet" }),
       button("›", "next kernel of the line", () => this.step(1), { class: "quiet" }),
     ];
-    this.held = element("span", { class: "held", role: "alert" });
     this.element = element(
       "div",
       { class: "computing", role: "group", "aria-label": "what computes the selected line" },
@@ -57,7 +56,6 @@ export class Computing {
       ...this.steps,
       this.count,
       this.row,
-      this.held,
     );
     if (store.payload.comparison) return; // each trace has a pane of its own, which trace_panes.js fills
     panes.opens = (by) => this.follow(by);
@@ -84,7 +82,6 @@ export class Computing {
     this.line.replaceChildren(...parts);
     this.line.title = place;
     this.draw();
-    this.held.replaceChildren();
     const isOpened = this.all.length > 0 && chosen !== null && this.store.isSource(chosen.artifact);
     const panes = isOpened ? this.panesFor(by) : [];
     for (const pane of panes) this.open(this.firstFor(pane), pane);
@@ -166,14 +163,13 @@ export class Computing {
   }
 
   // Say which of them the panes show; the strip stands over the last pane that does, else over the last one
-  // that could, or could without the edit in it.
+  // that could.
   mark() {
     this.tellApart();
     if (!this.all.length) return this.element.remove();
-    if (!this.edited?.editing.isUnsaved) this.held.replaceChildren();
     const { list } = this.panes;
     const pane = list.findLast((each) => this.all.some((one) => this.shows(each, one)));
-    const over = pane ?? list.findLast((one) => this.isFree(one)) ?? this.edited;
+    const over = pane ?? list.findLast((one) => this.isFree(one));
     if (!over) return this.element.remove();
     if (this.element.parentNode !== over.above) over.above.replaceChildren(this.element);
     this.at = pane ? this.all.findIndex((one) => this.shows(pane, one)) : -1;
@@ -263,7 +259,7 @@ export class Computing {
 
   /**
    * The panes that show kernels, each at its stage; where none does, the last one without a linked line, or
-   * with a text of another graph, such as the backward's; a new one beside sources alone.
+   * with a text of another graph, such as the backward's; a new one beside sources and edits alone.
    *
    * @param {unknown} by
    */
@@ -273,8 +269,9 @@ export class Computing {
     const hasRoom = ({ artifact }) =>
       !this.selection.lit.get(artifact)?.size || this.store.artifact(artifact).graph !== graph;
     const { list } = this.panes;
-    if (list.every(({ artifact }) => this.store.isSource(artifact))) {
-      const pane = list.find((one) => one !== by && one.kept !== one.artifact) ?? this.panes.add();
+    if (!list.some((pane) => this.isFree(pane))) {
+      const gives = list.find((one) => one !== by && one.kept !== one.artifact && !one.editor.editing);
+      const pane = gives ?? this.add();
       if (pane) return [pane];
     }
     return this.ofKernels((pane) => pane !== by, hasRoom);
@@ -316,36 +313,19 @@ export class Computing {
     return this.all.find(({ kernel }) => kernel && stage in kernel.forms) ?? first;
   }
 
-  /** @returns {Pane | undefined} the last pane in which a text is edited */
-  get edited() {
-    return this.panes.list.findLast(({ editor }) => editor.editing);
+  // Another pane, for the source of kernels whatever text it begins with.
+  add() {
+    const pane = this.panes.add();
+    if (pane) this.opened.set(pane, { text: pane.artifact, place: this.all[0].place, stage: KERNEL });
+    return pane;
   }
 
   /** @param {Computes} one */
   go(one) {
     const panes = this.ofKernels();
-    for (const pane of panes) this.open(one, pane);
+    const added = panes.length ? undefined : this.add(); // beside an edit
+    for (const pane of added ? [added] : panes) this.open(one, pane);
     this.mark();
-    if (!panes.length && this.edited) this.replace(this.edited, one);
-  }
-
-  /**
-   * Open a kernel or call in the place of an edit; of one with changes only when that is asked for.
-   *
-   * @param {Pane} pane
-   * @param {Computes} one
-   */
-  replace(pane, one) {
-    this.held.replaceChildren();
-    if (this.shows(pane, one)) return;
-    const open = () => {
-      pane.editing.leave();
-      this.open(one, pane);
-      this.chips.find(({ group }) => group.includes(one))?.element.focus();
-    };
-    if (!pane.editing.isUnsaved) return open();
-    const go = link(`keep it as a draft and open ${one.title}`, open);
-    this.held.replaceChildren("Here is an edit that you have not run: ", go);
   }
 
   /**

@@ -136,11 +136,6 @@ export class Editing {
     return places.length ? `\nThe kernel computes ${places.join(", ")}${more}.` : "";
   }
 
-  /** @returns {boolean} whether it has changes that were not run yet */
-  get isUnsaved() {
-    return this.isOn && this.isUntried;
-  }
-
   /** @returns {boolean} */
   get isUntried() {
     const tried = this.edits.of(this.id).at(-1)?.text;

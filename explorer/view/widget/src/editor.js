@@ -568,7 +568,8 @@ export class Editor {
     const top = scrollDOM.scrollTop - this.view.documentPadding.top;
     /** @param {number} height */
     const line = (height) => doc.lineAt(this.view.lineBlockAtHeight(Math.max(0, height)).from).number;
-    const [first, last] = [line(top), line(top + scrollDOM.clientHeight - 20)];
+    // a line of which the edge hides the most is not in view
+    const [first, last] = [line(top + 10), line(top + scrollDOM.clientHeight - 20)];
     const moved = this.goal ? this.goal - Math.round((first + last) / 2) : 0;
     return [Math.max(1, first + moved), Math.min(doc.lines, last + moved)];
   }

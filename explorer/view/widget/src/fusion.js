@@ -324,10 +324,26 @@ export class Fusion {
     const lines = this.linesOf(name);
     const [, line] = (lines.length === 1 || !isNumber(name) ? lines[0] : null) ?? [];
     const namesakes = [...numbers.keys()].filter((one) => one === name || one.replace(NUMBERED, "") === name);
-    return (line?.nodes ?? (numbers.has(name) ? namesakes : [name])).flatMap((one) => {
+    const known = numbers.has(name) ? namesakes : places.length ? [name] : this.containing(name);
+    return (line?.nodes ?? known).flatMap((one) => {
       const nodes = this.verdicts.find(one);
       return nodes ? { name: one, nodes, result: this.verdicts.result(one) } : [];
     });
+  }
+
+  /**
+   * The nodes whose module has this in its name; where none has, those of the program's lines that have it.
+   *
+   * @param {string} word
+   */
+  containing(word) {
+    if (!word || LINE.test(word)) return [];
+    /** @param {string | undefined} text */
+    const has = (text) => text?.toLowerCase().includes(word.toLowerCase());
+    const { names, modules } = this.info;
+    const found = names.filter((_, at) => has(modules[at]));
+    const lines = found.length ? [] : [...(this.places ??= this.lines()).values()];
+    return [...new Set([...found, ...lines.flatMap(({ code, nodes }) => (has(code) ? nodes : []))])];
   }
 
   /** @param {number} at @param {string} typed */

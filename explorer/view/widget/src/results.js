@@ -105,8 +105,23 @@ export class Results {
       .sort((a, b) => a.rank - b.rank)
       .map(({ of, ...group }) => ({
         ...group,
-        hits: [...of].map(([code, places]) => ({ code, places })),
+        hits: [...of]
+          .map(([code, places]) => ({ code, places }))
+          .sort((a, b) => Number(this.begins(b.code)) - Number(this.begins(a.code))),
       }));
+  }
+
+  /**
+   * Whether a word, or a part of a name such as GlmRotary, begins with what is searched: these come first.
+   *
+   * @param {string} code
+   */
+  begins(code) {
+    const { query } = this.search;
+    const parts = code.replace(/([a-z])(?=[A-Z])/g, "$1_").toLowerCase();
+    for (let at = parts.indexOf(query); at >= 0; at = parts.indexOf(query, at + 1))
+      if (!/[a-z]/.test(parts[at - 1] ?? "")) return true;
+    return false;
   }
 
   /**

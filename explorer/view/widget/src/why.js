@@ -13,6 +13,7 @@
 // Asked both ways round, the scheduler refuses one for its order alone: that is no reason for the pair.
 const WRONG_WAY = "node1 must go before node2";
 const ITSELF = 1e9; // steps from a node to itself: more than to any other
+const BACK = 4; // how much farther a node is that reads what was named before it
 const MOST_LISTED = 4; // buffers
 const MOST_NAMED = 6; // a group of more nodes is named by its first and last
 
@@ -70,8 +71,8 @@ export class Verdicts {
 
   /**
    * Of what two names can stand for the two nearest to each other, the first of several: by the fewest steps
-   * from one to what reads it, else by the order of the graph. A scheduler node is compared with itself only
-   * where both stand for no other.
+   * from one to what reads it, else by the order of the graph. Who types "mm" and "silu" means the product
+   * before it. A scheduler node is compared with itself only where both stand for no other.
    *
    * @param {Side[]} ones
    * @param {Side[]} others
@@ -82,7 +83,8 @@ export class Verdicts {
     const read = new Map([...ones, ...others].map(({ result }) => [result, this.stepsTo(result)]));
     /** @param {Side} one @param {Side} other */
     const distance = (one, other) => {
-      const steps = read.get(other.result)?.get(one.result) ?? read.get(one.result)?.get(other.result);
+      const before = read.get(one.result)?.get(other.result);
+      const steps = read.get(other.result)?.get(one.result) ?? (before && before * BACK);
       if (steps !== undefined) return steps;
       const [from, to] = [order.get(one.result), order.get(other.result)];
       const isKnown = from !== undefined && to !== undefined;
