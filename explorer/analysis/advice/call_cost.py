@@ -31,6 +31,7 @@ from explorer.model.values import Artifact, Plain
 from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.fx_graph import input_names, node_lines
+from explorer.stages.inductor import cuda_graph
 from explorer.stages.torch_compile.piece import Piece
 from explorer.stages.torch_compile.run_times import CALL, EAGER, PART, CallPart, RunTimes
 
@@ -181,8 +182,9 @@ class TracedCall:
     @cached_property
     def captured(self) -> bool:
         """Whether every graph is launched as a CUDA graph."""
-        rows = [row for a in self.trace.find("cuda_graph") if a.frame in self.frames for row in a.data["rows"]]
-        return bool(rows) and all(row["decision"] == "captured" for row in rows)
+        of_call = (a for a in self.trace.find(cuda_graph.STAGE.name) if a.frame in self.frames)
+        decisions = {row["decision"] for a in of_call for row in a.data["rows"]}
+        return bool(decisions) and decisions <= {cuda_graph.CAPTURED, *cuda_graph.IN_A_GRAPH}
 
     @cached_property
     def breaks(self) -> int:

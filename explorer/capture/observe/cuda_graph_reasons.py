@@ -6,10 +6,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from explorer.stages.inductor.cuda_graph import CudaGraphDecision
+from explorer.stages.inductor.cuda_graph import SKIPPED_CALL, CudaGraphDecision
 
-CAPTURED, SKIPPED, IN_PARTS, NOT_THIS_PART = "captured", "skipped", "captured in parts", "not captured"
-SKIPPED_CALL = "skipped when called"
 #: Why a graph that is captured is not yet so after its first call.
 SECOND_CALL = "at its second call; the first one warms up"
 
@@ -60,8 +58,8 @@ def _change(placeholder: Any) -> str:
 def decision_of(decision: str, message: str) -> CudaGraphDecision:
     """A decision on a whole graph; torch puts the stack behind its reason."""
     reason, _, stack = message.partition("Found from")
-    for prefix in ("skipping cudagraphs due to", "disabling cudagraphs due to"):
+    for prefix in ("skipping cudagraphs due to", "disabling cudagraphs due to", "skipping cudagraph due to"):
         while reason.strip().startswith(prefix):
             reason = reason.strip().removeprefix(prefix)
-    reason = reason.strip().rstrip(".")
+    reason = reason.strip().partition("\n")[0].rstrip(".")  # addresses follow where a graph was recorded too often
     return CudaGraphDecision(decision=decision, what="the graph", reason=reason, stack=stack.lstrip(" :\n"))

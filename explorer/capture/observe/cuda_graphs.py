@@ -17,23 +17,20 @@ from types import FrameType
 from typing import Any
 
 from explorer.capture.observe.context import current_compile_id
-from explorer.capture.observe.cuda_graph_reasons import (
-    CAPTURED,
-    IN_PARTS,
-    NOT_THIS_PART,
-    SECOND_CALL,
-    SKIPPED,
-    SKIPPED_CALL,
-    changed_inputs,
-    decision_of,
-    named_in,
-)
+from explorer.capture.observe.cuda_graph_reasons import SECOND_CALL, changed_inputs, decision_of, named_in
 from explorer.capture.observe.cuda_graphs_backend import captured_by_backend
 from explorer.capture.observe.patch import replaced
 from explorer.capture.observe.places import OWN_FOLDER
 from explorer.capture.observe.versions import partitions_graphs
 from explorer.model.stage import Emit
-from explorer.stages.inductor.cuda_graph import CudaGraphDecision
+from explorer.stages.inductor.cuda_graph import (
+    CAPTURED,
+    IN_PARTS,
+    NOT_THIS_PART,
+    SKIPPED,
+    SKIPPED_CALL,
+    CudaGraphDecision,
+)
 
 #: The folder of Python's own logging.
 LOGGING_FOLDER = str(Path(logging.__file__).parent)

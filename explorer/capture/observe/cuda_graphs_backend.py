@@ -14,10 +14,10 @@ from typing import Any
 
 from explorer.capture.observe.aot import emit_aot_graph
 from explorer.capture.observe.context import current_compile_id
-from explorer.capture.observe.cuda_graph_reasons import CAPTURED, SECOND_CALL, SKIPPED, changed_inputs, decision_of, named_in
+from explorer.capture.observe.cuda_graph_reasons import SECOND_CALL, changed_inputs, decision_of, named_in
 from explorer.capture.observe.patch import followed, replaced
 from explorer.model.stage import Emit
-from explorer.stages.inductor.cuda_graph import CudaGraphDecision
+from explorer.stages.inductor.cuda_graph import CAPTURED, SKIPPED, CudaGraphDecision
 
 #: The graph that each of the backend's three compilers is given.
 GRAPHS: Mapping[str, str] = MappingProxyType(

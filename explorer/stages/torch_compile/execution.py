@@ -10,6 +10,7 @@ from explorer.model.stage import Frames, Stage, text_artifact
 from explorer.model.values import Artifact, Event
 from explorer.model.wording import quantity
 from explorer.stages.gathering import data_as, one_table
+from explorer.stages.inductor import cuda_graph
 from explorer.stages.inductor.cuda_graph import CudaGraphDecision
 
 
@@ -35,10 +36,6 @@ class Execution(Record):
     rows: tuple[ExecutedPart, ...]
 
 
-#: The stage with the decisions on CUDA graphs; a "skipped" one says why PyTorch ran a graph.
-CUDA_GRAPH, SKIPPED = "cuda_graph", "skipped"
-
-
 def render(event: Event, id: str) -> Artifact:
     """One line per part of the frame's graphs."""
     data = typed(Execution, event.data)
@@ -59,15 +56,16 @@ def summary(artifacts: Sequence[Artifact]) -> str:
 
 def gather(events: Sequence[Event], frames: Frames) -> Iterator[Event]:
     """Make one table per frame, with the reason if PyTorch ran a graph because no CUDA graph was captured."""
-    skipped = {(event.frame, event.graph): typed(CudaGraphDecision, event.data) for event in events if event.kind == CUDA_GRAPH}
+    decisions = ((event, typed(CudaGraphDecision, event.data)) for event in events if event.kind == cuda_graph.STAGE.name)
+    skipped = {(event.frame, event.graph): each for event, each in decisions if each.decision == cuda_graph.SKIPPED}
     executed = [event for event in events if event.kind == STAGE.name]
     yield from one_table(data_as(ExecutedPart), Execution)([_with_reason(event, skipped) for event in executed], frames)
 
 
-def _with_reason(event: Event, decisions: Mapping[tuple[str, str], CudaGraphDecision]) -> Event:
+def _with_reason(event: Event, skipped: Mapping[tuple[str, str], CudaGraphDecision]) -> Event:
     row = typed(ExecutedPart, event.data)
-    decision = decisions.get((event.frame, row.graph))
-    if row.why or decision is None or decision.decision != SKIPPED:
+    decision = skipped.get((event.frame, row.graph))
+    if row.why or decision is None:
         return event
     return replace(event, data=replace(row, why=f"no CUDA graph is captured, {decision.reason.partition(';')[0]}"))
 
@@ -81,7 +79,7 @@ STAGE = Stage(
     render=render,
     summary=summary,
     why_absent="what Inductor compiled is what ran; another backend has a row for each graph that explorer.trace sees run",
-    consumes={CUDA_GRAPH: CudaGraphDecision},
+    consumes={cuda_graph.STAGE.name: CudaGraphDecision},
     gather=gather,
     about="Which part of each graph the compiler's own engine ran, and which part PyTorch ran in its place, and why.",
 )

@@ -193,7 +193,7 @@ def _not_timed(of: Trace) -> str:
 
 def _cuda_graphs(mode: str, of: Trace) -> str:
     """Say what became of CUDA graphs in a mode: captured, or why not."""
-    rows = of.inductor.cuda_graphs
+    rows = [row for row in of.inductor.cuda_graphs if row.get("count") is None]
     if rows:
         return "; ".join(dict.fromkeys(r["decision"] + (f": {r['reason']}" if r["decision"] != "captured" else "") for r in rows))
     return "asked for, and torch decided nothing" if compiling.asks_for_cuda_graphs(mode) else "not asked for"
