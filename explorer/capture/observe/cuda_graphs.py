@@ -1,4 +1,4 @@
-"""Observe whether a graph is captured in a CUDA graph, and why not.
+"""Observe whether a graph is captured in a CUDA graph, and why not, or why again.
 
 With `mode="reduce-overhead"` or "max-autotune" Inductor captures what it can. Some reasons against it are known when a graph
 is compiled, others when it is called: both are recorded, each with the user's line where torch has kept one.
@@ -18,6 +18,7 @@ from typing import Any
 
 from explorer.capture.observe.context import current_compile_id
 from explorer.capture.observe.cuda_graph_reasons import SECOND_CALL, changed_inputs, decision_of, named_in
+from explorer.capture.observe.cuda_graph_runs import cuda_graph_runs
 from explorer.capture.observe.cuda_graphs_backend import captured_by_backend
 from explorer.capture.observe.patch import replaced
 from explorer.capture.observe.places import OWN_FOLDER
@@ -32,6 +33,8 @@ from explorer.stages.inductor.cuda_graph import (
     CudaGraphDecision,
 )
 
+#: What torch warns of in the same log where it skips nothing; the recordings have a row for it.
+MANY_SIZES = "CUDAGraph supports dynamic shapes"
 #: The folder of Python's own logging.
 LOGGING_FOLDER = str(Path(logging.__file__).parent)
 
@@ -73,10 +76,10 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
 
     def make_said(original: Any) -> Any:
         def warning(message: str, *args: Any, **kwargs: Any) -> None:
-            frame = current_compile_id()
-            if frame not in decided:  # a graph that is compiled has an event of its own; one from a cache has none
-                decision = SKIPPED if frame else SKIPPED_CALL
-                emit("cuda_graph", lambda: decision_of(decision, message % args if args else message))
+            frame, said = current_compile_id(), message % args if args else message
+            skips = frame not in decided  # a graph that is compiled has an event of its own; one from a cache has none
+            if skips and not said.startswith(MANY_SIZES) and not runs.skipped(said):
+                emit("cuda_graph", lambda: decision_of(SKIPPED if frame else SKIPPED_CALL, said))
             original(message, *args, **kwargs)
 
         return warning
@@ -86,6 +89,7 @@ def cuda_graphs(emit: Emit) -> Iterator[None]:
             stack.enter_context(replaced(Scheduler, "graph_partition", make_partition))
         stack.enter_context(replaced(CompiledFxGraph, "__init__", make_compiled))
         stack.enter_context(captured_by_backend(emit, decided))
+        runs = stack.enter_context(cuda_graph_runs(emit))
         stack.enter_context(logged_in_torch(cudagraph_utils.cudagraphs_log))
         stack.enter_context(replaced(cudagraph_utils.cudagraphs_log, "warning", make_said))
         yield

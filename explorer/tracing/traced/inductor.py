@@ -69,7 +69,8 @@ class InductorAccessor(TraceAccessor):
         """One row per decision on CUDA graphs, if they are asked for: frame, graph, what, decision, reason, the user's line.
 
         `decision` is "captured", "captured in parts" or "skipped", "not captured" for a node outside the parts, and "skipped
-        when called" if it depends on the tensors of a call.
+        when called" if it depends on the tensors of a call. Calls that were recorded add "warmed up", "recorded", "recorded
+        again" and "replayed", a row for each `reason`: `count` is how often, `seconds` is how long Python took for all of them.
         """
         return tables.table(self._trace, "cuda_graph")
 
