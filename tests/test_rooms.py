@@ -29,7 +29,9 @@ PRIVATE = re.compile(
 PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
     ("analysis/advice/compiling.py", "torch._inductor"): "a setting of Inductor's, by the name a user sets it by",
     ("analysis/advice/hooks.py", "torch._dynamo"): "a setting of Dynamo's, by the name a user sets it by",
+    ("analysis/advice/launches.py", "torch._dynamo"): "a mark of Dynamo's, by the name a user calls it by",
     ("analysis/advice/launches.py", "triton.cudagraphs"): "an option of Inductor's, as a user passes it",
+    ("analysis/advice/launches.py", "triton.cudagraph_skip_dynamic_graphs"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/measured_call.py", "triton.cudagraphs"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/operators.py", "triton.max_tiles"): "an option of Inductor's, as a user passes it",
     ("analysis/advice/operators.py", "triton.tile_reductions"): "an option of Inductor's, as a user passes it",

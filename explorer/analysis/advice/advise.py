@@ -39,6 +39,7 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
     dynamo.each_call,
     measured_call.dominant,
     launches.cuda_graphs,
+    launches.recorded_again,
     launches.launch_bound,
     hooks.exposed,
     dtypes.float64,
@@ -68,7 +69,9 @@ CHECKS: tuple[Callable[[TracedCall], Iterator[Verdict]], ...] = (
 LISTED = frozenset({"graph break", "compile failed"})
 
 #: Kinds that cost launches, or the program's own time; all others cost work of the GPU.
-LAUNCHED = frozenset({"graph break", "recompiles", "CUDA graphs skipped", "launch bound", hooks.KIND, *measured_call.KINDS})
+LAUNCHED = frozenset(
+    {"graph break", "recompiles", "CUDA graphs skipped", launches.AGAIN, "launch bound", hooks.KIND, *measured_call.KINDS}
+)
 
 
 def advise(trace: TraceData) -> Advice:
