@@ -15,6 +15,7 @@ import explorer
 from explorer.capture.observe import cuda_graph_runs as module
 from explorer.stages.inductor.cuda_graph import (
     MOVED_INPUT,
+    MOVED_OUTPUT,
     NEW_SIZE,
     OTHER_PLACE,
     OTHER_THREAD,
@@ -217,6 +218,20 @@ def test_an_output_that_is_still_alive_is_at_the_line_that_made_it(backend: Back
     """The graph behind it was recorded when it was gone, and is recorded again where the program keeps it."""
     rows = [row for row in rows_of(keeping_an_output(backend), RECORDED_AGAIN) if row["reason"] == STILL_ALIVE]
     assert [(row["frame"], row["graph"], row["code"]) for row in rows] == [("1/0", "forward", "return y.sin(), y.cos()")]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # Dynamo asks every input, and hides the warning
+def test_a_clone_in_place_of_another_graphs_output_is_named(backend: Backend) -> None:
+    """A graph reads the output of another one where it is, so that a clone of it means another recording."""
+    weight = torch.ones(8, requires_grad=True)
+    with explorer.record() as recording:
+        functions = [torch.compile(each, backend=backend) for each in (first, second)]
+        for clones in (False, False, False, True):
+            y = functions[0](torch.ones(8), weight)
+            functions[1](y.clone() if clones else y, weight).sum().backward()
+            weight.grad = None
+    reasons = [row["reason"] for row in rows_of(recording.trace, RECORDED_AGAIN) if row["graph"] == "forward"]
+    assert len(reasons) == 1 and re.fullmatch(rf"{MOVED_OUTPUT}: x \(\w+\)", reasons[0])
 
 
 def test_a_graph_that_torch_gives_up_to_record_is_skipped_with_its_reason(backend: Backend) -> None:
