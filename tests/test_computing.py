@@ -124,6 +124,16 @@ def test_the_layers_of_a_model_have_one_chip(opened, replayed):
     assert len(seen) == max(counts)
 
 
+def test_calls_that_compute_the_same_for_other_lines_are_told_apart_by_them(opened, replayed):
+    """Two kernels of one title, as those of a query and a key are, say which line each is of."""
+    trace = replayed("views/layers-torch2.13-h100")
+    tab = opened(trace)
+    assert not any(".py" in title for title, _ in strip(tab)), "layers are of one line"
+    tab.evaluate(f"() => {APP}.store.payload.calls.forEach((call, n) => (call.user[2] = `model.py:${{n}}`))")
+    click(tab, program_lines([trace])[0].first.line.code[:40])
+    assert any(re.search(r" \(model\.py:\d+, \d of \d+ alike\)$", title) for title, _ in strip(tab))
+
+
 def test_the_strip_keeps_to_one_instance(opened, replayed):
     """With the links of one layer alone, the strip has the calls of that layer."""
     trace = replayed("views/layers-torch2.13-h100")

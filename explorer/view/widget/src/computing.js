@@ -15,13 +15,14 @@ const KERNEL = "kernel"; // the stage of what Inductor generates
 
 /**
  * A kernel or library call that computes a line: where it is, its kernel, what it computes, what that costs
- * (null where it is not known), and whether most of it comes from this line.
+ * (null where it is not known), the line that most of it comes from, and whether that is this one.
  *
  * @typedef {{
  *   place: KernelPlace,
  *   kernel: KernelInfo | null,
  *   title: string,
  *   cost: Cost | null,
+ *   user: string,
  *   isMain: boolean,
  * }} Computes
  */
@@ -139,10 +140,10 @@ export class Computing {
   known(place, artifact, line) {
     const found = this.store.computedAt(place.artifact, place.line);
     const kernel = this.store.kernelAt(place.artifact);
-    if (!found) return { place, kernel, title: place.name, cost: null, isMain: false };
-    const [source, at] = found.user;
+    if (!found) return { place, kernel, title: place.name, cost: null, user: "", isMain: false };
+    const [source, at, user] = found.user;
     const isMain = this.store.isSameLine(source, at, artifact, line);
-    return { place, kernel, title: found.title || found.name, cost: found.cost, isMain };
+    return { place, kernel, title: found.title || found.name, cost: found.cost, user, isMain };
   }
 
   // The strip -----------------------------------------------------------------------------------------------
@@ -188,6 +189,7 @@ export class Computing {
     const at = this.at < 0 ? -1 : group.indexOf(this.all[this.at]);
     const { length } = group;
     const shown = at < 0 ? group : [group[at]];
+    const line = new Set(group.map(({ user }) => user)).size > 1 ? `${shown[0].user}, ` : "";
     /** @param {string | false} text */
     const stays = (text) => text && element("span", { class: "stays" }, text);
     const what = element(
@@ -196,7 +198,7 @@ export class Computing {
       stays(at < 0 && length > 1 && `${length} × `),
       stays(this.isBackward(shown) && "backward: "),
       ...inParts(this.titleOf(group), parts),
-      stays(at >= 0 && length > 1 && ` (${at + 1} of ${length} alike)`),
+      stays(at >= 0 && length > 1 && ` (${line}${at + 1} of ${length} alike)`),
     );
     chip.replaceChildren(what, element("small", {}, ` ${timeOf(shown)}`));
     chip.setAttribute("aria-pressed", String(at >= 0));
