@@ -1,8 +1,9 @@
 """The exercises of the workshop, whose public path is `explorer.quiz`.
 
 `exercises.py` has Question and Task, which are values, `fields.py` what an answer may be, `exercise.py` and `quiz.py` the
-learner's state, `row.py` its widgets, `outcome.py` what is shown; `results.py` the file, `leaders.py` the board; one file a
-part (`m0.py` … `m7.py`), `workshop.py` has all, `programs.py` why their programs are text.
+learner's state, `row.py` its widgets, `outcome.py` what is shown; `par.py` has what a puzzle counts, `same_result.py` whether an
+answer computes the same; `results.py` the file, `leaders.py` the board; one file a part (`m0.py` … `m7.py`), `workshop.py` has
+all, `programs.py` why their programs are text.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from explorer.workshop.quiz.fields import Text as Text
 from explorer.workshop.quiz.leaders import Board as Board
 from explorer.workshop.quiz.leaders import board as board
 from explorer.workshop.quiz.outcome import Outcome as Outcome
+from explorer.workshop.quiz.par import Par as Par
 from explorer.workshop.quiz.programs import Program as Program
 from explorer.workshop.quiz.programs import program as program
 from explorer.workshop.quiz.quiz import Quiz as Quiz

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from hashlib import blake2s
 from typing import Any
 
@@ -13,9 +14,10 @@ from explorer.model.values import Table, text_lines
 from explorer.process.progress import in_notebook
 from explorer.workshop.quiz import outcome as outcomes
 from explorer.workshop.quiz.attempts import attempted
-from explorer.workshop.quiz.exercises import Item, Place, Question, Subject, Verdict
+from explorer.workshop.quiz.exercises import Item, Place, Question, Subject, Task, Verdict
 from explorer.workshop.quiz.fields import is_nothing
 from explorer.workshop.quiz.outcome import Outcome, points, with_code
+from explorer.workshop.quiz.par import Par, Standing
 from explorer.workshop.quiz.programs import undisturbed
 from explorer.workshop.quiz.results import Result
 
@@ -53,7 +55,7 @@ class Exercise:
 
     def _outcome(self, given: tuple[Any, ...], trace: Subject | None, options: Mapping[str, Any]) -> Outcome:
         if not given or any(is_nothing(each) for each in given):
-            return Outcome(self.item.id, outcomes.UNANSWERED, f"Answer it with {self.item.how}")
+            return Outcome(self.item.id, outcomes.UNANSWERED, f"Answer it with {self.item.how}", standing=self.standing)
         if not isinstance(self.item, Question):
             _, error = attempted(lambda: require_installed("torch", f"judging {self.id}", "full"))
             if error:
@@ -91,17 +93,19 @@ class Exercise:
     def _counted(self, answer: tuple[Any, ...], verdict: Verdict, subject: Subject, error: str = "") -> Outcome:
         """Count the answer, and say what became of it; the first miss has the hint, the second the place."""
         mark = blake2s(self.item.words(answer).encode(), digest_size=4).hexdigest()
-        before, self.result = self.result, self.result.after(mark, verdict.is_right, verdict.figure)
+        figure = verdict.figure if verdict.is_right else None
+        before, self.result = self.result, self.result.after(mark, verdict.is_right, figure)
+        standing = self.standing and replace(self.standing, figure=verdict.figure)
         if verdict.is_right:
             words = self._praise(before, verdict)
-            return Outcome(self.item.id, outcomes.RIGHT, words, rows=verdict.rows, points=self.result.points)
+            return Outcome(self.item.id, outcomes.RIGHT, words, rows=verdict.rows, points=self.result.points, standing=standing)
         said = [error or f"You gave: {self.item.words(answer)}."] if error or isinstance(self.item, Question) else []
         if before.is_right:
             said.append("Your right answer from before stands.")
         elif mark in before.tries:
             said.append("It was given before, and does not count again.")
         place = self._place(subject) if self.result.misses > 1 else None
-        return Outcome(self.item.id, outcomes.NOT_YET, " ".join(said), self.item.hint, verdict.rows, place)
+        return Outcome(self.item.id, outcomes.NOT_YET, " ".join(said), self.item.hint, verdict.rows, place, standing=standing)
 
     def _place(self, subject: Subject) -> Place | None:
         """Return the line to look at; none if the function of a task raised."""
@@ -110,7 +114,8 @@ class Exercise:
     def _praise(self, before: Result, verdict: Verdict) -> str:
         which = {1: "at the first try", 2: "at the second try"}.get(len(self.result.tries), f"at try {len(self.result.tries)}")
         counted = "It was right before." if before.is_right else f"{points(self.result.points)}, {which}."
-        figure = f" Your figure: {verdict.figure}, the best so far {self.result.figure}." if verdict.figure is not None else ""
+        par = self.par
+        figure = f" {par.praise(verdict.figure)}" if par is not None and verdict.figure is not None else ""
         return f"{counted[:1].upper()}{counted[1:]}{figure} {self.item.note}".strip()
 
     # Looking ---------------------------------------------------------------------------------------------------------
@@ -119,6 +124,16 @@ class Exercise:
     def id(self) -> str:
         """Its name, such as "M1.2"."""
         return self.item.id
+
+    @property
+    def par(self) -> Par | None:
+        """What a puzzle counts, and how little is enough; None for any other exercise."""
+        return self.item.par if isinstance(self.item, Task) else None
+
+    @property
+    def standing(self) -> Standing | None:
+        """The best figure so far of a puzzle, beside the start and par; None for any other exercise."""
+        return None if self.par is None else Standing(self.par, best=self.result.figure)
 
     @property
     def trace(self) -> Subject:
@@ -161,11 +176,18 @@ class Exercise:
         """How it stands, in words: "right, 2 points", "not yet (1 try)" or "not answered yet"."""
         tries = len(self.result.tries)
         if self.result.is_right:
-            return f"{outcomes.RIGHT}, {points(self.result.points)}"
+            figure = "" if self.par is None or self.result.figure is None else f"; {self.par.praise(self.result.figure)[:-1]}"
+            return f"{outcomes.RIGHT}, {points(self.result.points)}{figure}"
         return f"{outcomes.NOT_YET} ({tries} {'try' if tries == 1 else 'tries'})" if tries else outcomes.UNANSWERED
 
     def __repr__(self) -> str:
-        return "\n".join([f"{self.id}  {self.item.text}", *self._start(), f"  {self.item.how}", f"  {self.state()}"])
+        standing = [str(self.standing)] if self.standing else []
+        lines = [f"{self._heading()}  {self.item.text}", *self._start(), *standing, f"  {self.item.how}", f"  {self.state()}"]
+        return "\n".join(lines)
+
+    def _heading(self) -> str:
+        """The id, and a puzzle's title."""
+        return f"{self.id} {getattr(self.item, 'title', '')}".strip()
 
     def _start(self) -> list[str]:
         """The code to begin with, indented."""
@@ -174,7 +196,7 @@ class Exercise:
     def _repr_html_(self) -> str:
         start = "\n".join(line[4:] for line in self._start())
         code = f"<pre>{html.escape(start)}</pre>" if start else ""
-        return f"<div><b>{html.escape(self.id)}</b> {with_code(self.item.text)}{code}</div>"
+        return f"<div><b>{html.escape(self._heading())}</b> {with_code(self.item.text)}{code}</div>"
 
     def _ipython_display_(self) -> None:
         """Show the question; in a notebook with widgets to answer it, if ipywidgets is there."""
@@ -185,6 +207,7 @@ class Exercise:
             return
         box, _ = attempted(self.ask)
         if box is None:
-            display(HTML(f"{self._repr_html_()}<div>{html.escape(self.item.how)}</div>"))
+            standing = self.standing._repr_html_() if self.standing else ""
+            display(HTML(f"{self._repr_html_()}{standing}<div>{html.escape(self.item.how)}</div>"))
         else:
             display(box)

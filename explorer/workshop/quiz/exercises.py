@@ -16,6 +16,7 @@ from explorer.model.trace_data import artifact_of
 from explorer.model.values import Artifact, Table
 from explorer.tracing.traced import Trace
 from explorer.workshop.quiz.fields import AnyOf, Field, Text, article
+from explorer.workshop.quiz.par import Par
 from explorer.workshop.quiz.programs import Program, undisturbed
 
 #: What a truth or a check is asked of: mostly a Trace, or several by name.
@@ -64,7 +65,7 @@ class Verdict:
 
     is_right: bool
     rows: Table
-    #: The figure that a leader board may compare, such as a number of launches.
+    #: The figure of a puzzle, such as a number of launches.
     figure: int | None = None
 
 
@@ -143,8 +144,8 @@ class Task:
     """Something to write: a function, a kernel, an input. `make` makes the subject of it, and each check looks at that.
 
     `takes` says in words what is to be given and, after a colon, a name for it; `is_it` whether something is that; `count` is
-    of how many such things. Options, such as `num_warps=1`, reach `make` by name if `options` has them. `figure` gives what a
-    leader board compares, a whole number from 0 to a million. `start` is code to begin with.
+    of how many such things. Options, such as `num_warps=1`, reach `make` by name if `options` has them. `start` is code to
+    begin with. `par` makes it a puzzle with a `title`: its figure must reach par, and the leader board has the best one.
     """
 
     id: str
@@ -157,7 +158,8 @@ class Task:
     is_it: Callable[[Any], bool] = callable
     count: int = 1
     options: tuple[str, ...] = ()
-    figure: Callable[[Subject], int] | None = None
+    par: Par | None = None
+    title: str = ""
     note: str = ""
     start: str = ""
     program: Program | None = None
@@ -196,15 +198,21 @@ class Task:
         return self.make(*given, **options)
 
     def judge(self, subject: Subject, answer: tuple[Any, ...]) -> Verdict:
-        """Run each check. A check is not run after one that failed if it raises on such a subject."""
+        """Run each check, and count the figure. InputError of one that cannot be run on such a subject is its row."""
+        figure: int | None = None
         rows = []
         for check in self.checks:
             try:
                 rows.append(check.row(subject))
             except InputError as error:
                 rows.append({"part": check.name, "passed": False, "found": str(error)})
-        right = all(row["passed"] for row in rows)
-        return Verdict(right, Table(rows), self.figure(subject) if self.figure and right else None)
+        if self.par is not None:
+            try:
+                figure = self.par.of(subject)
+                rows.append(self.par.row(figure))
+            except InputError as error:
+                rows.append({"part": self.par.goal, "passed": False, "found": str(error)})
+        return Verdict(all(row["passed"] for row in rows), Table(rows), figure)
 
 
 #: What a quiz is made of.

@@ -16,6 +16,7 @@ from explorer.workshop.quiz.exercises import Check, Item, Place, Question, Task,
 from explorer.workshop.quiz.exercises import text as words
 from explorer.workshop.quiz.fields import Choice, Line, Number
 from explorer.workshop.quiz.m1 import is_same, number_of_kernels
+from explorer.workshop.quiz.par import Par
 from explorer.workshop.quiz.programs import program, undisturbed
 
 TOY_EXAMPLE = program(
@@ -245,15 +246,16 @@ EXERCISES: tuple[Item, ...] = (
     ),
     Task(
         id="M2.3",
+        title="Lose the graph break",
         text="Write `toy_example` without a graph break: the same result, in one kernel.",
         takes="a function of two tensors: your_function",
         make=lambda function: _traced_toy(function, target="cpu"),
         checks=(
-            Check("no graph break", no_break),
             number_of_kernels(1),
             Check("the same result as eager", is_same),
             Check("the same result as toy_example", _as_toy),
         ),
+        par=Par("graph break", lambda t: len(t.dynamo.graph_breaks), start=1, par=0),
         hint="torch.where chooses, element by element, without asking for a value.",
         where=lambda t: at(t, "source", ("if ", "return")),
         note="Both sides are computed, and a select takes one of them: no value is needed while compiling.",

@@ -12,6 +12,7 @@ from explorer.tracing.recording.trace import trace
 from explorer.tracing.traced import Trace
 from explorer.workshop.quiz.exercises import Check, Item, Question, Task, at, whole
 from explorer.workshop.quiz.fields import Choice, Choices, Number
+from explorer.workshop.quiz.par import Par
 from explorer.workshop.quiz.programs import Program, program, undisturbed
 
 ADD = program(
@@ -200,7 +201,7 @@ def _fewest(traces: Traces, good: Callable[[Trace], bool]) -> int:
     return int(min(number for number, t in traces.items() if good(t)))
 
 
-def _is_kernel(value: Any) -> bool:
+def is_kernel(value: Any) -> bool:
     """Whether a value is a Triton kernel, jitted or autotuned."""
     return callable(value) and hasattr(value, "arg_names") and hasattr(value, "__getitem__")
 
@@ -213,7 +214,7 @@ def _sum_of(kernel: Any) -> Trace:
     return whole(trace(kernel, x, y, out, COLUMNS, BLOCK=BLOCK, grid=(1,), target="h100", sass=False))
 
 
-def _softmax_of(kernel: Any, **options: Any) -> Trace:
+def softmax_of(kernel: Any, **options: Any) -> Trace:
     """The learner's kernel on rows of 1000 numbers."""
     import torch
 
@@ -222,40 +223,40 @@ def _softmax_of(kernel: Any, **options: Any) -> Trace:
     return whole(trace(*call, BLOCK=BLOCK, grid=(ROWS,), target="h100", sass=False, **options))
 
 
-def _arguments(t: Trace) -> Sequence[Any]:
+def arguments(t: Trace) -> Sequence[Any]:
     """The tensors that a traced kernel was called with."""
     live = needs_live(t, "its arguments")
     return [value for value in live.call.args if hasattr(value, "dim")]  # type: ignore[attr-defined]
 
 
-def _stays_inside(t: Trace) -> tuple[bool, str]:
-    try:
-        t.live.run()
-    except InputError as error:
-        return False, str(error)
-    return True, "no access outside of a tensor"
+def findings(t: Trace, *kinds: str) -> int:
+    """Count the findings of `t.sanitize()` of some kinds that do harm. InputError if not every access could be judged."""
+    seen = t.sanitize()
+    if why := seen.end or "; ".join(str(row["note"]) for row in seen.launches if not row["complete"]):
+        raise InputError(f"not every access could be judged: {why}")
+    return sum(row["kind"] in kinds and not row["harmless"] for row in seen.table)
 
 
 def _adds(t: Trace) -> tuple[bool, str]:
-    x, y, _ = _arguments(t)
-    return _equals(t, x + y)
+    x, y, _ = arguments(t)
+    return equals(t, x + y)
 
 
-def _is_softmax(t: Trace) -> tuple[bool, str]:
-    x, _ = _arguments(t)
-    return _equals(t, x.softmax(-1))
+def is_softmax(t: Trace) -> tuple[bool, str]:
+    """Whether a kernel writes the softmax of each row of its first argument; for a check."""
+    x, _ = arguments(t)
+    return equals(t, x.softmax(-1))
 
 
-def _equals(t: Trace, expected: Any) -> tuple[bool, str]:
+def equals(t: Trace, expected: Any) -> tuple[bool, str]:
     """Whether the output of a kernel, interpreted, is what is expected."""
     rows = t.check(expected=expected)
     wrong = [row for row in rows if not row["equal"]]
     return bool(rows) and not wrong, f"off by up to {wrong[0]['max_abs']:.3g}" if wrong else "right for every element"
 
 
-def _no_barrier(t: Trace) -> tuple[bool, str]:
-    count = len(re.findall(r"^\s*(?:@%p\d+ )?(?:bar|barrier)(?:\.cta)?\.(?:sync|arrive|red)", t.text("ptx"), re.MULTILINE))
-    return count == 0, f"{count} barriers in the PTX, with {t.kernels[0].resources['num_warps']} warps"
+def _barriers(t: Trace) -> int:
+    return len(re.findall(r"^\s*(?:@%p\d+ )?(?:bar|barrier)(?:\.cta)?\.(?:sync|arrive|red)", t.text("ptx"), re.MULTILINE))
 
 
 EXERCISES: tuple[Item, ...] = (
@@ -328,11 +329,13 @@ EXERCISES: tuple[Item, ...] = (
     ),
     Task(
         id="M5.7",
+        title="Find the overrun",
         text="`add_without_mask` adds 1000 numbers in a block of 1024, and reads outside of its tensors. Mend it.",
         takes="a Triton kernel (x, y, out, n, BLOCK): your_kernel",
-        is_it=_is_kernel,
+        is_it=is_kernel,
         make=_sum_of,
-        checks=(Check("stays inside its tensors", _stays_inside), Check("the sum of each element", _adds)),
+        checks=(Check("the sum of each element", _adds),),
+        par=Par("overrun", lambda t: findings(t, "outside"), start=3, par=0),
         hint="A load and a store take mask=….",
         where=lambda t: at(t, "kernel", "tl.load"),
         start=WITHOUT_MASK.text,
@@ -340,15 +343,18 @@ EXERCISES: tuple[Item, ...] = (
     ),
     Task(
         id="M5.8",
+        title="A softmax without a barrier",
         text="Compile `softmax` for rows of 1000 numbers without a single barrier. Options such as num_warps are allowed.",
         takes="a Triton kernel (x, out, columns, BLOCK): softmax",
-        is_it=_is_kernel,
+        is_it=is_kernel,
         options=("num_warps", "num_stages"),
-        make=_softmax_of,
-        checks=(Check("no barrier", _no_barrier), Check("the softmax of each row", _is_softmax)),
+        make=softmax_of,
+        checks=(Check("the softmax of each row", is_softmax),),
+        par=Par("barrier", _barriers, start=5, par=0),
         hint="A barrier lets warps wait for each other. How many warps need none?",
         where=lambda t: at(t, "ptx", ("bar.sync", "shfl.sync")),
         note="One warp exchanges its values by shuffles, and need not wait for another.",
+        start=SOFTMAX.text,
         program=SOFTMAX,
     ),
     Question(

@@ -12,6 +12,7 @@ from explorer.model.values import Table
 from explorer.model.wording import quantity
 from explorer.process.progress import in_notebook
 from explorer.workshop.quiz.exercises import Place
+from explorer.workshop.quiz.par import Standing
 
 #: How an answer may stand: its icon, its words, and the colour of the bar beside it, which says nothing that they do not.
 RIGHT, NOT_YET, UNANSWERED, REFUSED, NOT_JUDGED = "right", "not yet", "not answered yet", "not an answer", "not judged"
@@ -27,7 +28,8 @@ class Outcome:
     """What became of one answer.
 
     `status` is "right", "not yet", "not answered yet", "not an answer" or "not judged"; `text` says the rest, `hint` helps after
-    a miss, `rows` has one row per check or a value, and `place` is the line to look at after the second miss.
+    a miss, `rows` has one row per check or a value, and `place` is the line to look at after the second miss. `standing` has
+    the figures of a puzzle.
     """
 
     id: str
@@ -37,6 +39,7 @@ class Outcome:
     rows: Table = field(default_factory=Table)
     place: Place | None = None
     points: int = 0
+    standing: Standing | None = None
 
     @property
     def is_right(self) -> bool:
@@ -49,6 +52,7 @@ class Outcome:
     def __str__(self) -> str:
         lines = [f"{ICONS[self.status]} {self.id}: {self.status}. {self.text}".rstrip()]
         lines += [f"    {ICONS[RIGHT if row['passed'] else NOT_YET]} {row['part']}: {row['found']}" for row in self.rows]
+        lines += [str(self.standing)] if self.standing else []
         lines += [f"  hint: {self.hint}"] if self.hint else []
         lines += [f"  look at {self.place}"] if self.place else []
         return "\n".join(lines)
@@ -56,6 +60,7 @@ class Outcome:
     def _repr_html_(self) -> str:
         parts = [f"<b>{ICONS[self.status]} {html.escape(self.id)}: {self.status}.</b> {with_code(self.text)}"]
         parts += [_table(self.rows)] if self.rows else []
+        parts += [f"<div>{self.standing._repr_html_()}</div>"] if self.standing else []
         parts += [f"<div>hint: {with_code(self.hint)}</div>"] if self.hint else []
         parts += [f"<div>look at {html.escape(str(self.place))}</div>"] if self.place else []
         bar = f"border-left:4px solid {_COLOURS[self.status]};padding:2px 0 2px 10px"

@@ -45,7 +45,8 @@ def _status(exercise: Exercise) -> str:
     if exercise.outcome is not None:
         return exercise.outcome._repr_html_()
     icon = ICONS[RIGHT if exercise.result.is_right else NOT_YET if exercise.result.tries else UNANSWERED]
-    return f'<div role="status">{icon} {html.escape(exercise.state())}</div>'
+    standing = exercise.standing._repr_html_() if exercise.standing else ""
+    return f'<div role="status">{icon} {html.escape(exercise.state())}{standing}</div>'
 
 
 def _input(id: str, field: Field) -> Any:
