@@ -44,6 +44,7 @@ PRIVATE_NAMES_ALLOWED: dict[tuple[str, str], str] = {
         "studies/fitting/optimizers.py",
         "torch.utils._python_dispatch",
     ): "where torch has TorchDispatchMode",
+    ("workshop/quiz/kernel_puzzles.py", "triton.jit"): "triton's public decorator, in the text of a kernel",
     ("workshop/quiz/m5.py", "triton.jit"): "triton's public decorator, in the text of a kernel",
     ("workshop/quiz/programs.py", "triton.language"): "triton's public language, which the kernels' texts name",
     ("tracing/recording/trace.py", "triton.jit"): "triton's public decorator, named in a docstring",

@@ -35,6 +35,20 @@ def test_the_most_points_stand_first_and_then_the_fewest_tries(tmp_path: Path) -
     assert not untold(first, "1. Ada", "9 points", "3 right", "3 tries", "9 launches") and not board.left_out
 
 
+def test_the_best_of_each_puzzle_is_on_the_board(tmp_path: Path) -> None:
+    """Each puzzle that somebody solved has its par, the best figure, and everybody who has it."""
+    for name, figure in (("Ada", 1), ("Bob", 1), ("Cyd", 0)):
+        solved = {"P.7": Result(("00000001",), True, figure), "P.8": Result(("00000001",), figure > 0, figure or None)}
+        Results(name, solved).write(tmp_path / f"{name}.json")
+    board = explorer.quiz.board(tmp_path)
+    assert [(row["id"], row["par"], row["best"], row["who"]) for row in board.puzzles] == [
+        ("P.7", 1, 0, "Cyd"),
+        ("P.8", 1, 1, "Ada, Bob"),
+    ]
+    for shown in (repr(board), board._repr_html_()):
+        assert not untold(shown, "Make it one kernel", "Ada, Bob")
+
+
 def test_damaged_files_are_named_and_left_out(tmp_path: Path) -> None:
     """A cut file, and a foreign one do not stop the board."""
     written(tmp_path, "Ada", 1)
