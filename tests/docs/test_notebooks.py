@@ -19,6 +19,9 @@ NAMES = [path.name for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
 #: A folder of the machine that ran it, a temporary file with a number, an address.
 OF_THE_MACHINE = re.compile(r"/(root|work|Users)/|/home/\w|ipykernel_\d|/site-packages|(?<!\w)/tmp/(?!cache)\w")
 
+#: The question of a puzzle.
+PUZZLE = re.compile(r'^q\("(P\.\d+)"\)', re.MULTILINE)
+
 #: The most bytes of a notebook; GitHub shows none that is much larger.
 MAX_BYTES = 1_000_000
 
@@ -55,3 +58,13 @@ def test_what_the_text_names_is_there(name: str) -> None:
     assert [target for target in targets if not (NOTEBOOKS / target).exists()] == []
     asked = re.findall(r'\bq\("([^"]+)"\)', "\n".join(cell["source"] for cell in cells(name, "code")))
     assert set(asked) <= {item.id for item in EXERCISES} and len(asked) == len(set(asked))
+
+
+def test_every_puzzle_stands_in_one_notebook_with_its_program() -> None:
+    """Each puzzle of part P has one cell, and what the learner rewrites there is the program that judges the answer."""
+    asked = [
+        (match[1], cell["source"]) for name in NAMES for cell in cells(name, "code") if (match := PUZZLE.search(cell["source"]))
+    ]
+    programs = {item.id: item.program.text for item in EXERCISES if item.id.startswith("P.") and item.program is not None}
+    assert sorted(id for id, _ in asked) == sorted(programs)
+    assert [id for id, source in asked if programs[id].replace("\n\n", "\n") not in re.sub(r"\n\n+", "\n", source)] == []
