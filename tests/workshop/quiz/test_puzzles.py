@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from explorer.errors import InputError
 from explorer.workshop.quiz import Quiz, Task
 from explorer.workshop.quiz.exercise import Exercise
+from explorer.workshop.quiz.m5 import findings
 from explorer.workshop.quiz.workshop import EXERCISES
 from tests.each import each
 
@@ -69,6 +72,14 @@ def test_the_program_to_begin_with_and_near_misses_are_refused_with_a_reason(id:
     assert all(outcome.text or (all(rows.values()) and rows) for outcome, rows in zip(outcomes, failed, strict=True)), failed
     assert {part for rows in failed for part in rows} == {*(check.name for check in item.checks), item.par.goal}
     assert one.result.figure is None and one.result.misses == len(outcomes)
+
+
+def test_accesses_that_could_not_be_judged_are_no_success() -> None:
+    """Where the sanitizer did not judge every access there is no figure, and the reason is told."""
+    launches = [{"complete": False, "note": "2 pairs are not judged"}]
+    t: Any = SimpleNamespace(sanitize=lambda: SimpleNamespace(end="", launches=launches, table=[]))
+    with pytest.raises(InputError, match="2 pairs are not judged"):
+        findings(t, "outside")
 
 
 @each(PUZZLES)
