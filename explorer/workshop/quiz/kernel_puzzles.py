@@ -128,7 +128,7 @@ def _on_matrices(kernel: Any, **options: Any) -> Trace:
 
 
 def _writes(expected: Callable[..., Any]) -> Callable[[Trace], tuple[bool, str]]:
-    """Whether a kernel writes into its last tensor what a function gives for the others; for a check."""
+    """Make a test that a kernel writes what a function gives for its inputs."""
 
     def test(t: Trace) -> tuple[bool, str]:
         *inputs, _ = arguments(t)
@@ -177,7 +177,7 @@ def _idle_warps(t: Trace) -> int:
 
 
 def _has_no_loop(t: Trace) -> tuple[bool, str]:
-    """Whether each instruction of a kernel runs once at most, so that their number tells the work."""
+    """Whether no instruction runs twice: only then their number tells the work."""
     loops = len(re.findall(r"\bscf\.(?:for|while)\b", t.text("ttir")))
     return not loops, f"{loops} in the TTIR" if loops else "none in the TTIR"
 

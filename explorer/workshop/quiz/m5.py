@@ -214,7 +214,7 @@ def _sum_of(kernel: Any) -> Trace:
     return whole(trace(kernel, x, y, out, COLUMNS, BLOCK=BLOCK, grid=(1,), target="h100", sass=False))
 
 
-def softmax_of(kernel: Any, **options: Any) -> Trace:
+def _softmax_of(kernel: Any, **options: Any) -> Trace:
     """The learner's kernel on rows of 1000 numbers."""
     import torch
 
@@ -348,7 +348,7 @@ EXERCISES: tuple[Item, ...] = (
         takes="a Triton kernel (x, out, columns, BLOCK): softmax",
         is_it=is_kernel,
         options=("num_warps", "num_stages"),
-        make=softmax_of,
+        make=_softmax_of,
         checks=(Check("the softmax of each row", is_softmax),),
         par=Par("barrier", _barriers, start=5, par=0),
         hint="A barrier lets warps wait for each other. How many warps need none?",

@@ -158,7 +158,7 @@ def _indices() -> list[Any]:
 
 
 def _for_h100(make_inputs: Callable[[], Iterable[Any]], **options: Any) -> Callable[[Any], Trace]:
-    """Make what traces a function for an H100 as one graph, on these inputs."""
+    """Return a function that traces another for an H100, as one graph."""
     return lambda function: whole(traced_on(function, make_inputs, target="h100", fullgraph=True, **options))
 
 
@@ -187,7 +187,7 @@ def _last_guards(subject: Batches) -> Place:
 
 
 def _of_trace(check: Check) -> Check:
-    """The same check, of the trace of a subject that has more than a trace."""
+    """Make a check of a subject's trace from a check of a trace."""
     return Check(check.name, lambda subject: check.test(subject.trace))
 
 

@@ -20,7 +20,7 @@ OPEN = frozenset({"torch", "aten", "prims", "_operator", "operator", "builtins",
 
 
 def gives(program: Program, *make_inputs: Callable[[], Iterable[Any]]) -> Check:
-    """The check that a traced function gives what a program gives, for new random inputs of each kind."""
+    """Make the check that a traced function gives what a program gives, for new random inputs."""
 
     def test(t: Trace) -> tuple[bool, str]:
         if not t.find("dynamo"):
@@ -42,7 +42,7 @@ def gives(program: Program, *make_inputs: Callable[[], Iterable[Any]]) -> Check:
 
 
 def hidden_operator(t: Trace) -> str:
-    """Name an operator of a traced function's own, whose work no record has; "" where there is none."""
+    """Name an operator that the program defines itself and no compiler sees into; "" if there is none."""
     nodes = [node for graph in t.find("dynamo") for node in graph.nodes if node["op"] == "call_function"]
     hidden = [node["target"] for node in nodes if node["target"].partition(".")[0] not in OPEN]
     return f"it calls {hidden[0]}, and the compiler does not see what that does" if hidden else ""
