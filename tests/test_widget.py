@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import comm
 import pytest
@@ -217,7 +218,7 @@ def test_a_host_that_needs_a_widgets_view_is_given_one(view, monkeypatch, variab
 
 
 def test_a_link_is_made_and_followed(view, trace):
-    """`link` is what the view says of itself behind a page's address, and `go` takes it; InputError for what is not there."""
+    """`link` is what the view says of itself behind a page's address, and `go` takes it, or stages; InputError for others."""
     text = trace.find("post_grad")[0]
     view.place = f"trace={view.key}&view=graph&left={text.id}&at={text.id}:3"
     assert view.link("a.html") == f"a.html#view=graph&left={text.id}&at={text.id}:3"
@@ -225,6 +226,8 @@ def test_a_link_is_made_and_followed(view, trace):
     assert view.command["kind"] == "go" and "trace" not in view.command["place"]
     view.go("#left=program&at=" + f"{text.id}:3")  # all of the source in one text, which is none of the trace's own
     assert "left=program" in view.command["place"]
+    view.go("#left=post_grad&at=post_grad:3")  # the front end knows texts by their ids
+    assert unquote(view.command["place"]) == f"left={text.id}&at={text.id}:3"
     asked = dict(view.command)
     for wrong in ("", "#", "#nothing", "#view=sauce", "#left=gone", f"#at={text.id}:0", f"#at={text.id}:99999", f"#at={text.id}"):
         with pytest.raises(InputError):

@@ -203,7 +203,7 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         return f"{page}#{shown}"
 
     def go(self, link: str) -> None:
-        """Show what a link says, such as `link` returns or the view copies.
+        """Show what a link says, such as `link` returns or the view copies; a stage's name stands for its first text.
 
         InputError for what is no such link, and for a view, text or line that this trace has not.
         """
@@ -214,10 +214,12 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         self._check_view(facts.get("view", "code"))
         for pane in PANES:
             if pane in facts and facts[pane] != PROGRAM:
-                self._text(facts[pane])
+                facts[pane] = self._text(facts[pane]).id
         if "at" in facts:
-            text, _, line = facts["at"].rpartition(":")
-            self._check_line(self._text(text), int(line) if line.isdecimal() else line)
+            name, _, line = facts["at"].rpartition(":")
+            text = self._text(name)
+            self._check_line(text, int(line) if line.isdecimal() else line)
+            facts["at"] = f"{text.id}:{line}"
         facts.pop("trace", None)
         self.command = wire.GoCommand(kind="go", place=urlencode(facts, quote_via=quote), number=self._next())
 
