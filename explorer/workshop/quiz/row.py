@@ -5,9 +5,15 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any
 
-from explorer.errors import InputError
-from explorer.workshop.quiz.fields import Choice, Choices, Field, Line, Lines, Number
+from explorer.errors import require_installed
+from explorer.workshop.quiz.fields import Choice, Choices, Field, Line, Lines, Names, Number
 from explorer.workshop.quiz.outcome import ICONS, NOT_YET, RIGHT, UNANSWERED, Outcome, open_place
+
+try:
+    import ipywidgets as widgets
+except ModuleNotFoundError:
+    require_installed("ipywidgets", "the row of an exercise", "view")
+    raise
 
 if TYPE_CHECKING:
     from explorer.workshop.quiz.exercise import Exercise
@@ -17,27 +23,39 @@ _PLACEHOLDERS: tuple[tuple[type[Field], str], ...] = (
     (Number, "a number"),
     (Line, "a line, such as 7"),
     (Lines, "lines, such as 7-8"),
+    (Names, "names, such as sin, mul"),
 )
 
 
-def row_of(exercise: Exercise, view: Any = None) -> Any:
-    """The widgets of an exercise. InputError where ipywidgets is not installed."""
-    try:
-        import ipywidgets as widgets
-    except ImportError:
-        raise InputError("the row needs ipywidgets, which is not installed: pip install ipywidgets") from None
+class Row(widgets.VBox):  # type: ignore[misc]
+    """The widgets of an exercise, and what is shown of them where no widget lives: the question, and how it stands."""
+
+    def __init__(self, exercise: Exercise, children: list[Any]) -> None:
+        super().__init__(children)
+        self._exercise = exercise
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        # a notebook that is saved, as on GitHub, would show the names of the widgets' classes
+        alone = {"text/html": f"{self._exercise._repr_html_()}{_status(self._exercise)}", "text/plain": repr(self._exercise)}
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return {**data, **alone}, metadata
+
+
+def row_of(exercise: Exercise, view: Any = None) -> Row:
+    """Build the widgets of an exercise; a line clicked in `view` goes into its input."""
     question = widgets.HTML(exercise._repr_html_())
     status = widgets.HTML(_status(exercise))
     exercise.observe(lambda outcome: setattr(status, "value", outcome._repr_html_()))
     if not exercise.item.fields:
-        return widgets.VBox([question, widgets.HTML(f"<code>{html.escape(exercise.item.how)}</code>"), status])
+        return Row(exercise, [question, widgets.HTML(f"<code>{html.escape(exercise.item.how)}</code>"), status])
     inputs = [_input(exercise.id, field) for field in exercise.item.fields]
     if view is not None:
         _fill_from(view, exercise, inputs)
     output = widgets.Output()
     button = widgets.Button(description=f"answer {exercise.id}", tooltip=f"answer {exercise.id}", icon="check")
     button.on_click(lambda _: _answered(exercise, inputs, button, output))
-    return widgets.VBox([question, *inputs, button, status, output])
+    return Row(exercise, [question, *inputs, button, status, output])
 
 
 def _status(exercise: Exercise) -> str:
@@ -51,8 +69,6 @@ def _status(exercise: Exercise) -> str:
 
 def _input(id: str, field: Field) -> Any:
     """The widget of one value, with a name that a screen reader reads."""
-    import ipywidgets as widgets
-
     name = field.label or f"your answer to {id}"
     style, layout = {"description_width": "initial"}, widgets.Layout(width="auto", max_width="640px")
     if isinstance(field, Choices):

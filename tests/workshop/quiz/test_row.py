@@ -9,7 +9,7 @@ import traitlets
 
 from explorer.model.values import Artifact
 from explorer.tracing.traced import Trace
-from explorer.workshop.quiz import Choice, Choices, Lines, Number, Place, Question, Quiz, Text
+from explorer.workshop.quiz import Choice, Choices, Lines, Names, Number, Place, Question, Quiz, Text
 from explorer.workshop.quiz import outcome as outcomes
 from explorer.workshop.quiz import row as rows
 from tests.facts import untold
@@ -118,3 +118,23 @@ def test_a_task_has_no_input() -> None:
     (item,) = (each.item for each in Quiz("M1.5"))
     box = rows.row_of(Quiz(item)("M1.5"))
     assert not of_type(box, widgets.Button) and "q(&quot;M1.5&quot;).answer(your_function)" in box.children[1].value
+
+
+def test_a_row_that_is_saved_shows_the_question() -> None:
+    """Where no widget lives, as on GitHub, the output is the question and how it stands, not the names of widgets' classes."""
+    e = exercise(Number("bytes"))
+    bundle = rows.row_of(e)._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert "<b>Q.1</b> How &lt;many&gt;?" in data["text/html"] and f"○ {outcomes.UNANSWERED}" in data["text/html"]
+    assert data["text/plain"] == repr(e)
+    e.judge(3)
+    assert "✓ Q.1: right." in rows.row_of(e)._repr_mimebundle_()[0]["text/html"]
+
+
+def test_an_empty_input_says_what_it_takes() -> None:
+    """The text in an empty input is an example of what its field reads."""
+    box = rows.row_of(exercise(Number("a"), Lines("b"), Names("c"), truth=(1, [1], ["x"])))
+    examples = ["a number", "lines, such as 7-8", "names, such as sin, mul"]
+    assert [each.placeholder for each in of_type(box, widgets.Text)] == examples
+    assert Names().read("sin, mul") == ("mul", "sin")
