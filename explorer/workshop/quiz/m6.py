@@ -329,7 +329,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Choice("captured", options=YES_NO), Choice("because", options=REASONS)),
         make=reduced,
         truth=_captured,
-        hint="A CUDA graph is replayed on the memory that it was captured with. t.inductor.cuda_graphs has the reason.",
+        hint="A CUDA graph is replayed on the memory that it was captured with. The stage “CUDA graphs” has the reason.",
         where=lambda t: at(t, "cuda_graph"),
         note="The caller's tensor would have to be at the same address at each call.",
         program=SHIFTING,

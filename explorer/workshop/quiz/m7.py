@@ -150,7 +150,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Choice("cause", options=CAUSES), Line("line", stage="source")),
         make=trace_interrupted,
         truth=_costliest,
-        hint="How many graphs are there? A call by way of Python costs more than the kernels do here.",
+        hint="How many graphs are there? The tab “Advice” names the costliest cause first.",
         where=lambda t: at(t, "source", "if y.sum()"),
         note="Two graphs, and Python between them, which has to wait for the sum.",
         program=INTERRUPTED,

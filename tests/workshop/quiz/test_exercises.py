@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from explorer.stages import STAGES
 from explorer.view.payload import payload
+from explorer.view.views import VIEWS
 from explorer.workshop.quiz import Question, Quiz, Task
 from explorer.workshop.quiz.quiz import Quiz as Made
 from explorer.workshop.quiz.workshop import EXERCISES, FINAL, PARTS
@@ -20,6 +23,8 @@ HERE = Path(__file__).parent
 ITEMS = {item.id: item for item in EXERCISES}
 #: What runs without `--whole`: some of each part, every kind of answer and every way to make a subject.
 SAMPLE = ("M0.2", "M1.1", "M1.2", "M1.5", "M2.2", "M2.4", "M2.6", "M2.7", "M2.9", "M3.2", "M3.6", "M4.2", "M4.7")
+#: What a hint calls by its name on the screen: a tab, or a stage.
+ON_SCREEN = re.compile(r"(?P<tab>the tab |tab )?“(?P<title>[^”]+)”")
 SAMPLE_OF_KERNELS = ("M5.1", "M5.2", "M5.7", "M5.8", "M6.1", "M6.5", "M7.3", "M7.4")
 
 
@@ -62,8 +67,10 @@ def test_right_answers_are_right_and_wrong_ones_are_not(exercise_id: str, answer
     assert missed[0].hint == exercise.item.hint and missed[0].place is None
     places = [outcome.place for outcome in missed[1:] if outcome.place is not None]
     assert places and places[0].text and f"line {places[0].line}" in str(places[0])
-    tabs = {view["name"] for view in payload(places[0].trace)["views"]}
+    tabs = {view["name"]: view["title"] for view in payload(places[0].trace)["views"]}
     assert not places[0].view or places[0].view in tabs, "a view without that tab raises"
+    hinted = {match["title"] for match in ON_SCREEN.finditer(exercise.item.hint) if match["tab"]}
+    assert hinted <= set(tabs.values()), "the hint names a tab that this view does not have"
     if isinstance(exercise.item, Task):
         failed = {row["part"] for outcome in missed for row in outcome.rows if not row["passed"]}
         goal = {exercise.item.par.goal} if exercise.item.par else set()
@@ -87,6 +94,16 @@ def test_every_exercise_is_well_formed(name: str) -> None:
     if item.program is not None and not item.program.is_triton:
         assert item.program.load().__name__ == item.program.name
     assert isinstance(item, Question) or (item.checks and ": " in item.takes)
+
+
+@each(ITEMS)
+def test_a_hint_uses_the_words_on_the_screen(name: str) -> None:
+    """What is in quotes is the title of a tab, which is said to be one, or of a stage; no tab is called otherwise."""
+    item = ITEMS[name]
+    titles = {True: {view.title for view in VIEWS}, False: {stage.title for stage in STAGES}}
+    words = f"{item.text} {item.hint}"
+    assert [m["title"] for m in ON_SCREEN.finditer(words) if m["title"] not in titles[m["tab"] is not None]] == []
+    assert not re.search(r"\btabs?\b(?! “)", words)
 
 
 def test_the_leader_board_s_figure_is_that_of_an_exercise() -> None:
