@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
+import explorer
+from explorer.workshop.quiz import Task
+from explorer.workshop.quiz.m1 import TWO_LINES
+from explorer.workshop.quiz.programs import program
 from explorer.workshop.quiz.workshop import EXERCISES
+from tests.each import each
 
 pytestmark = pytest.mark.docs
 
@@ -24,6 +29,19 @@ PUZZLE = re.compile(r'^q\("(P\.\d+)"\)', re.MULTILINE)
 
 #: The most bytes of a notebook; GitHub shows none that is much larger.
 MAX_BYTES = 1_000_000
+
+#: A thread of an issue tracker.
+ISSUE = re.compile(r"\]\(https://github\.com/[\w.-]+/[\w.-]+/issues/\d+\)")
+#: How a cell asks an exercise: by its widgets, which may follow a view, or by what was written above.
+ASKED = re.compile(r'^q\("(?P<id>[^"]+)"\)(?P<how>\.ask\(w\)|\.answer\(\.\.\.(?:, \.\.\.)*\)(?:  # .+)?|)$', re.MULTILINE)
+#: A term, where the first notebook that follows a function explains it.
+TERM = re.compile(r"\[\*\*([^*]+)\*\*\]\(\.\./docs/glossary\.md\)")
+FIRST_LOOK = "01_first_look.ipynb"
+QUICK = ("00_why_compile.ipynb", FIRST_LOOK, "05_fusion.ipynb")
+#: The most new terms of a section, and the most words of a text: half a minute at 200 words a minute.
+MAX_TERMS, MAX_WORDS = 3, 100
+#: The width of a notebook's column beside an open sidebar, and the smallest text that is read without effort, in pixels.
+COLUMN, MIN_TEXT = 620, 12
 
 
 def cells(name: str, kind: str) -> list[dict[str, Any]]:
@@ -68,3 +86,73 @@ def test_every_puzzle_stands_in_one_notebook_with_its_program() -> None:
     programs = {item.id: item.program.text for item in EXERCISES if item.id.startswith("P.") and item.program is not None}
     assert sorted(id for id, _ in asked) == sorted(programs)
     assert [id for id, source in asked if programs[id].replace("\n\n", "\n") not in re.sub(r"\n\n+", "\n", source)] == []
+
+
+@each(NAMES)
+def test_a_question_is_asked_by_its_widgets(name: str) -> None:
+    """A prediction is a row of widgets, the last line of its cell; only what was written as code is answered by a call."""
+    tasks = {item.id for item in EXERCISES if isinstance(item, Task)}
+    asking = [cell["source"] for cell in cells(name, "code") if 'q("' in cell["source"]]
+    found = [match for source in asking for match in ASKED.finditer(source)]
+    assert len(found) == len(asking) and all(source.endswith(match[0]) for source, match in zip(asking, found, strict=True))
+    assert [match["id"] for match in found if (match["id"] in tasks) != match["how"].startswith(".answer")] == []
+
+
+@each(NAMES)
+def test_a_notebook_has_a_question_and_what_it_is_good_for(name: str) -> None:
+    """It opens with a question from an issue tracker, and ends with what one can do then and a line for one's own model."""
+    first, *_ = texts = [cell["source"] for cell in cells(name, "markdown")]
+    assert len(ISSUE.findall(first)) == 1
+    _, _, closing = "\n".join(texts).partition("## What you can now do at work\n")
+    assert re.search(r"^\*\*Try it on [^*]+\*\*[^`\n]*: `explorer\.[^`]+`$", closing, re.MULTILINE)
+
+
+@each(NAMES)
+def test_no_output_is_a_warning(name: str) -> None:
+    """Nothing that a cell puts out is a warning of torch's."""
+    assert "UserWarning" not in json.dumps([cell["outputs"] for cell in cells(name, "code")])
+
+
+def test_the_first_look_has_few_terms_at_a_time() -> None:
+    """A section has three new terms at most, each met once, and in the glossary."""
+    glossary = (NOTEBOOKS.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
+    known = {word.casefold() for word in re.findall(r"\*\*([^*]+)\*\*", glossary)}
+    texts = [cell["source"] for cell in cells(FIRST_LOOK, "markdown")]
+    sections = [TERM.findall(section) for section in re.split(r"^## ", "\n".join(texts), flags=re.MULTILINE)]
+    terms = [term for section in sections for term in section]
+    assert max(map(len, sections)) == MAX_TERMS and len(terms) == len(set(terms)) > 15
+    assert [term for term in terms if not {term.casefold(), term.casefold().removesuffix("s")} & known] == []
+
+
+@pytest.mark.compile
+def test_the_first_look_shows_what_it_says() -> None:
+    """It opens at the kernel's sine, and a minus for the plus changes the sign of an operand of FFMA, and nothing else."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="triton is not installed: it compiles for an H100")
+    first, second = (cell["source"] for cell in cells(FIRST_LOOK, "code") if 'target="h100").attach("sass")' in cell["source"])
+    minus = program(TWO_LINES.text.replace("two_lines", "with_minus").replace("y +", "y -"))
+    assert first.startswith(TWO_LINES.text) and second.startswith(minus.text)
+    plain, changed = (
+        explorer.trace(one.load(), torch.randn(10_000), target="h100").attach("sass").kernels[0] for one in (TWO_LINES, minus)
+    )
+    (line,) = re.findall(r"at=kernel:(\d+)", first)
+    assert "tl_math.sin(" in plain.source.split("\n")[int(line) - 1]
+    before, after = (re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(.+)$", kernel.text("sass"), re.MULTILINE) for kernel in (plain, changed))
+    pairs = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+    assert len(pairs) == 2 and all(a.startswith("FFMA ") and a == b.replace("-R", "R") for a, b in pairs)
+
+
+@each(QUICK)
+def test_a_text_is_read_in_half_a_minute(name: str) -> None:
+    """In the notebooks that newcomers see first no text is longer than what is read in half a minute."""
+    texts = (re.sub(r"\]\([^)]*\)", "", cell["source"]) for cell in cells(name, "markdown"))
+    assert [text[:60] for text in texts if len(text.split()) > MAX_WORDS] == []
+
+
+@each(sorted(path.name for path in (NOTEBOOKS / "figures").glob("*.svg")))
+def test_a_figure_fits_the_column(name: str) -> None:
+    """A figure is drawn for a column of 620 px, and its smallest text has 12 px there."""
+    drawing = (NOTEBOOKS / "figures" / name).read_text(encoding="utf-8")
+    (width,) = re.findall(r'<svg [^>]*viewBox="0 0 (\d+) \d+"', drawing)
+    sizes = [int(size) for size in re.findall(r'font-size="(\d+)"', drawing)]
+    assert min(sizes) * min(1, COLUMN / int(width)) >= MIN_TEXT

@@ -36,10 +36,12 @@ SAMPLE = ("09_your_own_backend", "right")
 MEASURED = ("M0.1", "M0.3", "M0.5")
 #: The most seconds that all cells of a notebook may take, on a machine with other work.
 PATIENCE = 400
-#: The line of a cell that answers an exercise, as the notebooks are kept: with dots in the place of the answer.
-CALL = re.compile(r'^q\("(?P<id>[MP]\d?\.\d+)"\)\.answer\((?:\.\.\.(?:, )?)+\)', re.MULTILINE)
+#: The line of a cell that asks an exercise, as the notebooks are kept: by its widgets, or with dots in the place of the answer.
+CALL = re.compile(r'^q\("(?P<id>[MP]\d?\.\d+)"\)(?:\.answer\((?:\.\.\.(?:, )?)+\)|\.ask\(w\))?', re.MULTILINE)
 #: What an outcome says first: its icon, the exercise, how it stands.
 SAID = re.compile(r"<b>(?P<icon>.) (?P<id>[MP]\d?\.\d+): (?P<status>[a-z ]+)\.</b>")
+#: What a row of widgets shows where no widget lives: the exercise, and how it stands.
+ROW = re.compile(r'<b>(?P<id>[MP]\d?\.\d+)</b>.*<div role="status">. (?P<status>[a-z ]+)</div>', re.DOTALL)
 #: The line of an outcome that names the place to look at.
 PLACE = re.compile(r"<div>(?=[^<]*\bstage \w)(?=[^<]*\bline \d)")
 #: Run all cells, and note when they have run.
@@ -72,12 +74,17 @@ class Seen:
 
     def statuses(self, id: str) -> list[str]:
         """How each answer to an exercise stood."""
-        return [match["status"] for html in self.outcomes[id] if (match := SAID.search(html))]
+        return [match["status"] for html in self.outcomes[id] if (match := said(html))]
 
     def count(self) -> dict[str, int]:
         """How many exercises are right, wrong and unanswered, by what the last answer to each is said to be."""
         last = Counter(self.statuses(id)[-1] for id in self.outcomes)
         return {"right": last[RIGHT], "wrong": last[NOT_YET], "unanswered": last[UNANSWERED]}
+
+
+def said(html: str) -> re.Match[str] | None:
+    """Which exercise an output is of, and how it stands: an outcome, or a row of widgets."""
+    return SAID.search(html) or ROW.search(html)
 
 
 @pytest.fixture(scope="session")
@@ -177,7 +184,7 @@ def seen(tab: Any) -> Seen:
     failed += [f"code cell {n} did not run" for n, cell in enumerate(cells, 1) if cell["number"] is None]
     outcomes: dict[str, list[str]] = {}
     for output in (output for cell in cells for output in cell["outputs"]):
-        if match := SAID.search(output["html"]):
+        if match := said(output["html"]):
             outcomes.setdefault(match["id"], []).append(output["html"])
     scores = [output["text"] for output in cells[-1]["outputs"] if "exercises" in output["text"]]
     return Seen(failed, outcomes, scores[0] if scores else "")
