@@ -34,7 +34,7 @@ MAX_BYTES = 1_000_000
 ISSUE = re.compile(r"\]\(https://github\.com/[\w.-]+/[\w.-]+/issues/\d+\)")
 #: How a cell asks an exercise: by its widgets, which may follow a view, or by what was written above.
 ASKED = re.compile(r'^q\("(?P<id>[^"]+)"\)(?P<how>\.ask\(w\)|\.answer\(\.\.\.(?:, \.\.\.)*\)(?:  # .+)?|)$', re.MULTILINE)
-#: A term, where the first notebook that follows a function explains it.
+#: A term of the glossary, at the place that explains it.
 TERM = re.compile(r"\[\*\*([^*]+)\*\*\]\(\.\./docs/glossary\.md\)")
 FIRST_LOOK = "01_first_look.ipynb"
 QUICK = ("00_why_compile.ipynb", FIRST_LOOK, "05_fusion.ipynb")

@@ -203,8 +203,9 @@ class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
         return f"{page}#{shown}"
 
     def go(self, link: str) -> None:
-        """Show what a link says, such as `link` returns or the view copies; a stage's name stands for its first text.
+        """Show what a link says, such as `link` returns or the view copies.
 
+        A stage's name stands for its first text, as in "#right=kernel&at=source:2".
         InputError for what is no such link, and for a view, text or line that this trace has not.
         """
         place = link.partition("#")[2]

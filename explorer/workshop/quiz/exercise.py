@@ -162,7 +162,7 @@ class Exercise:
     def ask(self, view: Any = None) -> Any:
         """The exercise as a row of widgets. A line that is clicked in `view`, as `explorer.show` gives it, is put into the row.
 
-        InputError where ipywidgets is not installed.
+        NotInstalledError where ipywidgets is not installed.
         """
         from explorer.workshop.quiz.row import row_of
 

@@ -28,7 +28,7 @@ _PLACEHOLDERS: tuple[tuple[type[Field], str], ...] = (
 
 
 class Row(widgets.VBox):  # type: ignore[misc]
-    """The widgets of an exercise, and what is shown of them where no widget lives: the question, and how it stands."""
+    """The widgets of an exercise; a saved notebook shows its question and state instead."""
 
     def __init__(self, exercise: Exercise, children: list[Any]) -> None:
         super().__init__(children)
