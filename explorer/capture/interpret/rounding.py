@@ -88,7 +88,7 @@ def varied(seed: int | None, *, decomposed: bool = False) -> TorchDispatchMode:
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            if not hasattr(function, "_schema") or _is_random(function, args, kwargs):
+            if not hasattr(function, "_schema") or is_random(function, args, kwargs):
                 return function(*args, **kwargs)
             if function in table and not function._schema.is_mutable:
                 with self:
@@ -120,7 +120,7 @@ class _VariedRounding:
         if _CASTS.match(name):
             result = function(*args, **kwargs)
             return self._move(result, 1.0) if _rounds(result) and not _holds(result.dtype, args[0]) else result
-        written = _written(function, args, kwargs)
+        written = tensors_written(function, args, kwargs)
         if torch.Tag.pointwise not in function.tags or _REMAINDER.match(name):
             args, kwargs = self._move_summands(function, args, kwargs, {id(tensor) for tensor in written})
 
@@ -282,7 +282,7 @@ def _product_units(name: str, tensors: Sequence[Any]) -> float:
     return 2.0**12 if allowed else 1.0
 
 
-def _is_random(function: Any, args: Any, kwargs: Any) -> bool:
+def is_random(function: Any, args: Any, kwargs: Any) -> bool:
     """Whether an operator draws random numbers; attention on the CPU that drops nothing draws none, though it has the tag."""
     import torch
 
@@ -296,7 +296,7 @@ def _given_arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     return {**dict(zip((a.name for a in function._schema.arguments), args, strict=False)), **kwargs}
 
 
-def _written(function: Any, args: Any, kwargs: Any) -> list[Any]:
+def tensors_written(function: Any, args: Any, kwargs: Any) -> list[Any]:
     """The tensors among the arguments that an operator writes to.
 
     The schemas of normalisations such as `native_batch_norm` do not mark the running statistics that they write in training.
@@ -333,7 +333,7 @@ def random_numbers(results: list[Any]) -> Iterator[None]:
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = function(*args, **(kwargs or {}))
-            if hasattr(function, "_schema") and _is_random(function, args, kwargs or {}):
+            if hasattr(function, "_schema") and is_random(function, args, kwargs or {}):
                 kept = pytree.tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, result)
                 results.append((str(function), kept))
             return result
@@ -384,12 +384,12 @@ class _Widening:
 
         if not hasattr(function, "_schema"):
             return function(*args, **kwargs)
-        if _is_random(function, args, kwargs):
+        if is_random(function, args, kwargs):
             return self._draw_again(function, args)
         shares = any(r.alias_info is not None for r in function._schema.returns)
         if shares and not function._schema.is_mutable:
             return function(*args, **kwargs)
-        written = {id(tensor) for tensor in _written(function, args, kwargs)}
+        written = {id(tensor) for tensor in tensors_written(function, args, kwargs)}
         if written:
             kept = pytree.tree_map(
                 lambda value: value if id(value) in written or isinstance(value, torch.dtype) else self._widen(value),
@@ -419,4 +419,4 @@ class _Widening:
         return pytree.tree_map(self._widen, numbers)
 
 
-__all__ = ["random_numbers", "varied", "widened"]
+__all__ = ["is_random", "random_numbers", "tensors_written", "varied", "widened"]

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from torch.utils._python_dispatch import TorchDispatchMode
 
 #: The operators that give a tensor whose numbers are whatever was in memory.
-_EMPTY = frozenset(
+EMPTY = frozenset(
     f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
 
@@ -24,7 +24,7 @@ def filled(number: int, made: list[int]) -> TorchDispatchMode:
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = function(*args, **(kwargs or {}))
             name = getattr(getattr(function, "_schema", None), "name", "")
-            if name in _EMPTY and isinstance(result, torch.Tensor) and result.layout == torch.strided:
+            if name in EMPTY and isinstance(result, torch.Tensor) and result.layout == torch.strided:
                 made.append(result.numel())
                 result.fill_(number % 2 if result.dtype == torch.bool else number)
             return result

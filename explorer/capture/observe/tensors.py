@@ -61,7 +61,7 @@ def copier(kept: Iterable[Any] = (), wide: bool = False) -> Callable[[Any], Any]
             key = (storage, tensor.dtype if wide else None)
             if key not in storages:
                 storages[key] = _whole_storage(tensor, wide)
-            made = torch.empty(0, dtype=_wide_type(tensor.dtype) if wide else tensor.dtype, device=tensor.device)
+            made = torch.empty(0, dtype=wide_type(tensor.dtype) if wide else tensor.dtype, device=tensor.device)
             made.set_(storages[key], tensor.storage_offset(), tensor.shape, tensor.stride())
         return _like(tensor, made, one)
 
@@ -73,14 +73,15 @@ def _whole_storage(tensor: Any, wide: bool) -> Any:
     import torch
 
     storage = tensor.untyped_storage()
-    if not wide or _wide_type(tensor.dtype) == tensor.dtype:
+    if not wide or wide_type(tensor.dtype) == tensor.dtype:
         return storage.clone()
     count = storage.nbytes() // tensor.dtype.itemsize
     numbers = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, 0, (count,), (1,))
-    return numbers.to(_wide_type(tensor.dtype)).untyped_storage()
+    return numbers.to(wide_type(tensor.dtype)).untyped_storage()
 
 
-def _wide_type(dtype: Any) -> Any:
+def wide_type(dtype: Any) -> Any:
+    """Return float64 for a float, complex128 for a complex type, and any other type as it is."""
     import torch
 
     if dtype.is_complex:
@@ -89,7 +90,7 @@ def _wide_type(dtype: Any) -> Any:
 
 
 def _widest(copy_of: Any, tensor: Any) -> Any:
-    return copy_of.detach().to(_wide_type(tensor.dtype)).requires_grad_(tensor.requires_grad)
+    return copy_of.detach().to(wide_type(tensor.dtype)).requires_grad_(tensor.requires_grad)
 
 
 def _like(tensor: Any, made: Any, copy_one: Callable[[Any], Any]) -> Any:
