@@ -49,20 +49,24 @@ class JudgedOutput:
 
 def judged_launches(trace: TraceData, live: Live, limit: float | None = None) -> list[JudgedOutput]:
     """Run the traced call once, and judge all that its kernels and library calls write, in the order of their launch."""
-    check_unedited(live, all_wrappers(trace), "bisect")
-    parts = {typed(OutputCode, wrapper.data).file: regions(trace, wrapper) for wrapper in all_wrappers(trace)}
-    by_file = {wrapper.file for wrapper in live.wrappers}
-    names = {(file, site.name) for file, found in parts.items() if file in by_file for part in found for site in part.steps}
-    launches = live.launches(sorted(names), limit=limit)
     judged: list[JudgedOutput] = []
-    for calls in _calls(launches, parts):
+    for calls in recorded_parts(trace, live, limit, "bisect"):
         for number, part, recorded in calls:
             under_way(f"judging {part.name}")
-            judged += _Judging(number, part, recorded, _device(live)).outputs()
+            judged += _Judging(number, part, recorded, device_of(live)).outputs()
     return sorted(judged, key=lambda output: output.number)
 
 
-def _device(live: Live) -> str:
+def recorded_parts(trace: TraceData, live: Live, limit: float | None, verb: str) -> Iterator[Calls]:
+    """Run the traced call once, and yield the launches of each call of a wrapper, by the part that they belong to."""
+    check_unedited(live, all_wrappers(trace), verb)
+    parts = {typed(OutputCode, wrapper.data).file: regions(trace, wrapper) for wrapper in all_wrappers(trace)}
+    by_file = {wrapper.file for wrapper in live.wrappers}
+    names = {(file, site.name) for file, found in parts.items() if file in by_file for part in found for site in part.steps}
+    yield from _calls(live.launches(sorted(names), limit=limit), parts)
+
+
+def device_of(live: Live) -> str:
     """The device of the code's operators that are to run on the CPU, "" where they run as they are."""
     return "" if live.absent is None else live.absent.device
 
@@ -141,30 +145,16 @@ class _Judging:
         """Judge the compared outputs, in order."""
         import torch
 
-        inputs = [self._tensor(port, after=port.after) for port in self._part.inputs]
-        sizes = [self._places.size(size) for size in self._part.sizes]
+        inputs = self._places.arguments()
         with torch.no_grad():
-            written = [self._tensor(port, after=True) for port in ports]
-        call = Call(eager_function(self._part.code, self._device), (*inputs, *sizes), {})
+            written = [self._places.tensor(port, after=True) for port in ports]
+        call = Call(eager_function(self._part.code, self._device), inputs, {})
         expected = outcome_of(call.function, call)
         names = list(expected.returned)
         given = Outcome({name: Part(value) for name, value in zip(names, written, strict=True)}, {})
         only_returned = Outcome({name: Part(part.value) for name, part in expected.returned.items()}, {})
         rows = {row.output: row for row in compared(call, only_returned, given, strides="the kernel's memory is compared")}
         return [rows[name] for name in names]
-
-    def _tensor(self, port: Port, *, after: bool) -> Any:
-        """The node's tensor in the memory of a launch."""
-        launch = self._launches[port.step]
-        if port.argument is None:
-            value = launch.keywords["out"] if port.parameter == "out" else launch.result
-        else:
-            value = (launch.after if after else launch.before)[port.argument]
-        layout = self._places.layout(port)
-        if layout is None:
-            return value
-        shape, stride, base = layout
-        return value.as_strided(shape, stride, value.storage_offset() - base)
 
 
 class Places:
@@ -185,6 +175,24 @@ class Places:
             if tensor.dim() == len(port.shape):
                 symbols |= {text: length for text, length in zip(port.shape, tensor.shape, strict=True) if text.isidentifier()}
         return symbols
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of the part's eager code: tensors, and sizes after them."""
+        tensors = (self.tensor(port, after=port.after) for port in self._part.inputs)
+        return (*tensors, *map(self.size, self._part.sizes))
+
+    def tensor(self, port: Port, *, after: bool) -> Any:
+        """The node's tensor in the memory of a launch."""
+        launch = self._launches[port.step]
+        if port.argument is None:
+            value = launch.keywords["out"] if port.parameter == "out" else launch.result
+        else:
+            value = (launch.after if after else launch.before)[port.argument]
+        layout = self.layout(port)
+        if layout is None:
+            return value
+        shape, stride, base = layout
+        return value.as_strided(shape, stride, value.storage_offset() - base)
 
     def size(self, size: Size) -> int:
         """A number of the graph, from where the launches have it."""
@@ -232,4 +240,4 @@ def eager_function(code: str, device: str) -> Callable[..., Any]:
     return function
 
 
-__all__ = ["JudgedOutput", "Places", "eager_function", "judged_launches"]
+__all__ = ["JudgedOutput", "Places", "device_of", "eager_function", "judged_launches", "recorded_parts"]

@@ -213,12 +213,12 @@ class LiveFunction(KernelForms, Live):
         step("calling it eagerly, in the types of the GPU")
         return outcome_of(self.call.function, self.call, seed=seed, within=lambda: types_of_the_gpu(target))
 
-    def outcome(self) -> Outcome:
+    def outcome(self, limit: float | None = None) -> Outcome:
         """Call what was compiled once, on copies of the trace's inputs: all that it returns and changes."""
         compiled = self._compiled()
         if self.codes is None:
             return self._outcome(compiled, nullcontext)
-        with self._interpreting(None) as (within, _):
+        with self._interpreting(limit) as (within, _):
             return self._outcome(compiled, within)
 
     def _outcome(self, compiled: Callable[..., Any], within: Callable[..., Any], seed: int = 0) -> Outcome:

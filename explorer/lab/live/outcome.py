@@ -100,14 +100,15 @@ def other_types(one: Outcome, other: Outcome) -> bool:
 
 
 @contextmanager
-def on_copies(call: Call) -> Iterator[Call]:
+def on_copies(call: Call, seed: int | None = None) -> Iterator[Call]:
     """Give the call with copies of its arguments, and put back after the block what else the function changed.
 
-    Inside the block the function holds the Python values with which the traced call began.
+    Inside the block the function holds the Python values with which the traced call began, and random numbers start from the
+    seed, if one is given.
     """
     state = State.of(call.function)
     copied = call.copy(state.tensors.values())
-    with state.kept(), _arguments(copied).kept():
+    with state.kept(seed), _arguments(copied).kept():
         call.held.put_back()
         yield copied
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from explorer.analysis.questions import missing
+from explorer.capture.compilers.torch_compile import mode_options
 from explorer.capture.ladder.ladder import Ladder
 from explorer.capture.splice.calls import RecordedCall
 from explorer.capture.splice.edit import Edit
@@ -223,6 +224,13 @@ def needs_live(trace: TraceData, what: str, to_keep: str = "") -> Live:
             f"(a trace that was loaded has texts only){to_keep and f'; {to_keep} keeps it'}"
         )
     return live
+
+
+def with_options(trace: TraceData, options: Mapping[str, Plain]) -> Changes:
+    """Add options to those of the trace. torch.compile takes a mode or options, so a mode is replaced by its options."""
+    mode = trace.meta.get("mode")
+    of_trace = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
+    return {"mode": None, "options": {**of_trace, **options}}
 
 
 def no_text(trace: TraceData, stage: object) -> InputError:

@@ -14,7 +14,7 @@ from explorer.analysis.questions.data_dependent import CHECK
 from explorer.errors import ExplorerError, InputError
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.inserted import inserted
-from explorer.lab.live.protocol import needs_live
+from explorer.lab.live.protocol import needs_live, with_options
 from explorer.model.wording import quantity
 from explorer.process.under_way import step
 from explorer.tracing.traced import cold_compile, what_if
@@ -88,7 +88,7 @@ def _compiled_so(trace: Trace, verdict: Verdict, limit: float) -> Verdict:
     if not isinstance(live, LiveFunction):
         return replace(verdict, proof=Proof(note="not proved: torch.compile did not compile it"))
     settings, options = verdict.what_if.get("settings", {}), verdict.what_if.get("options")
-    arguments = what_if.with_options(trace, options) if options else {}
+    arguments = with_options(trace, options) if options else {}
     jobs = (
         cold_compile.job_of(live, arguments={}, settings={}),
         cold_compile.job_of(live, arguments=arguments, settings=settings, regions=verdict.regions, limit=limit),

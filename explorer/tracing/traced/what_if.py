@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from explorer.analysis.questions.figures import estimated, figures, shown
 from explorer.analysis.questions.fusion import Graph, check_known
 from explorer.capture.compilers.settings import changed_settings
-from explorer.capture.compilers.torch_compile import mode_options
 from explorer.errors import ExplorerError, InputError, unknown_name
-from explorer.lab.live.protocol import Changes, Live, needs_live
+from explorer.lab.live.protocol import Changes, Live, needs_live, with_options
 from explorer.lab.live.timing import Seconds
 from explorer.model.guessed import NamesGuessed, guess
 from explorer.model.values import EMPTY, Fuse, KeepApart, NodePairs, Plain, Table
@@ -196,13 +195,6 @@ def _node_name(graphs: Sequence[Graph], name: str) -> str:
             if numbers := graph.find(name):
                 return graph.verdicts.names[numbers[0]]
     return name
-
-
-def with_options(trace: Trace, options: Mapping[str, Plain]) -> Changes:
-    """Add options to those of the trace. torch.compile takes a mode or options, so a mode is replaced by its options."""
-    mode = trace.meta.get("mode")
-    of_trace = {**(mode_options(str(mode)) if mode else {}), **(trace.meta.get("options") or {})}
-    return {"mode": None, "options": {**of_trace, **options}}
 
 
 def as_text(rows: Table) -> str:
