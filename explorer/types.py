@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from explorer.capture.compilers.compiler import Compiler as Compiler
     from explorer.capture.splice.edit import Edit as Edit
     from explorer.lab.bisecting.bisection import Bisection as Bisection
+    from explorer.lab.drifting.drift import Drift as Drift
     from explorer.lab.live.sanitized import Sanitized as Sanitized
     from explorer.model.stage import Stage as Stage
     from explorer.model.values import Artifact as Artifact
@@ -42,6 +43,7 @@ _HOMES = {
     "Comparison": "tracing.traced.comparison",
     "Compiler": "capture.compilers.compiler",
     "Cost": "analysis.advice.verdicts",
+    "Drift": "lab.drifting.drift",
     "Edit": "capture.splice.edit",
     "Event": "model.values",
     "Failure": "model.values",

@@ -196,6 +196,7 @@ def is_outside_torch(file: str) -> bool:
 LATE = (
     "pdb",
     "explorer.lab.bisecting",
+    "explorer.lab.drifting",
     "explorer.lab.stepping",
     "explorer.lab.scripts",
     "explorer.analysis.advice",

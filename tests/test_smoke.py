@@ -83,6 +83,7 @@ OF_TRACE: dict[str, Callable[[explorer.Trace, Path], object]] = {
     "compiler.settings": lambda t, folder: t.compiler.settings is not None,
     "coverage": lambda t, folder: [row for row in t.coverage() if row["share"]],
     "diagram": lambda t, folder: t.diagram(graph="forward"),
+    "drift": lambda t, folder: t.drift(cause=False).table,
     "dynamo": lambda t, folder: repr(t.dynamo),
     "dynamo.functions": lambda t, folder: t.dynamo.functions,
     "dynamo.graph_breaks": lambda t, folder: len(t.dynamo.graph_breaks) == 0,

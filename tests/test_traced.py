@@ -379,6 +379,7 @@ NEEDS_LIVE: dict[str, Callable[[Trace], object]] = {
     "checking": lambda t: t.check(),
     "bisecting": lambda t: t.bisect(),
     "sanitizing": lambda t: t.sanitize(),
+    "drift()": lambda t: t.drift(),
     "timing": lambda t: t.benchmark(),
     "the assembly": lambda t: t.kernels[0].text("assembly"),
     "a form of a Pallas kernel": lambda t: t.kernels[0].text("pallas_jaxpr"),

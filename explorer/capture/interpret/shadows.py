@@ -6,6 +6,7 @@ Views and writes in place need no code of their own. A branch on a tensor goes w
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
@@ -160,11 +161,8 @@ class _Shadowing:
     def __init__(
         self, outermost: str, module_names: Mapping[int, str], rounded: frozenset[int], hear: Callable[..., None] | None
     ) -> None:
-        import torch
-
         self._storages, self._rounded, self._hear, self._count = _Storages(), rounded, hear, 0
         self._outermost, self._module_names = outermost, module_names
-        self._inside = (os.path.join(os.path.dirname(torch.__file__), ""), *_OWN)
         self._forward: dict[int, Place] = {}
         self.run = Shadowed(self._storages.of)
 
@@ -256,19 +254,30 @@ class _Shadowing:
         if (node := torch._C._current_autograd_node()) is not None:
             forward = self._forward.get(node._sequence_nr())
             return replace(forward, backward=True) if forward is not None else Place(backward=True)
-        place, module = NOWHERE, ""
+        place, module, nearest = NOWHERE, None, 2
         while frame is not None and frame.f_code.co_filename != self._outermost:
             file = frame.f_code.co_filename
-            if not module and frame.f_code.co_name == "_call_impl":
+            if module is None and frame.f_code.co_name == "_call_impl":
                 owner = frame.f_locals.get("self")
                 module = self._module_names.get(id(owner), type(owner).__name__)
-            if not place.file and not file.startswith(self._inside):
-                place = Place(file, frame.f_lineno, linecache.getline(file, frame.f_lineno).strip())
+            if (distance := distance_of(file)) < nearest:
+                place, nearest = Place(file, frame.f_lineno, linecache.getline(file, frame.f_lineno).strip()), distance
             frame = frame.f_back
-        place = replace(place, module=module) if place.file else NOWHERE
+        place = replace(place, module=module or "") if place.file else NOWHERE
         if place.file:
             self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, place)
         return place
+
+
+@functools.cache
+def distance_of(file: str) -> int:
+    """Return 0 for a file of the program, 1 for one of torch.nn's modules, 2 for any other of torch's and explorer's own."""
+    import torch
+
+    folder = os.path.dirname(torch.__file__)
+    if file.startswith(os.path.join(folder, "nn", "modules", "")) and os.path.basename(file) != "module.py":
+        return 1
+    return 2 if file.startswith((os.path.join(folder, ""), *_OWN)) else 0
 
 
 def _values(function: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
@@ -304,7 +313,7 @@ def relative_error(value: Any, exact: Any) -> float:
     """The norm of the distance by the norm of the float64 value; infinite where float64 is finite and the value is not."""
     import torch
 
-    own, right = value.detach().to(exact.dtype), exact
+    own, right = value.detach().to(exact.dtype), exact.detach()
     if not bool(torch.isfinite(right).all()):
         kept = torch.isfinite(right)
         own, right = own[kept], right[kept]
@@ -337,4 +346,14 @@ def _flat(tensor: Any, count: int) -> Any:
     return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage(), 0, (count,), (1,))
 
 
-__all__ = ["NOWHERE", "LocalError", "OperatorError", "Place", "Shadowed", "has_error", "relative_error", "shadowed"]
+__all__ = [
+    "NOWHERE",
+    "LocalError",
+    "OperatorError",
+    "Place",
+    "Shadowed",
+    "distance_of",
+    "has_error",
+    "relative_error",
+    "shadowed",
+]

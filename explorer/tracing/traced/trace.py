@@ -50,6 +50,7 @@ from explorer.view import page
 if TYPE_CHECKING:
     from explorer.analysis.advice.verdicts import Advice
     from explorer.lab.bisecting.bisection import Bisection
+    from explorer.lab.drifting.drift import Drift
     from explorer.lab.live.sanitized import Sanitized
     from explorer.lab.scripts.kernel_script import Made
 
@@ -419,6 +420,31 @@ class Trace(NamesGuessed, TraceData):
         live = needs_live(self, "sanitizing")
         with live.watchers.verb("sanitize()"):
             return sanitized(self, live, limit)
+
+    def drift(self, limit: float | None = None, *, cause: bool = True, repeats: int = 3) -> Drift:
+        """Say by which line the results move away from float64, in eager mode and compiled, and what explains it.
+
+        Explorer runs the program in eager mode, and computes each operator in float64 too, from float64 copies of inputs,
+        parameters and buffers. Then it runs what was compiled, and compares each value that a kernel writes for an FX node with
+        that node in float64. Your program, its state and its random numbers are left as they are. All float64 values are kept
+        until the end, so it needs several times the memory of the program.
+
+        With `cause`, it runs again with one thing switched, and lists what the error changes with: a line alone rounded, a
+        setting of torch, attention without a fused kernel, `emulate_precision_casts`, a decomposition left out.
+        `Drift.questions` says whether `repeats` runs, and the first row of the batch alone, give the same bits.
+
+        For a GPU you don't have the kernels are interpreted, and library calls and eager run on the CPU. `limit` is as in
+        `check`. LiveError for a loaded trace, NoVerbError for a hand-written kernel.
+        """
+        from explorer.lab.drifting.drift import drifted
+
+        if limit is not None and not isinstance(limit, (int, float)):
+            raise InputError(f"limit is a number of seconds, not {limit!r}")
+        if not isinstance(repeats, int) or repeats < 2:
+            raise InputError(f"repeats is a number of runs, 2 or more, not {repeats!r}")
+        live = needs_live(self, "drift()")
+        with live.watchers.verb("drift()"):
+            return drifted(self, live, limit, cause, repeats)
 
     def benchmark(self, repeats: int = 30) -> Table:
         """Time eager and compiled in turn on copies of the arguments: the median seconds of each, and the ratio to eager.
