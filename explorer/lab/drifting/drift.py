@@ -39,6 +39,8 @@ DRAWN = "the program draws random numbers, which compiled code draws otherwise: 
 class Drift:
     """What `Trace.drift` found. An error is the norm of the distance from float64, by the norm of the float64 value.
 
+    A value that is zero in float64 has no relative error; it counts as 0.
+
     `table` has one row per user line and module, in the order of the program. `eager_error` and `compiled_error` are the largest
     errors of the line's values, None where none could be had. `added` is what the line's operators add to the errors of their
     operands, and `growth` the factor by which the error grows at `operator`, which adds the most. `stands_out` says that the line

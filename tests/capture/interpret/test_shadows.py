@@ -116,3 +116,10 @@ def test_infinity_is_an_infinite_error_only_where_float64_is_finite() -> None:
     mask = torch.tensor([0.0, float("-inf")])
     assert relative_error(mask, mask.double()) == 0
     assert relative_error(torch.tensor([1.0, float("inf")]), torch.tensor([1.0, 2.0], dtype=torch.float64)) == float("inf")
+
+
+def test_a_value_that_is_zero_in_float64_has_no_relative_error() -> None:
+    """A gradient that is zero but for rounding would be an error of 10^8; a real cancellation stays one."""
+    noise, exact = torch.full((4,), 1e-8), torch.full((4,), 1e-17, dtype=torch.float64)
+    assert relative_error(noise, exact) == relative_error(noise, 0 * exact) == 0
+    assert relative_error(torch.tensor([1.0]), torch.tensor([1e-3], dtype=torch.float64)) == pytest.approx(999)
