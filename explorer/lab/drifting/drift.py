@@ -13,7 +13,7 @@ from explorer.lab.drifting.causes import Explained, compiled_results, of_compile
 from explorer.lab.drifting.eager_errors import EagerRun, eager_run, largest
 from explorer.lab.drifting.kernel_errors import KernelValue, kernel_values
 from explorer.lab.drifting.lines import LineErrors, lines_of
-from explorer.lab.drifting.same_bits import batch_of_one, run_to_run
+from explorer.lab.drifting.same_bits import RUN_TO_RUN, batch_of_one, run_to_run
 from explorer.lab.live.call import Call
 from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.protocol import Live, no_verb
@@ -75,22 +75,30 @@ def drifted(trace: TraceData, live: Live, limit: float | None, cause: bool, repe
     compiled, kernels, note = _compiled(trace, live, run, limit)
     lines = lines_of(run.errors, kernels)
     errors = max(run.result_errors.values(), default=0.0), largest(compiled, run.exact)
+    answers = [*run_to_run(trace, live, repeats, limit), *batch_of_one(live)]
+    differs = any(answer.question == RUN_TO_RUN and answer.equal is False for answer in answers)
     causes: list[Explained] = []
-    if cause:
+    if cause and not differs:
         causes += of_lines(live.call, run, lines, rounding)
         causes += of_settings(live.call, run)
         if errors[1] is not None:
             causes += of_compiler(trace, live, run.exact, (errors[0], errors[1]), lines, limit)
-    answers = [*run_to_run(trace, live, repeats, limit), *batch_of_one(live)]
     results = [_result_row(name, error, compiled, run) for name, error in run.result_errors.items()]
     words = [*_headline(errors, note), *_line_words(lines, rounding), *_cause_words(causes), *map(str, answers)]
     return Drift(
         Table([_row(line, rounding) for line in lines], COLUMNS, "the program computes no floats"),
         Table(results, RESULT_COLUMNS, "the program returns no floats"),
-        Table([each.row() for each in causes], CAUSE_COLUMNS, "no cause was proved" if cause else "causes were not asked for"),
+        Table([each.row() for each in causes], CAUSE_COLUMNS, _why_no_cause(cause, differs)),
         Table([answer.row() for answer in answers], QUESTION_COLUMNS),
         tuple(words),
     )
+
+
+def _why_no_cause(asked: bool, differs: bool) -> str:
+    """Say why there is no cause."""
+    if not asked:
+        return "causes were not asked for"
+    return "two runs give other bits, so a run with a switch proves nothing" if differs else "no cause was proved"
 
 
 def program_rounding(call: Call) -> float:

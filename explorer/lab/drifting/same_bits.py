@@ -18,6 +18,8 @@ from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain
 from explorer.process.under_way import step
 
+#: The questions.
+RUN_TO_RUN, BATCH_OF_ONE = "run to run", "batch of 1"
 #: Why what is compiled for a GPU you don't have is not asked.
 INTERPRETED = "the interpreter runs a GPU's programs in one order, and library calls on the CPU"
 
@@ -90,23 +92,23 @@ def _eager_runs(call: Call, repeats: int) -> Answer:
         again, others = _recorded(call)
         for one, other in zip(first, again, strict=False):
             if one.operator != other.operator or not _all_same(one.tensors, other.tensors):
-                return Answer("run to run", "eager", False, one.place, one.operator)
+                return Answer(RUN_TO_RUN, "eager", False, one.place, one.operator)
         if not _same_results(results, others):
-            return Answer("run to run", "eager", False)
-    return Answer("run to run", "eager", True)
+            return Answer(RUN_TO_RUN, "eager", False)
+    return Answer(RUN_TO_RUN, "eager", True)
 
 
 def _compiled_runs(trace: TraceData, live: LiveFunction, repeats: int, limit: float | None) -> Answer:
     if live.absent is not None:
-        return Answer("run to run", "compiled", None, note=INTERPRETED)
+        return Answer(RUN_TO_RUN, "compiled", None, note=INTERPRETED)
     first = compiled_results(live)
     if all(_same_results(first, compiled_results(live)) for _ in range(1, repeats)):
-        return Answer("run to run", "compiled", True)
+        return Answer(RUN_TO_RUN, "compiled", True)
     one, other = (kernel_values(trace, live, limit) for _ in range(2))
     for value, again in zip(one, other, strict=False):
         if not same_bits(value.value, again.value):
-            return Answer("run to run", "compiled", False, value.place, value.node)
-    return Answer("run to run", "compiled", False, note="no value of a kernel differed when the kernels were watched")
+            return Answer(RUN_TO_RUN, "compiled", False, value.place, value.node)
+    return Answer(RUN_TO_RUN, "compiled", False, note="no value of a kernel differed when the kernels were watched")
 
 
 def _all_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -132,7 +134,7 @@ def batch_of_one(live: LiveFunction) -> list[Answer]:
     count = next((t.shape[0] for _, t in named_tensors((call.args, dict(call.kwargs))) if t.dim()), 1)
     if count < 2 or call.train:
         why = "gradients of parameters sum over the batch" if call.train else "the first tensor has no second row"
-        return [Answer("batch of 1", "eager", None, note=why)]
+        return [Answer(BATCH_OF_ONE, "eager", None, note=why)]
 
     def first_row(tensor: Any) -> Any:
         if tensor.dim() and tensor.shape[0] == count:
@@ -150,29 +152,29 @@ def _eager_batch(call: Call, alone: Call, count: int) -> Answer:
         of_row, row_results = _recorded(alone)
     except IMPOSSIBLE as error:
         note = f"the first row alone cannot be called: {type(error).__name__}: {error}".partition("\n")[0]
-        return Answer("batch of 1", "eager", None, note=note)
+        return Answer(BATCH_OF_ONE, "eager", None, note=note)
     equal = _rows_same(results, row_results, count)
     if equal is not False:
-        return Answer("batch of 1", "eager", equal, note="" if equal else "no result has a row for each row of the batch")
+        return Answer(BATCH_OF_ONE, "eager", equal, note="" if equal else "no result has a row for each row of the batch")
     for one, other in zip(values, of_row, strict=False):
         if one.operator != other.operator:
-            return Answer("batch of 1", "eager", False, other.place, other.operator, f"the whole batch calls {one.operator}")
+            return Answer(BATCH_OF_ONE, "eager", False, other.place, other.operator, f"the whole batch calls {one.operator}")
         if any(_row_same(a, b, count) is False for a, b in zip(one.tensors, other.tensors, strict=False)):
-            return Answer("batch of 1", "eager", False, one.place, one.operator)
-    return Answer("batch of 1", "eager", False)
+            return Answer(BATCH_OF_ONE, "eager", False, one.place, one.operator)
+    return Answer(BATCH_OF_ONE, "eager", False)
 
 
 def _compiled_batch(live: LiveFunction, alone: Call, count: int) -> Answer:
     """Compare the results alone: the smaller batch is compiled anew, into kernels that the trace does not have."""
     if live.absent is not None:
-        return Answer("batch of 1", "compiled", None, note=INTERPRETED)
+        return Answer(BATCH_OF_ONE, "compiled", None, note=INTERPRETED)
     try:
         returned = live.run(*alone.args, **alone.kwargs)
     except IMPOSSIBLE as error:
-        return Answer("batch of 1", "compiled", None, note=f"{type(error).__name__}: {error}".partition("\n")[0])
+        return Answer(BATCH_OF_ONE, "compiled", None, note=f"{type(error).__name__}: {error}".partition("\n")[0])
     equal = _rows_same(compiled_results(live), dict(tensors_of((returned, None))), count)
     note = {None: "no result has a row for each row of the batch", False: "another batch is compiled into other kernels"}
-    return Answer("batch of 1", "compiled", equal, note=note.get(equal, ""))
+    return Answer(BATCH_OF_ONE, "compiled", equal, note=note.get(equal, ""))
 
 
 def _rows_same(results: Mapping[str, Any], of_row: Mapping[str, Any], count: int) -> bool | None:
@@ -195,4 +197,4 @@ def _row_same(whole: Any, row: Any, count: int) -> bool | None:
     return same_bits(whole[: row.shape[0]], row)
 
 
-__all__ = ["Answer", "batch_of_one", "run_to_run"]
+__all__ = ["BATCH_OF_ONE", "RUN_TO_RUN", "Answer", "batch_of_one", "run_to_run"]

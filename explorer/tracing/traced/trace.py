@@ -431,7 +431,8 @@ class Trace(NamesGuessed, TraceData):
 
         With `cause`, it runs again with one thing switched, and lists what the error changes with: a line alone rounded, a
         setting of torch, attention without a fused kernel, `emulate_precision_casts`, a decomposition left out.
-        `Drift.questions` says whether `repeats` runs, and the first row of the batch alone, give the same bits.
+        `Drift.questions` says whether `repeats` runs, and the first row of the batch alone, give the same bits. No cause is
+        sought if two runs differ.
 
         For a GPU you don't have the kernels are interpreted, and library calls and eager run on the CPU. `limit` is as in
         `check`. LiveError for a loaded trace, NoVerbError for a hand-written kernel.

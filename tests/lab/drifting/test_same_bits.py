@@ -58,6 +58,8 @@ def test_the_first_value_that_differs_from_run_to_run_is_named() -> None:
     assert (eager.equal, eager.value) == (False, "same_bits_test.counted.default")
     assert eager.place.code == "return counted(doubled).sin()"
     assert compiled.equal is False
+    causes = t.drift().causes
+    assert causes == () and "proves nothing" in causes.why_empty
 
 
 def test_random_numbers_are_the_same_from_run_to_run() -> None:
