@@ -342,8 +342,9 @@ export class Fusion {
     const has = (text) => text?.toLowerCase().includes(word.toLowerCase());
     const { names, modules } = this.info;
     const found = names.filter((_, at) => has(modules[at]));
-    const lines = found.length ? [] : [...(this.places ??= this.lines()).values()];
-    return [...new Set([...found, ...lines.flatMap(({ code, nodes }) => (has(code) ? nodes : []))])];
+    if (found.length) return found;
+    const lines = [...(this.places ??= this.lines()).values()];
+    return [...new Set(lines.flatMap(({ code, nodes }) => (has(code) ? nodes : [])))];
   }
 
   /** @param {number} at @param {string} typed */

@@ -117,11 +117,9 @@ export class Results {
    * @param {string} code
    */
   begins(code) {
-    const { query } = this.search;
     const parts = code.replace(/([a-z])(?=[A-Z])/g, "$1_").toLowerCase();
-    for (let at = parts.indexOf(query); at >= 0; at = parts.indexOf(query, at + 1))
-      if (!/[a-z]/.test(parts[at - 1] ?? "")) return true;
-    return false;
+    const before = parts.split(this.search.query).slice(0, -1);
+    return before.some((text) => !/[a-z]$/.test(text));
   }
 
   /**
