@@ -235,10 +235,21 @@ def test_the_first_of_two_names_is_meant_before_the_second(opened, replayed) -> 
     assert not untold(asked(panel, "gelu", "mm"), "not fused", "mm is mm_default_12", "net.0.down")
 
 
+def test_a_module_is_a_name(replayed, rotary) -> None:
+    """The last name of a module's path stands for what is computed in it, in each layer; an operator keeps its own name."""
+    layers = replayed("views/layers-torch2.13-h100")
+    assert not untold(layers.why("up", "gelu").sentence, "op4 of up is a call", "Here up is mm_default_13")
+    assert not untold(layers.why("gelu", "down").sentence, "down is a call", "down is mm_default_12", "6 more places")
+    gate = rotary.why("gate", "sigmoid")
+    assert not gate.fused and not untold(gate.sentence, "op20 has code of gate and sigmoid", "op19 of gate is a call")
+    (graph,) = layers.fusion.graphs
+    assert {place.node for place in graph.operators["norm"]} == {place.node for place in graph.operators["native_layer_norm"]}
+
+
 def test_a_node_is_found_by_what_is_printed_on_it(opened, replayed, rotary) -> None:
-    """A part of its module's name does; where no module has the word, the line of the program that has it."""
+    """A part of the name of its module or operator does; where none has it, the line of the program that has it."""
     panel = show(opened(replayed("views/layers-torch2.13-h100")), "fusion")
-    assert not untold(asked(panel, "dow", "gelu"), "not fused", "dow is op6")
+    assert not untold(asked(panel, "dow", "gelu"), "not fused", "dow is add_tensor_12")
     panel = show(opened(rotary), "fusion")
-    assert not untold(asked(panel, "gate", "torch.sigmoid"), "not fused", "gate is op19", "torch.sigmoid is ")
+    assert not untold(asked(panel, "gate", "torch.sigmoid"), "not fused", "op19 of gate", "torch.sigmoid is ")
     assert not untold(asked(panel, "no_such_thing", "up"), "no answer", "no_such_thing")

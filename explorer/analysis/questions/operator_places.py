@@ -59,7 +59,7 @@ def operator_places(
     template computes.
 
     The words of a launch's title are names too, where nothing else has them: "softmax" is what computes its sums, and "bias" what
-    adds that of a product.
+    adds that of a product. So is the last name of a module: "gate_proj" stands for the nodes of each "layers.N.mlp.gate_proj".
 
     `with_nodes` is for people: names of nodes are there too, and "scores", Dynamo's name of one node, has the places of
     "scores_1" as well. An operator that another one was decomposed into is not there: a program that has a GELU has no `erf`.
@@ -71,11 +71,8 @@ def operator_places(
         for name, place in _names(node, functions, exact, whole=with_nodes):
             if with_nodes or name not in numbers_by_name:
                 members.setdefault(name, {}).setdefault(place, []).append(node)
-    members |= {
-        word: of
-        for word, of in _title_words(by_name.values(), calls).items()
-        if word not in members and word not in numbers_by_name
-    }
+    for others in (_title_words(by_name.values(), calls), _module_names(by_name.values())):
+        members |= {name: of for name, of in others.items() if name not in members and name not in numbers_by_name}
     uses: dict[object, list[Mapping[str, Plain]]] = {}
     for node in by_name.values():
         uses.setdefault(_use(node), []).append(node)
@@ -120,6 +117,15 @@ def _title_words(
         elif original in PRODUCTS and target == "add" and node["name"] not in calls:
             words.setdefault("bias", {})[node["name"]] = [node]
     return words
+
+
+def _module_names(nodes: Iterable[Mapping[str, Plain]]) -> dict[str, dict[object, list[Mapping[str, Plain]]]]:
+    """Map the last name of each module to the nodes that are computed in it, by the module's whole path."""
+    names: dict[str, dict[object, list[Mapping[str, Plain]]]] = {}
+    for node in nodes:
+        if module := str(node.get("module") or ""):
+            names.setdefault(module.rpartition(".")[2], {}).setdefault(module, []).append(node)
+    return names
 
 
 def _computing(

@@ -324,7 +324,11 @@ export class Fusion {
     const lines = this.linesOf(name);
     const [, line] = (lines.length === 1 || !isNumber(name) ? lines[0] : null) ?? [];
     const namesakes = [...numbers.keys()].filter((one) => one === name || one.replace(NUMBERED, "") === name);
-    const known = numbers.has(name) ? namesakes : places.length ? [name] : this.containing(name);
+    const isKnown = !name || LINE.test(name) || line || numbers.has(name) || places.length;
+    // a part of the name of an operator or module
+    const whole = isKnown ? "" : [...operators.keys()].find((one) => one.includes(name));
+    if (whole) return this.candidates(whole);
+    const known = numbers.has(name) ? namesakes : isKnown ? [name] : this.onLinesWith(name);
     return (line?.nodes ?? known).flatMap((one) => {
       const nodes = this.verdicts.find(one);
       return nodes ? { name: one, nodes, result: this.verdicts.result(one) } : [];
@@ -332,19 +336,13 @@ export class Fusion {
   }
 
   /**
-   * The nodes whose module has this in its name; where none has, those of the program's lines that have it.
+   * The nodes from lines of the program that have a word.
    *
    * @param {string} word
    */
-  containing(word) {
-    if (!word || LINE.test(word)) return [];
-    /** @param {string | undefined} text */
-    const has = (text) => text?.toLowerCase().includes(word.toLowerCase());
-    const { names, modules } = this.info;
-    const found = names.filter((_, at) => has(modules[at]));
-    if (found.length) return found;
+  onLinesWith(word) {
     const lines = [...(this.places ??= this.lines()).values()];
-    return [...new Set(lines.flatMap(({ code, nodes }) => (has(code) ? nodes : [])))];
+    return [...new Set(lines.flatMap(({ code, nodes }) => (code.includes(word) ? nodes : [])))];
   }
 
   /** @param {number} at @param {string} typed */
