@@ -430,7 +430,8 @@ class Trace(NamesGuessed, TraceData):
         until the end, so it needs several times the memory of the program.
 
         With `cause`, it runs again with one thing switched, and lists what the error changes with: a line alone rounded, a
-        setting of torch, attention without a fused kernel, `emulate_precision_casts`, a decomposition left out.
+        setting of torch (for the whole process, while that run lasts), attention without a fused kernel,
+        `emulate_precision_casts`, a decomposition left out.
         `Drift.questions` says whether `repeats` runs, and the first row of the batch alone, give the same bits. No cause is
         sought if two runs differ.
 
