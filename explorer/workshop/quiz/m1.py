@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from explorer.model.wording import quantity
 from explorer.tracing.traced import Trace
 from explorer.workshop.quiz.exercises import Check, Item, Place, Question, Task, at, random_tensors, traced, traced_on
 from explorer.workshop.quiz.fields import Choice, Choices, Lines, Number
@@ -95,7 +96,7 @@ def is_same(t: Trace) -> tuple[bool, str]:
 def number_of_kernels(wanted: int) -> Check:
     """The check that a trace has so many kernels."""
     plural = "kernel" if wanted == 1 else "kernels"
-    return Check(f"{wanted} {plural}", lambda t: (len(t.kernels) == wanted, f"{len(t.kernels)} kernels"))
+    return Check(f"{wanted} {plural}", lambda t: (len(t.kernels) == wanted, quantity(len(t.kernels), "kernel")))
 
 
 def _enough(t: Trace) -> tuple[bool, str]:
@@ -124,7 +125,7 @@ EXERCISES: tuple[Item, ...] = (
         truth=_lines_of_sine,
         hint="Click the line with `sin` in the view, and read which lines of the kernel light up.",
         where=lambda t: at(t, "kernel", "tl_math.sin"),
-        note="The sine and its square. The load of x belongs to both lines, so it is not theirs alone.",
+        note="The load of x, the sine and its square. The load serves the line with `cos` too.",
         program=TWO_LINES,
     ),
     Question(
@@ -166,7 +167,7 @@ EXERCISES: tuple[Item, ...] = (
         fields=(Choice(options=STAGES),),
         make=for_both,
         truth=_first_that_differs,
-        hint="explorer.show(for_cpu, for_h100): compare stage by stage in the tab “Diff”.",
+        hint="In the tab “Diff” choose a stage of one and the same stage of the other, from the first of them on.",
         where=lambda traces: at(traces["h100"], "post_grad", "prims.prepare_softmax_online"),
         note="A pattern for the online softmax fires on the GPU only. All before it is the same for both.",
         program=SOFTMAX_OF_SINE,
