@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from explorer.tracing.traced import Trace
+from tests.facts import untold
 from tests.in_tab import APP, name_nodes, show
 from tests.tabs import to_view
 
@@ -291,6 +292,18 @@ def test_all_that_is_offered_is_in_sight_in_a_small_view(opened, rotary: Trace) 
     panel.locator(".why p").evaluate("one => { one.textContent = 'a long reason '.repeat(99); }")
     buttons = panel.locator(".places").get_by_role("button")
     assert buttons.count() and all(buttons.evaluate_all(f"all => all.map({sight})"))
+
+
+def test_a_second_click_on_a_node_asks_nothing(opened, rotary: Trace) -> None:
+    """The first click puts a line above the drawing, which moves: a node under the pointer again is no answer about itself."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    click = f"node => {{ const view = {APP}.tabs.views.get('fusion'); view.pick(view.graph.visible.get(node)); }}"
+    for node in (0, 0):
+        tab.evaluate(click, node)
+        assert not untold(panel.locator(".why").inner_text(), "op0 is the first node", "Choose the second one")
+    tab.evaluate(click, 1)
+    assert panel.get_by_label("second node").input_value() == "op1"
 
 
 def test_the_label_of_a_chosen_node_begins_with_the_picked_name(opened, rotary: Trace) -> None:

@@ -223,7 +223,10 @@ export class Fusion {
   /** @param {Box} box */
   pick(box) {
     if (box.kind !== "node") return;
-    this.pickName(this.next, this.nodes.name[box.node]);
+    const name = this.nodes.name[box.node];
+    // it has moved under the pointer, since the first click put a line above the drawing
+    if (this.next && name === this.picked[0]) return;
+    this.pickName(this.next, name);
     this.light(box);
   }
 
