@@ -70,7 +70,7 @@ class WhatIf(NamesGuessed):
 
     def _repr_html_(self) -> str:
         code = f"<p>code: {html.escape(SAME_CODE)}</p>" if self.same_code else ""
-        return f"{self.table._repr_html_()}{code}<p>result: {html.escape(self.note)}</p>"
+        return f"{Table(map(_in_words, self.table))._repr_html_()}{code}<p>result: {html.escape(self.note)}</p>"
 
 
 def what_if(
@@ -199,13 +199,18 @@ def _node_name(graphs: Sequence[Graph], name: str) -> str:
 
 def as_text(rows: Table) -> str:
     """Write figures as fixed-width text: whole numbers as they are, seconds with three digits, and each row's note last."""
-    columns = ("before", "after", "change")
-    cells = [("", *columns, ""), *((str(row["figure"]), *(shown(row[c]) for c in columns), str(row["note"])) for row in rows)]
+    cells = [("", "before", "after", "change", ""), *(tuple(_in_words(row).values()) for row in rows)]
     widths = [max(len(line[n]) for line in cells) for n in range(4)]
     lines = (
         f"{name.ljust(widths[0])}  {'  '.join(map(str.rjust, numbers, widths[1:]))}  {note}" for name, *numbers, note in cells
     )
     return "\n".join(map(str.rstrip, lines))
+
+
+def _in_words(row: Mapping[str, Plain]) -> dict[str, str]:
+    """Format the figures of a row, and leave out its spread: few have one, and the note says it."""
+    numbers = {column: shown(row[column]) for column in ("before", "after", "change")}
+    return {"figure": str(row["figure"]), **numbers, "note": str(row["note"])}
 
 
 # The difference --------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ def test_figures_are_shown_as_people_write_them() -> None:
     assert lines[2].split() == ["estimated_seconds", "?", "0.000123", "?", "an", "estimate"]
     what = WhatIf(Trace(), Trace(), rows, None, "not checked")
     assert what.figure("kernels")["change"] == 1 and "not checked" in repr(what) and "not checked" in what._repr_html_()
+    assert ">1<" in what._repr_html_() and "0.000123" in what._repr_html_() and "e+00" not in what._repr_html_()
     same = replace(what, same_code=True)
     assert all("alters none" in text for text in (repr(same), same._repr_html_())) and "alters none" not in repr(what)
     with pytest.raises(InputError, match="did you mean 'kernels'"):
