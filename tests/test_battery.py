@@ -16,6 +16,7 @@ import torch
 from explorer.capture.compilers.compiler import Compiler
 from explorer.capture.compilers.compilers import compiler_named
 from explorer.tracing.recording import eager_check
+from tests.tables import rows_of
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
@@ -123,7 +124,7 @@ def test_the_docs_have_a_cell_for_every_program(battery: ModuleType) -> None:
     """docs/backends.md has each program, in each of its columns one of the kinds, and none on which the judges differ."""
     text = (ROOT / "docs" / "backends.md").read_text(encoding="utf-8")
     block = text.partition(battery.BEGIN)[2].partition(battery.END)[0]
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if line.startswith("|")]
+    table = rows_of(block)
     head = next(row for row in table if row[0] == "program")
     assert {"PyTorch, eager", "Inductor", "IREE"} <= set(head) and set(head[1:]) <= set(battery.titles().values())
     rows = {row[0]: row[1:] for row in table}

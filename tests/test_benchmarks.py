@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from explorer.tracing.traced import Trace
+from tests.tables import rows_of
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
@@ -40,13 +41,9 @@ def compared(cache: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
     return done.stdout, json.loads(file.read_text(encoding="utf-8"))
 
 
-def rows(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
-
-
 def test_prints_a_table_with_one_row_a_tool(compared: tuple[str, dict[str, object]]) -> None:
     """The comparison has a row for each workload and tool, with seconds, peak memory and ratios to plain."""
-    head, rule, plain, traced = rows(compared[0])
+    head, rule, plain, traced = rows_of(compared[0])
     assert head[:4] == ["workload", "tool", "seconds", "ratio"]
     assert set("".join(rule)) == {"-"}
     assert plain[:2] == ["sin_cos", "torch.compile"]
@@ -86,7 +83,7 @@ def test_the_cost_of_a_ladder_is_told_beside_plain(cache: str) -> None:
     arguments = ("--workload", "sin_cos", "--modes", "inference", "--rounds", "1", "--cache", cache)
     done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    _, _, plain, traced, *steps = rows(done.stdout)
+    _, _, plain, traced, *steps = rows_of(done.stdout)
     assert plain[0] == "inference" and plain[3] == "1.000" and plain[8:] == ["–", "–"]
     assert traced[1] == "trace for h100" and traced[8:] == ["1", "1"]
     assert {"Dynamo", "AOTAutograd", "Inductor"} <= {row[2] for row in steps}
@@ -100,7 +97,7 @@ def test_the_view_is_measured_in_a_browser(browser: object, replayed: Callable[[
     command = [sys.executable, str(script), "--trace", str(tmp_path / "t.json.gz"), "--repeats", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = {row[0]: row[1] for row in rows(done.stdout)}
+    found = {row[0]: row[1] for row in rows_of(done.stdout)}
     assert {"bundle", "exported file", "first paint", "stage switch", "first paint, two traces side by side"} <= set(found)
     assert found["exported file"].endswith(" MB")
     assert re.fullmatch(r"\d+ ms, \d+\.\d × an empty page", found["first paint"])
@@ -113,7 +110,7 @@ def test_every_line_is_followed(replayed: Callable[[str], Trace], tmp_path: Path
     command = [sys.executable, str(SCRIPT.with_name("follow.py")), "--trace", str(tmp_path / "t.json.gz")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = {row[0]: row for row in rows(done.stdout)}
+    found = {row[0]: row for row in rows_of(done.stdout)}
     assert {a.stage for a in trace.artifacts if a.lines} <= set(found)
     assert found["all"][1] == str(sum(len(a.lines) for a in trace.artifacts))
     assert all(float(cell) >= 0 for cell in found["all"][2:5]) and int(found["kernel"][6]) > 1
@@ -124,7 +121,7 @@ def test_what_is_explorer_s_own_is_told(cache: str) -> None:
     command = [sys.executable, str(SCRIPT.with_name("own_cost.py")), "--workloads", "sin_cos", "--modes", "inference"]
     done = subprocess.run([*command, "--target", "h100", "--cache", cache], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    head, _, found = rows(done.stdout)
+    head, _, found = rows_of(done.stdout)
     assert head[2] == "torch's own, CPU s" and "links and verdicts" in head
     assert float(found[2]) > 0 and all("%" in cell for cell in found[3:])
 
@@ -136,7 +133,7 @@ def test_the_parts_of_a_call_and_a_planted_cost_are_told(cache: str) -> None:
         command, capture_output=True, text=True, check=False, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache}
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("|")]
+    lines = rows_of(done.stdout)
     measured, planted = lines[2], lines[-1]
     assert measured[0] == "graph breaks" and float(measured[1]) > 0 and "Dynamo frames" in measured[4]
     assert planted == ["graph breaks", "Dynamo", "Dynamo"]
@@ -171,7 +168,7 @@ def test_the_stated_peak_of_memory_is_the_allocators(cache: str) -> None:
     command = [sys.executable, str(script), "--only", "qr", "embedding bag, trained"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    _, _, *found = rows(done.stdout)
+    _, _, *found = rows_of(done.stdout)
     assert [row[:2] for row in found] == [
         ["qr", "inference"],
         ["embedding bag, trained", "forward"],
@@ -210,6 +207,6 @@ def test_cold_has_a_row_for_each_advice() -> None:
     """
     command = [sys.executable, SCRIPT.parent / "cold.py", "--models", "residual", "--layers", "4"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    (row,) = rows(said)[2:]
+    (row,) = rows_of(said)[2:]
     assert row[:2] == ["residual", "Residual is compiled 4 times, 0 to 3"]
     assert float(row[2]) > 0 and float(row[3]) > 0 and "kernels after" in said and "code generation" in said

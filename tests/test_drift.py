@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import rows_of
+
 pytestmark = [pytest.mark.benchmarks, pytest.mark.usefixtures("warm_python")]
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "drift.py"
@@ -27,8 +29,6 @@ def test_planted_causes_are_named_and_other_programs_have_none() -> None:
     """Each planted cause is named with its line, and a program without one has no line that stands out."""
     done = subprocess.run([sys.executable, str(SCRIPT), "--only", *SAMPLE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("|")][
-        2:
-    ]
+    rows = rows_of(done.stdout)[2:]
     assert {row[0]: row[2] for row in rows} == SAMPLE
     assert "7 programs: 5 found, 0 MISSED, 0 FALSE BESIDE IT, 2 right, 0 FALSE" in done.stdout

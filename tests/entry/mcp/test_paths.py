@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import rows_of
+
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.skipif(sys.platform != "linux", reason="its devices are Linux's")]
@@ -25,7 +27,7 @@ def test_the_server_answers_on_whatever_path_it_is_given() -> None:
         [sys.executable, str(SCRIPT), "--files", "20100", "--paths", *SAMPLE], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.split("\n") if line.startswith("|")][2:]
+    rows = rows_of(done.stdout)[2:]
     assert {name for name, *_ in rows} == {*SAMPLE, "all"}
     assert {(name, tool) for name, tool, *_, said in rows if said == "answered"} == {("sparse gzip of a log", "load")}
     assert all(int(peak) < 2500 for *_, peak, _ in rows)
