@@ -74,24 +74,26 @@ def recorded_again(traced: TracedCall) -> Iterator[Verdict]:
     """Yield a verdict for each reason why the graphs of a function were recorded again, or warmed up and never recorded."""
     for artifact in traced.trace.find("cuda_graph"):
         rows = typed(CudaGraphs, artifact.data).rows
-        again: dict[str, list[CudaGraph]] = {}
-        for row in rows:
+        again: dict[str, list[tuple[int, CudaGraph]]] = {}  # by why, with the numbers of the rows
+        for number, row in enumerate(rows, 1):
             cause = next((cause for cause in REMEDIES if row.reason.startswith(cause)), "")
             if (row.decision == RECORDED_AGAIN and cause) or (row.decision == WARMED_UP and cause == STEP_NOT_OVER):
-                again.setdefault(cause, []).append(row)
+                again.setdefault(cause, []).append((number, row))
         calls = Counter[tuple[str, str]]()  # of each graph, or of each part of one
         for row in rows:
             calls[row.graph, row.what] += row.count or 0
         for cause, of_cause in again.items():
-            if cause == MOVED_INPUT or sum(row.count or 0 for row in of_cause) >= FEWEST_AGAIN:
+            if cause == MOVED_INPUT or sum(row.count or 0 for _, row in of_cause) >= FEWEST_AGAIN:
                 yield _recorded_again(traced, artifact, cause, of_cause, max(calls.values()))
 
 
-def _recorded_again(traced: TracedCall, artifact: Artifact, cause: str, rows: list[CudaGraph], calls: int) -> Verdict:
+def _recorded_again(
+    traced: TracedCall, artifact: Artifact, cause: str, numbered: list[tuple[int, CudaGraph]], calls: int
+) -> Verdict:
+    rows = [row for _, row in numbered]
     count, seconds = sum(row.count or 0 for row in rows), sum(row.seconds or 0.0 for row in rows)
     source = next(iter(traced.trace.find("source", artifact.frame)), None)
     function = source.data["function"] if source else artifact.frame
-    numbers = [number for number, row in enumerate(typed(CudaGraphs, artifact.data).rows, 1) if row in rows]
     did = " and ".join(dict.fromkeys(row.decision for row in rows))
     lines = dict.fromkeys(UserLine(row.file, row.line, row.code) for row in rows if row.file)
     return Verdict(
@@ -101,7 +103,7 @@ def _recorded_again(traced: TracedCall, artifact: Artifact, cause: str, rows: li
         "; ".join(dict.fromkeys(row.reason for row in rows)),
         REMEDIES[cause],
         tuple(lines),
-        tuple((artifact.id, number) for number in numbers),
+        tuple((artifact.id, number) for number, _ in numbered),
         why_unproved="a trace is of one call: record the changed program again, and t.inductor.cuda_graphs counts its recordings",
     )
 
