@@ -107,7 +107,7 @@ class _Stream:
 
 
 class _Graph:
-    """A CUDA graph of which every replay is over at once."""
+    """A CUDA graph whose replays compute nothing."""
 
     def replay(self) -> None:
         pass

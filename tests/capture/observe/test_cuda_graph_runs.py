@@ -200,7 +200,7 @@ def both(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
 
 
 def keeping_an_output(backend: Backend) -> explorer.Trace:
-    """Run a graph behind another one, of which an output is gone in all steps but the last."""
+    """Run two graphs in each step. The output of the first is gone before the second runs, but not in the last step."""
     weight = torch.ones(8, requires_grad=True)
     with explorer.record() as recording:
         functions = [torch.compile(each, backend=backend) for each in (both, second)]

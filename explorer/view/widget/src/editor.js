@@ -568,7 +568,7 @@ export class Editor {
     const top = scrollDOM.scrollTop - this.view.documentPadding.top;
     /** @param {number} height */
     const line = (height) => doc.lineAt(this.view.lineBlockAtHeight(Math.max(0, height)).from).number;
-    // a line of which the edge hides the most is not in view
+    // the edge hides most of a line that ends less than 10 px below it
     const [first, last] = [line(top + 10), line(top + scrollDOM.clientHeight - 20)];
     const moved = this.goal ? this.goal - Math.round((first + last) / 2) : 0;
     return [Math.max(1, first + moved), Math.min(doc.lines, last + moved)];
