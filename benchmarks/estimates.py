@@ -35,14 +35,18 @@ from typing import Any
 
 CALLS, WARM = 20, 5
 #: The last two parts are of cases that no constant of the estimate was fitted to.
-PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions", "functions", "unseen")
+PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions", "functions", "irregular", "unseen", "fresh")
 #: A case: function, arguments, and how it is traced.
 Case = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def cases(device: str, parts: Sequence[str] = PARTS) -> dict[str, Callable[[], Case]]:
     """Collect the cases of some groups by name; a case makes its tensors when it is called."""
-    makers = dict(zip(PARTS, (elementwise, reductions, products, convolutions, attentions, functions, unseen), strict=True))
+    makers = dict(
+        zip(
+            PARTS, (elementwise, reductions, products, convolutions, attentions, functions, irregular, unseen, fresh), strict=True
+        )
+    )
     return {name: make for part in parts for name, make in makers[part](device).items()}
 
 
@@ -399,6 +403,172 @@ def unseen(device: str) -> dict[str, Callable[[], Case]]:
             {"train": True},
         ),
         "a block of a transformer": lambda: (block, (half(4096, 2048), half(2048), half(2048, 8192), half(8192, 2048)), {}),
+    }
+
+
+def irregular(device: str) -> dict[str, Callable[[], Case]]:
+    """Cases whose kernels stream no memory in order: sorts, scatters, one result from all elements, few elements at a time."""
+    import torch
+
+    t = tensors(device)
+    f = torch.nn.functional
+
+    def half(*size: int) -> Any:
+        return t(*size, dtype="bfloat16")
+
+    def index(count: int, of: int) -> Any:
+        return torch.randint(0, of, (count,), device=device)
+
+    def pooled(x: Any) -> Any:
+        return f.interpolate(f.avg_pool2d(x, 2), scale_factor=2, mode="bilinear")
+
+    def depthwise(size: int) -> Callable[..., Any]:
+        return lambda x, w: f.conv2d(x, w, padding=size // 2, groups=x.shape[1])
+
+    return {
+        "sort 4096x1024": lambda: (lambda x: x.sort(-1).values, (t(4096, 1024),), {}),
+        "sort 4096x256": lambda: (lambda x: x.sort(-1).values, (t(4096, 256),), {}),
+        "sort 512x16384": lambda: (lambda x: x.sort(-1).values, (t(512, 16384),), {}),
+        "sort 4 Mi": lambda: (lambda x: x.sort().values, (t(1 << 22),), {}),
+        "argsort 1024x8192": lambda: (lambda x: x.argsort(-1), (t(1024, 8192),), {}),
+        "topk 16 of 1024x32768": lambda: (lambda x: x.topk(16, -1).values, (t(1024, 32768),), {}),
+        "topk 8 of 8192x2048": lambda: (lambda x: x.topk(8, -1).values, (t(8192, 2048),), {}),
+        "topk 100 of 4 Mi": lambda: (lambda x: x.topk(100).values, (t(1 << 22),), {}),
+        "scatter_add 4 Mi into 1 Mi": lambda: (
+            lambda x, i: x.new_zeros(1 << 20).scatter_add(0, i, x),
+            (t(1 << 22), index(1 << 22, 1 << 20)),
+            {},
+        ),
+        "scatter_add 4 Mi into 1024": lambda: (
+            lambda x, i: x.new_zeros(1024).scatter_add(0, i, x),
+            (t(1 << 22), index(1 << 22, 1024)),
+            {},
+        ),
+        "index_add 65536x256 into 4096": lambda: (
+            lambda x, i: x.new_zeros(4096, 256).index_add(0, i, x),
+            (t(65536, 256), index(65536, 4096)),
+            {},
+        ),
+        "gather 4 Mi of 1 Mi": lambda: (lambda x, i: x[i] * 2, (t(1 << 20), index(1 << 22, 1 << 20)), {}),
+        "gather 4 Mi of 64 Mi": lambda: (lambda x, i: x[i] * 2, (t(1 << 26), index(1 << 22, 1 << 26)), {}),
+        "logsumexp fp64 4096x4096": lambda: (lambda x: x.logsumexp(-1), (t(4096, 4096, dtype="float64"),), {}),
+        "exp fp64 8 Mi": lambda: (torch.exp, (t(1 << 23, dtype="float64"),), {}),
+        "sum of 16 Mi": lambda: (lambda x: x.sum(), (t(1 << 24),), {}),
+        "sum of 1 Mi": lambda: (lambda x: x.sum(), (t(1 << 20),), {}),
+        "norm of 64 Mi bf16": lambda: (lambda x: x.float().norm(), (half(1 << 26),), {}),
+        "upsampled after pooling 16x64x128": lambda: (pooled, (t(16, 64, 128, 128),), {}),
+        "bilinear by 4 16x64x32": lambda: (
+            lambda x: f.interpolate(x, scale_factor=4, mode="bilinear"),
+            (t(16, 64, 32, 32),),
+            {},
+        ),
+        "variance over dim 0 8192x2048": lambda: (lambda x: x.var(0), (t(8192, 2048),), {}),
+        "variance over dim 0 1024x4096": lambda: (lambda x: x.var(0), (t(1024, 4096),), {}),
+        "mean over dim 0 65536x256": lambda: (lambda x: x.mean(0), (t(65536, 256),), {}),
+        "conv depthwise 3x3 256 of 56": lambda: (depthwise(3), (half(32, 256, 56, 56), half(256, 1, 3, 3)), {}),
+        "conv depthwise 3x3 512 of 28 fp32": lambda: (depthwise(3), (t(16, 512, 28, 28), t(512, 1, 3, 3)), {}),
+        "conv depthwise 5x5 192 of 28": lambda: (depthwise(5), (half(32, 192, 28, 28), half(192, 1, 5, 5)), {}),
+        "cumsum 8192x2048": lambda: (lambda x: x.cumsum(-1), (t(8192, 2048),), {}),
+        "cumsum of 16 Mi": lambda: (lambda x: x.cumsum(0), (t(1 << 24),), {}),
+    }
+
+
+def fresh(device: str) -> dict[str, Callable[[], Case]]:
+    """Cases measured once, after every constant of the estimate was fixed."""
+    import torch
+
+    t = tensors(device)
+    f = torch.nn.functional
+
+    def half(*size: int, grad: bool = False) -> Any:
+        return t(*size, dtype="bfloat16", grad=grad)
+
+    def index(*size: int, of: int) -> Any:
+        return torch.randint(0, of, size, device=device)
+
+    def masked(x: Any, mask: Any) -> Any:
+        return x.masked_fill(mask, float("-inf")).softmax(-1)
+
+    def gated(x: Any, gate: Any) -> Any:
+        return f.gelu(gate, approximate="tanh") * x
+
+    attend = f.scaled_dot_product_attention
+    return {
+        "gelu, gate 24 Mi bf16": lambda: (gated, (half(3 << 23), half(3 << 23)), {}),
+        "rms norm 12288x3072 bf16": lambda: (lambda x, w: f.rms_norm(x, (3072,), w), (half(12288, 3072), half(3072)), {}),
+        "log softmax 3072x32000": lambda: (lambda x: x.log_softmax(-1), (t(3072, 32000),), {}),
+        "cross entropy 2048x50257": lambda: (f.cross_entropy, (t(2048, 50257), index(2048, of=50257)), {}),
+        "group norm 24x256x28": lambda: (
+            lambda x, w, b: f.group_norm(x, 32, w, b),
+            (t(24, 256, 28, 28), t(256), t(256)),
+            {},
+        ),
+        "masked softmax 48x768x768": lambda: (
+            masked,
+            (half(48, 768, 768), torch.ones(768, 768, device=device).triu(1).bool()),
+            {},
+        ),
+        "mean of 48 Mi": lambda: (lambda x: x.mean(), (t(3 << 24),), {}),
+        "amax of 6 Mi": lambda: (lambda x: x.amax(), (t(3 << 21),), {}),
+        "variance over dim 0 12288x1536": lambda: (lambda x: x.var(0), (t(12288, 1536),), {}),
+        "logsumexp fp64 3000x5000": lambda: (lambda x: x.logsumexp(-1), (t(3000, 5000, dtype="float64"),), {}),
+        "sort 3000x512": lambda: (lambda x: x.sort(-1).values, (t(3000, 512),), {}),
+        "sort 256x24000": lambda: (lambda x: x.sort(-1).values, (t(256, 24000),), {}),
+        "topk 5 of 3000x10000": lambda: (lambda x: x.topk(5, -1).values, (t(3000, 10000),), {}),
+        "scatter_add 3 Mi into 96 Ki": lambda: (
+            lambda x, i: x.new_zeros(3 << 15).scatter_add(0, i, x),
+            (t(3 << 20), index(3 << 20, of=3 << 15)),
+            {},
+        ),
+        "index_add 24000x512 into 1000": lambda: (
+            lambda x, i: x.new_zeros(1000, 512).index_add(0, i, x),
+            (t(24000, 512), index(24000, of=1000)),
+            {},
+        ),
+        "embedding 12x1536 of 32000x1024": lambda: (f.embedding, (index(12, 1536, of=32000), half(32000, 1024)), {}),
+        "embedding 8192 of 30000x768, training": lambda: (
+            lambda w, i: f.embedding(i, w),
+            (t(30000, 768, grad=True), index(8192, of=30000)),
+            {"train": True},
+        ),
+        "cat and scale 3 of 4096x1536": lambda: (
+            lambda a, b, c: torch.cat((a, b, c), 1) * 0.5,
+            (t(4096, 1536), t(4096, 1536), t(4096, 1536)),
+            {},
+        ),
+        "channels last 24x192x56": lambda: (lambda x: x.permute(0, 2, 3, 1).contiguous() + 1, (half(24, 192, 56, 56),), {}),
+        "bilinear by 2 12x96x48": lambda: (
+            lambda x: f.interpolate(x, scale_factor=2, mode="bilinear"),
+            (t(12, 96, 48, 48),),
+            {},
+        ),
+        "nearest by 2 12x96x96": lambda: (lambda x: f.interpolate(x, scale_factor=2), (half(12, 96, 96, 96),), {}),
+        "max pool 3x3 24x64x112": lambda: (lambda x: f.max_pool2d(x, 3, 2, 1), (half(24, 64, 112, 112),), {}),
+        "average pool 2x2 24x128x96": lambda: (lambda x: f.avg_pool2d(x, 2), (t(24, 128, 96, 96),), {}),
+        "conv depthwise 5x5 384 of 28": lambda: (
+            lambda x, w: f.conv2d(x, w, padding=2, groups=384),
+            (half(24, 384, 28, 28), half(384, 1, 5, 5)),
+            {},
+        ),
+        "conv depthwise 3x3 144 of 56 fp32": lambda: (
+            lambda x, w: f.conv2d(x, w, padding=1, groups=144),
+            (t(12, 144, 56, 56), t(144, 1, 3, 3)),
+            {},
+        ),
+        "conv 1x1 384 of 28": lambda: (f.conv2d, (half(24, 384, 28, 28), half(768, 384, 1, 1)), {}),
+        "mm bf16 3000x1000x5000": lambda: (torch.mm, (half(3000, 1000), half(1000, 5000)), {}),
+        "linear and gelu bf16 6144x1536x6144": lambda: (
+            lambda x, w, b: f.gelu(f.linear(x, w, b)),
+            (half(6144, 1536), half(6144, 1536), half(6144)),
+            {},
+        ),
+        "attention 3x24x1536x64 causal": lambda: (
+            lambda q, k, v: attend(q, k, v, is_causal=True),
+            (half(3, 24, 1536, 64), half(3, 24, 1536, 64), half(3, 24, 1536, 64)),
+            {},
+        ),
+        "cumsum 3000x6000": lambda: (lambda x: x.cumsum(-1), (t(3000, 6000),), {}),
+        "exp fp64 6 Mi": lambda: (torch.exp, (t(3 << 21, dtype="float64"),), {}),
     }
 
 
