@@ -34,8 +34,8 @@ def kernel_compiles(emit: Emit) -> Iterator[None]:
         with emit.doing(f"kernel {names.get(id(future), 'compile')}"):
             yield
 
-    def compiling(_: Any, name: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-        with emit.doing(f"kernel {name}"):
+    def compiling(_: Any, kernel_name: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+        with emit.doing(f"kernel {kernel_name}"):  # autotuning gives it by keyword
             yield
 
     def choosing(choices: Sequence[Any], *args: Any, **kwargs: Any) -> Iterator[None]:

@@ -37,6 +37,26 @@ def test_a_kernel_that_is_waited_for_is_told_by_its_number(recorder: Recorder, t
     assert told[-1] == "" and not recorder.failures
 
 
+@pytest.mark.parametrize("by_keyword", [False, True])
+def test_a_kernel_that_is_compiled_is_told_by_its_name(by_keyword: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output code names a kernel by position, autotuning by keyword: either way it is told while it compiles."""
+    told: list[str] = []
+    seen: list[str] = []
+
+    def triton(_: Any, kernel_name: str, source_code: str, device_str: str = "cuda") -> None:
+        seen.append(told[-1])
+
+    monkeypatch.setattr(AsyncCompile, "triton", triton)
+    recorder = Recorder(told.append)
+    compiler = AsyncCompile.__new__(AsyncCompile)
+    with kernel_compiles(recorder):
+        if by_keyword:
+            compiler.triton(kernel_name="triton_mm_4", source_code="")
+        else:
+            compiler.triton("triton_mm_4", "")
+    assert [each.partition(" since ")[0] for each in seen] == ["kernel triton_mm_4"] and not recorder.failures
+
+
 def test_a_choice_that_is_timed_is_told_by_its_number(recorder: Recorder, told: list[str]) -> None:
     """Each choice of autotuning is told as it is timed."""
     seen: list[str] = []
