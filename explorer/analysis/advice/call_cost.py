@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, runs_of
-from explorer.analysis.questions.fusion import Graph, fusion_of
+from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, kernel_rows, own_group, runs_of
+from explorer.analysis.questions.fusion import NO_VERDICTS, Graph, fusion_of
 from explorer.analysis.questions.group_costs import group_costs
 from explorer.analysis.questions.kernels import KernelData, kernels_of, kernels_of_graph
 from explorer.analysis.questions.memory import element_size
@@ -27,7 +27,7 @@ from explorer.analysis.questions.user_lines import UserLine, compilers_of
 from explorer.model.records import typed
 from explorer.model.shared import PatternMatch
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Plain
+from explorer.model.values import EMPTY, Artifact, Plain
 from explorer.model.wording import quantity
 from explorer.reference.gpus.figures import Target
 from explorer.stages.fx_graph import input_names, node_lines
@@ -111,8 +111,8 @@ class TracedCall:
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """What runs in a call."""
-        return tuple(
+        """What runs in a call; of a trace of a hand-written kernel its launch."""
+        return self.own or tuple(
             self._launch(graph, row, cost)
             for graph in self.graphs
             for row, cost in zip(graph.groups(), group_costs(self.trace, graph), strict=True)
@@ -121,10 +121,28 @@ class TracedCall:
         )
 
     @cached_property
+    def own(self) -> tuple[Launch, ...]:
+        """The launch of the hand-written kernel that was traced alone; () for a trace of a function."""
+        if self.trace.find("ir_post_fusion"):
+            return ()
+        listed = {row["kernel"]: row for row in kernel_rows(self.trace)}
+        return tuple(
+            Launch(
+                Graph(kernel.artifact, NO_VERDICTS, EMPTY),
+                group,
+                listed[kernel.name]["seconds"] or self.seconds_of(group["read"] + group["written"]),
+                measured=listed[kernel.name]["timed"] == "measured",
+            )
+            for kernel in self.kernels
+            for group in own_group(kernel.artifact)
+        )
+
+    @cached_property
     def launch_count(self) -> int:
         """How often something is launched or called; a C++ kernel may hold the loops of several of the `launches`."""
         calls = sum(not launch.row["kernels"] for launch in self.launches)
-        return calls + sum(len(graph.verdicts.data.kernels) * runs_of(self.trace, graph) for graph in self.graphs)
+        generated = sum(len(graph.verdicts.data.kernels) * runs_of(self.trace, graph) for graph in self.graphs)
+        return calls + generated + len(self.own)
 
     def _launch(self, graph: Graph, row: GroupRow, cost: GroupCost) -> Launch:
         if cost["seconds"] is not None and cost["timed"] == "measured":
@@ -174,8 +192,8 @@ class TracedCall:
 
     @cached_property
     def host(self) -> float:
-        """Seconds that Python takes to launch them; 0 on the CPU, and where CUDA graphs launch them."""
-        if self.is_cpu or self.captured:
+        """Seconds that Python takes to launch them; 0 on the CPU, where CUDA graphs launch them, and for a kernel alone."""
+        if self.is_cpu or self.captured or self.own:
             return 0.0
         return LAUNCH * len(self.launches)
 
@@ -252,7 +270,7 @@ class TracedCall:
         if failures := [failure for failure in self.trace.failures if failure.fatal]:
             message = failures[0].message.partition(_LINE)[0]
             return f"The compile ended with an error, so what came after it is not judged: {message}"
-        if not self.trace.find("ir_post_fusion"):  # it is there, and empty, for a graph of views alone
+        if not (self.own or self.trace.find("ir_post_fusion")):  # it is there, and empty, for a graph of views alone
             return f"No kernel was recorded: {self._why_nothing}."
         return ""
 
@@ -288,6 +306,11 @@ class TracedCall:
                 f"A call takes {_words(self.seconds)} on {where}, measured by t.live.cost(){backward}: {parts}. Eager mode takes "
                 f"{_words(self.eager)}. The work of the kernels is {_words(self.device)}, {estimated}. {pieces}"
                 f"What costs less than {MIN_SHARE:.0%} of the call is not mentioned."
+            )
+        if self.own:
+            return (
+                f"A launch takes {_words(self.seconds + beyond)} on {where} ({estimated}{added}; bytes {self.bandwidth}). "
+                f"What costs less than {MIN_SHARE:.0%} of it is not mentioned."
             )
         here = not compiled_for(self.trace).is_absent_gpu
         measurable = ": t.attach(t.live.cost()) measures a whole call" if here else ""

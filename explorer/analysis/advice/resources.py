@@ -52,7 +52,7 @@ def _spilled(traced: TracedCall, launch: Launch, kernel: KernelData, taken: Mapp
         "smaller blocks, or more warps for the same block, so that each thread holds less",
         traced.lines_of([launch]),
         ((kernel.artifact.id, first_line(kernel)),),
-        why_unproved="what_if changes what Inductor decides; the block sizes and warps of this kernel are its own"
+        why_unproved="the block sizes and warps are the program's own; tune() of the kernel predicts others"
         if launch.row["kind"] == "user's kernel"
         else "",
         what_if={} if launch.row["kind"] == "user's kernel" else {"options": {"max_autotune": True}},

@@ -73,7 +73,7 @@ def kernel_rows(trace: TraceData) -> list[KernelRow]:
 def _row(kernel: KernelData, by_scheduler: Groups) -> KernelRow:
     a, form = kernel.artifact, first_form(kernel._trace, kernel.artifact)
     own = typed(Kernel, a.data)
-    groups = [group for graph, group in by_scheduler for _ in range(runs_of(kernel._trace, graph))] or _own_group(a)
+    groups = [group for graph, group in by_scheduler for _ in range(runs_of(kernel._trace, graph))] or own_group(a)
     taken = form.metadata if form is not None else {}
     spills = [taken[key] for key in ("spill_stores", "spill_loads") if taken.get(key) is not None]
     in_wrapper = kernel_launches(kernel._trace, a)
@@ -189,7 +189,7 @@ def _launches(kernel: KernelData, in_wrapper: Sequence[Launch], groups: Groups) 
     return listed or (1 if typed(Kernel, kernel.artifact.data).bytes_known else None)
 
 
-def _own_group(kernel: Artifact) -> list[GroupRow]:
+def own_group(kernel: Artifact) -> list[GroupRow]:
     """Return what a hand-written kernel computes as the scheduler has it of one inside a compiled function; [] without bytes."""
     own = typed(Kernel, kernel.data)
     if own.read is None or own.written is None:

@@ -415,6 +415,27 @@ class Step(NamedTuple):
         return self.kind in ("call", "template")
 
 
+#: What the scheduler said of a kernel that it never saw.
+NO_VERDICTS = Verdicts(
+    RecordedFusion(
+        of="",
+        names=(),
+        groups=(),
+        rounds=(),
+        rules=(),
+        args=(),
+        pairs=(),
+        score_parts=(),
+        scores=(),
+        kernels=(),
+        final=(),
+        settings=EMPTY,
+        made=(),
+        paths=(),
+    )
+)
+
+
 @dataclass(frozen=True)
 class Graph:
     """The verdicts on one graph, with the reads, writes and origins of its nodes, and the graph's FX nodes.

@@ -13,7 +13,7 @@ import torch
 
 import explorer
 from explorer.capture.ladder.absent_driver import AbsentDriver
-from tests.facts import says, untold
+from tests.facts import in_a_line, says, untold
 
 triton = pytest.importorskip("triton")
 tl: Any = triton.language
@@ -53,6 +53,15 @@ def row_sum(x, out, n, BLOCK: tl.constexpr):
     """The sum of one row."""
     i = tl.arange(0, BLOCK)
     tl.store(out, tl.sum(tl.load(x + i, i < n, other=0.0), 0))
+
+
+@triton.jit
+def centered(x, out, BLOCK: tl.constexpr):
+    """Each row less its mean, times its softmax: all of a row is in registers at once."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i)
+    power = tl.exp(value - tl.max(value, 0))
+    tl.store(out + i, (value - tl.sum(value, 0) / BLOCK) * power / tl.sum(power, 0))
 
 
 @triton.jit
@@ -471,6 +480,21 @@ def test_code_flow_names_what_makes_each_form() -> None:
     assert made == {**forms, "sass": ("CUDABackend.make_cubin", backend)}
     amd = explorer.trace(torch.sin, x, target="mi300x").stages.where(stage="amdgcn")
     assert [row["function"] for row in amd] == ["HIPBackend.make_amdgcn"]
+
+
+@pytest.mark.compile
+def test_a_launch_is_ranked_and_judged() -> None:
+    """t.profile.launches has the launch, and advise judges it: a row of 32768 floats in four warps spills."""
+    x = torch.empty(1024, 32768)
+    trace = explorer.trace(centered, x, torch.empty_like(x), BLOCK=32768, grid=(1024,), num_warps=4, target="h100")
+    (launch,) = trace.profile.launches
+    assert launch["what"] == launch["kernel"] == "centered" and launch["known"] == "estimated"
+    assert launch["read"] == launch["written"] == x.numel() * 4 and launch["share"] == 1
+    advice = trace.advise()
+    assert untold(advice.about, "A launch takes", "H100") == []
+    (spilled,) = [verdict for verdict in advice if verdict.kind == "spills"]
+    assert spilled.places and "tune()" in spilled.why_unproved
+    assert in_a_line(trace, "1 launch", "H100")
 
 
 @pytest.mark.compile
