@@ -37,7 +37,10 @@ ASKED = re.compile(r'^q\("(?P<id>[^"]+)"\)(?P<how>\.ask\(w\)|\.answer\(\.\.\.(?:
 #: A term of the glossary, at the place that explains it.
 TERM = re.compile(r"\[\*\*([^*]+)\*\*\]\(\.\./docs/glossary\.md\)")
 FIRST_LOOK = "01_first_look.ipynb"
-QUICK = ("00_why_compile.ipynb", FIRST_LOOK, "05_fusion.ipynb")
+TOY_COMPILER = "10_a_compiler_in_200_lines.ipynb"
+QUICK = ("00_why_compile.ipynb", FIRST_LOOK, "05_fusion.ipynb", TOY_COMPILER)
+#: A line of the toy compiler's texts that makes a result, and the result's name.
+RESULT = re.compile(r"\s+(?:(?:float |double )?[vm]_)?(\w+)(?:\[\w\])? \+?= ")
 #: The most new terms of a section, and the most words of a text: half a minute at 200 words a minute.
 MAX_TERMS, MAX_WORDS = 3, 100
 #: The width of a notebook's column beside an open sidebar, and the smallest text that is read without effort, in pixels.
@@ -140,6 +143,34 @@ def test_the_first_look_shows_what_it_says() -> None:
     before, after = (re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(.+)$", kernel.text("sass"), re.MULTILINE) for kernel in (plain, changed))
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
     assert len(pairs) == 2 and all(a.startswith("FFMA ") and a == b.replace("-R", "R") for a, b in pairs)
+
+
+def test_the_compiler_has_at_most_200_lines() -> None:
+    """The cells that make up the compiler say so in a tag, and keep what the title promises."""
+    sources = [cell["source"] for cell in cells(TOY_COMPILER, "code") if "compiler" in cell["metadata"].get("tags", ())]
+    assert 150 < sum(source.count("\n") + 1 for source in sources) <= 200
+
+
+@pytest.mark.compile
+def test_the_compiler_in_200_lines_is_right_and_linked() -> None:
+    """A program gives what eager gives, and each line that makes a result is linked to its node of Dynamo's graph."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell in cells(TOY_COMPILER, "code"):
+        if "compiler" in cell["metadata"].get("tags", ()):
+            exec(cell["source"], names)
+    share = program("\ndef share(x, y):\n    e = torch.exp(x - y)\n    total = e.sum()\n    return e / total, torch.cos(total)\n")
+    stages = (*explorer.types.STAGES, *names["MINE"])
+    t = explorer.trace(share.load(), torch.randn(30, 40), torch.randn(30, 40), backend=names["shown"], stages=stages)
+    assert t.failures == () and [row["equal"] for row in t.check()] == [True, True]
+    (graph,) = t.find("dynamo")
+    for stage in ("toy_ops", "toy_loops", "toy_c"):
+        (text,) = t.find(stage)
+        made = {(n, match[1]) for n, line in enumerate(text.lines, 1) if (match := RESULT.match(line))}
+        links = [link for link in t.links if link.source == text.id]
+        nodes = [(n, graph.lines[link.target_lines[0] - 1].split()[0]) for link in links for n in link.source_lines]
+        linked = {(n, name.rstrip(":")) for n, name in nodes}
+        assert len(made) >= 5 and made <= linked
 
 
 @each(QUICK)

@@ -2,8 +2,9 @@
 
 `exercises.py` has Question and Task, which are values, `fields.py` what an answer may be, `exercise.py` and `quiz.py` the
 learner's state, `row.py` its widgets, `outcome.py` what is shown; `par.py` has what a puzzle counts, `same_result.py` whether an
-answer computes the same; `results.py` the file, `leaders.py` the board; one file a part (`m0.py` … `m7.py`), two for
-the puzzles of part P (`puzzles.py`, `kernel_puzzles.py`); `workshop.py` has all, `programs.py` why their programs are text.
+answer computes the same, `run_c.py` runs the C of a learner's compiler; `results.py` the file, `leaders.py` the board; one file
+a part (`m0.py` … `m8.py`), two for the puzzles of part P (`puzzles.py`, `kernel_puzzles.py`); `workshop.py` has all,
+`programs.py` why their programs are text.
 """
 
 from __future__ import annotations

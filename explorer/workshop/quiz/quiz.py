@@ -50,7 +50,7 @@ def _icon(row: Any) -> str:
 class Quiz:
     """Exercises, by id: `q = explorer.quiz.Quiz("M1")`, then `q("M1.1").answer(2)`.
 
-    `parts` are parts of the workshop ("M0" to "M7", "P" for the puzzles), ids of single exercises, or questions and tasks of your
+    `parts` are parts of the workshop ("M0" to "M8", "P" for the puzzles), ids of single exercises, or questions and tasks of your
     own; without any it is the whole workshop. `resume` is a file that `export` wrote. Its results are taken over, also of other
     parts, and the next export writes them again. A file that is not there yet is taken as empty.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.workshop.quiz import kernel_puzzles, m0, m1, m2, m3, m4, m5, m6, m7, puzzles
+from explorer.workshop.quiz import kernel_puzzles, m0, m1, m2, m3, m4, m5, m6, m7, m8, puzzles
 from explorer.workshop.quiz.exercises import Item
 
 #: The parts, with what each is about.
@@ -17,6 +17,7 @@ PARTS: Mapping[str, str] = {
     "M5": "Triton to SASS",
     "M6": "other back ends, and the final",
     "M7": "run, time and edit",
+    "M8": "a compiler in 200 lines",
     "P": "puzzles: less code for the same result",
 }
 EXERCISES: tuple[Item, ...] = (
@@ -28,6 +29,7 @@ EXERCISES: tuple[Item, ...] = (
     *m5.EXERCISES,
     *m6.EXERCISES,
     *m7.EXERCISES,
+    *m8.EXERCISES,
     *puzzles.EXERCISES,
     *kernel_puzzles.EXERCISES,
 )

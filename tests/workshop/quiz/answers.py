@@ -7,15 +7,18 @@ What depends on the machine is asked of the exercise itself by `right`.
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch._inductor.pattern_matcher import PatternMatcherPass, fwd_only, register_replacement
 
+import explorer
 from explorer.workshop.quiz.m5 import MATMUL
 
 try:
@@ -24,6 +27,7 @@ try:
 except ImportError:  # the exercises with kernels are left out then
     triton = None
 
+TOY = Path(explorer.__file__).parents[1] / "notebooks" / "10_a_compiler_in_200_lines.ipynb"
 Answer = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -856,6 +860,99 @@ def no_text(source):
     return 7
 
 
+# M8: passes for the compiler of notebook 10 ------------------------------------------------------------------------------
+
+
+def compiler_of_the_notebook() -> dict[str, Any]:
+    """Return the names that the notebook's cells of the compiler define."""
+    cells = json.loads(TOY.read_text(encoding="utf-8"))["cells"]
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell in cells:
+        if "compiler" in cell["metadata"].get("tags", ()):
+            exec("".join(cell["source"]), names)
+    return names
+
+
+NAMES = compiler_of_the_notebook()
+COMPILE_TO_C, FUSE = NAMES["compile_to_c"], NAMES["fuse"]
+
+
+def fuse_never(loops):
+    return loops
+
+
+def joins_chain(last, loop):
+    return all(op.kind != "sum" and op.steps == loop[0].steps for op in last + loop)
+
+
+def reads(loop, other):
+    return any(op.name in each.args for op in other for each in loop)
+
+
+def fuse_further(loops):
+    fused = []
+    for loop in loops:
+        for n in reversed(range(len(fused))):
+            if joins_chain(fused[n], loop):
+                fused[n] = fused[n] + loop
+                break
+            if reads(loop, fused[n]):
+                fused.append(loop)
+                break
+        else:
+            fused.append(loop)
+    return fused
+
+
+def fuse_without_asking(loops):
+    fused = []
+    for loop in loops:
+        place = next((n for n, other in enumerate(fused) if joins_chain(other, loop)), None)
+        if place is None:
+            fused.append(loop)
+        else:
+            fused[place] = fused[place] + loop
+    return fused
+
+
+def fuse_and_forget(loops):
+    return [loop for loop in FUSE(loops) if loop[0].kind != "sum"]
+
+
+def fuse_sums(loops):
+    fused = []
+    for loop in loops:
+        last = fused[-1] if fused else []
+        reads_sum = reads(loop, [op for op in last if op.kind == "sum"])
+        if last and last[0].steps == loop[0].steps and not reads_sum:
+            fused[-1] = last + loop
+        else:
+            fused.append(loop)
+    return fused
+
+
+def fuse_sums_afterwards(loops):
+    fused = []
+    for loop in FUSE(loops):
+        if fused and loop[0].kind == "sum" and fused[-1][0].steps == loop[0].steps:
+            fused[-1] = fused[-1] + loop
+        else:
+            fused.append(loop)
+    return fused
+
+
+def fuse_all_of_a_size(loops):
+    return [[op for loop in loops for op in loop]]
+
+
+def no_c(gm, fuse):
+    return None
+
+
+def c_of_zeros(gm, fuse):
+    return "void run(float **in, float **out) {}"
+
+
 RIGHT: Mapping[str, Answer] = {
     "M0.2": values(44_000_000, 8_000_000),
     "M0.4": values(5, 1),
@@ -910,6 +1007,9 @@ RIGHT: Mapping[str, Answer] = {
     "M7.2": values("compile error", "wrong result"),
     "M7.3": values("graph break", 3),
     "M7.4": values("memory", "memory", "arithmetic"),
+    "M8.1": values(3, ["e", "total"]),
+    "M8.2": values(COMPILE_TO_C, fuse_further),
+    "M8.3": values(COMPILE_TO_C, fuse_sums),
     "P.1": values(counted_by_python),
     "P.2": values(mean_by_where),
     "P.3": values(scaled_by_numbers),
@@ -938,6 +1038,8 @@ ALSO_RIGHT: Mapping[str, Answer] = {
     "M5.7": values(add_of_whole_blocks),
     "M5.8": values(softmax_in_pieces, num_warps=1),
     "M6.6": values(fewer_launches_by_chunks),
+    "M8.2": values(COMPILE_TO_C, fuse_sums),
+    "M8.3": values(COMPILE_TO_C, fuse_sums_afterwards),
     "P.1": values(counted_by_hand),
     "P.2": values(mean_by_relu),
     "P.3": values(scaled_by_one_global),
@@ -1019,6 +1121,19 @@ WRONG: Mapping[str, tuple[Answer, ...]] = {
     "M7.3": (values("spills", 3), values("graph break", 2)),
     "M7.4": (values("memory", "memory", "memory"), values("arithmetic", "memory", "arithmetic")),
     "M6.6": (values(the_block), values(half_the_block), values(random_block), values(raises)),
+    "M8.1": (values(1, []), values(3, ["e"]), values(2, ["e", "total"])),
+    "M8.2": (
+        values(COMPILE_TO_C, FUSE),
+        values(COMPILE_TO_C, fuse_without_asking),
+        values(COMPILE_TO_C, fuse_and_forget),
+        values(c_of_zeros, FUSE),
+    ),
+    "M8.3": (
+        values(COMPILE_TO_C, FUSE),
+        values(COMPILE_TO_C, fuse_all_of_a_size),
+        values(COMPILE_TO_C, fuse_never),
+        values(no_c, FUSE),
+    ),
     "P.1": (values(counted_by_a_tensor), values(counted_one_too_far), values(counted_elsewhere)),
     "P.2": (values(mean_by_nonzero), values(mean_of_relu), values(mean_with_one_element)),
     "P.3": (values(scaled_by_values), values(scaled_by_two), values(scaled_in_place)),

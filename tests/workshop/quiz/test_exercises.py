@@ -22,7 +22,7 @@ from tests.each import each
 HERE = Path(__file__).parent
 ITEMS = {item.id: item for item in EXERCISES}
 #: What runs without `--whole`: some of each part, every kind of answer and every way to make a subject.
-SAMPLE = ("M0.2", "M1.1", "M1.2", "M1.5", "M2.2", "M2.4", "M2.6", "M2.7", "M2.9", "M3.2", "M3.6", "M4.2", "M4.7")
+SAMPLE = ("M0.2", "M1.1", "M1.2", "M1.5", "M2.2", "M2.4", "M2.6", "M2.7", "M2.9", "M3.2", "M3.6", "M4.2", "M4.7", "M8.1", "M8.3")
 #: What a hint calls by its name on the screen: a tab, or a stage.
 ON_SCREEN = re.compile(r"(?P<tab>tab )?“(?P<title>[^”]+)”")
 SAMPLE_OF_KERNELS = ("M5.1", "M5.2", "M5.7", "M5.8", "M6.1", "M6.5", "M7.3", "M7.4")
