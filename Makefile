@@ -120,7 +120,7 @@ classroom: $(INSTALLED) ## every notebook in JupyterLab, answered rightly, wrong
 	$(PYTEST) --whole tests/workshop/quiz/test_notebooks_in_lab.py
 
 class-pack: $(INSTALLED) ## copies of the notebooks that run without PyTorch, with recorded traces, in class-pack/
-	$(BIN)/explorer classpack notebooks/*.ipynb -o class-pack
+	$(BIN)/explorer classpack -o class-pack
 
 binder: $(INSTALLED) ## check binder/ as far as that goes without docker
 	$(BIN)/python binder/check.py

@@ -37,6 +37,12 @@ assert "site-packages" in explorer.__file__, explorer.__file__
 assert t.live.result is not None and "sin" in t.text("post_grad"), t
 print("the wheel traces with torch", torch.__version__)
 """
+NOTEBOOKS = """
+from explorer.workshop.classpack.notebooks import workshop_notebooks
+found = workshop_notebooks()
+assert found and all("share/torch-compile-explorer" in path.as_posix() for path in found), found
+print("the wheel has", len(found), "notebooks, for a class pack without a clone")
+"""
 
 
 def main() -> None:
@@ -68,9 +74,11 @@ def check_contents(wheel: Path) -> None:
         ROOT / "CHANGELOG.md"
     ).read_text(encoding="utf-8"), f"CHANGELOG.md says nothing of {version}"
     with zipfile.ZipFile(wheel) as archive:
-        names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    tracked = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "explorer").split()
+        listed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    names = {name.partition("/data/share/torch-compile-explorer/")[2] or name for name in listed}
+    tracked = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "explorer", "notebooks").split()
     needed = {name for name in tracked if "/widget/src/" not in name and name != "explorer/view/widget/build.js"}
+    needed |= {"docs/backends.md", "docs/glossary.md"}  # what the notebooks link to
     assert names == needed, f"in one of wheel and package only: {sorted(names ^ needed)}"
     print(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 1e6:.1f} MB")
 
@@ -94,6 +102,7 @@ def with_torch(wheel: Path, folder: Path) -> None:
     torch = str(Path(importlib.metadata.distribution("torch").locate_file("")).resolve())
     (packages / "borrowed.pth").write_text(f"{torch}\n", encoding="utf-8")
     print(run(python, "-I", "-c", TRACED).strip())
+    print(run(python, "-I", "-c", NOTEBOOKS).strip())
 
 
 def elsewhere(wheel: Path, folder: Path) -> None:

@@ -62,6 +62,7 @@ VERSIONS_ALLOWED = {
     ("lab/scripts/model_script.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("lab/scripts/parts.py", "__version__"): "torch's, printed by a script; nothing is decided by it",
     ("process/plugins.py", "importlib.metadata"): "entry points, not versions",
+    ("workshop/classpack/notebooks.py", "importlib.metadata"): "the files of the wheel, not versions",
     ("capture/absent/target.py", "__version__"): "torch's, said in a message; nothing is decided by it",
 }
 

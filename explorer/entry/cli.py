@@ -12,7 +12,7 @@
     explorer targets [--json]
     explorer backends [NAME...] [--json]
     explorer doctor [--warm] [--json]
-    explorer classpack NOTEBOOK... -o FOLDER [--json]
+    explorer classpack [NOTEBOOK...] -o FOLDER [--json]
     explorer schema
     explorer mcp [FILE...] [--root FOLDER] [--read-only]
 
@@ -171,7 +171,9 @@ def parser() -> argparse.ArgumentParser:
     pack_command = _add(
         commands, "classpack", classpack, "write copies of notebooks that run without PyTorch, with recorded traces"
     )
-    pack_command.add_argument("notebooks", metavar="NOTEBOOK", nargs="+", type=Path, help="notebooks that run here")
+    pack_command.add_argument(
+        "notebooks", metavar="NOTEBOOK", nargs="*", type=Path, help="notebooks that run here (default: the workshop's)"
+    )
     pack_command.add_argument("-o", "--output", metavar="FOLDER", required=True, type=Path, help="the folder of the pack")
     _add_json(pack_command)
     _add(commands, "schema", schema, "print the JSON Schema of trace files")
@@ -792,13 +794,14 @@ def doctor(options: argparse.Namespace) -> int:
 def classpack(options: argparse.Namespace) -> int:
     """Run notebooks here, and write the copies and what was recorded."""
     from explorer.errors import require_installed
+    from explorer.workshop.classpack.notebooks import workshop_notebooks
     from explorer.workshop.classpack.pack import make
 
     for module in ("torch", "nbclient"):
         require_installed(module, "explorer classpack", "full")
     rows = []
     with _printing_to_stderr() if options.json else nullcontext() as answers:
-        for pack in make(options.notebooks, options.output):
+        for pack in make(options.notebooks or workshop_notebooks(), options.output):
             rows.append(pack.plain())
             if not options.json:
                 print(f"explorer: wrote {pack}", flush=True)
