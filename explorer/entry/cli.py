@@ -11,7 +11,7 @@
     explorer sweep MODEL... [--target T]... [--variant V]... [--python P]... -o FOLDER [--json]
     explorer targets [--json]
     explorer backends [NAME...] [--json]
-    explorer doctor [--warm] [--json]
+    explorer doctor [--warm] [--class FOLDER] [--json]
     explorer classpack [NOTEBOOK...] -o FOLDER [--json]
     explorer schema
     explorer mcp [FILE...] [--root FOLDER] [--read-only]
@@ -167,6 +167,8 @@ def parser() -> argparse.ArgumentParser:
     backends_command.add_argument("names", nargs="*", metavar="NAME", help="the backends to try (default: all)")
     doctor_command = _add(commands, "doctor", doctor, "say whether this machine is ready to trace, and what to do if not")
     doctor_command.add_argument("--warm", action="store_true", help="compile what the first trace would wait for")
+    whole_class = "the day before a class: compile that, run the workshop's notebooks, and write the class pack to FOLDER"
+    doctor_command.add_argument("--class", dest="pack", metavar="FOLDER", type=Path, help=whole_class)
     _add_json(doctor_command)
     pack_command = _add(
         commands, "classpack", classpack, "write copies of notebooks that run without PyTorch, with recorded traces"
@@ -786,8 +788,23 @@ def doctor(options: argparse.Namespace) -> int:
     """Print "ready", or what is missing and its remedy, then the details; the status is 0 or 1."""
     from explorer.entry.doctor import diagnosis
 
+    if options.pack is not None:
+        return _class_day(options)
     found = diagnosis(warm=options.warm)
     print(json.dumps(found.plain(), indent=2) if options.json else found)
+    return 0 if found.ready else 1
+
+
+def _class_day(options: argparse.Namespace) -> int:
+    """Print "ready for a class", or what is missing; the status is 0 or 1."""
+    from explorer.entry.class_day import class_day
+
+    with _printing_to_stderr() if options.json else nullcontext() as answers:
+        found = class_day(options.pack)
+        if options.json:
+            _print_json(found.plain(), answers)
+    if not options.json:
+        print(found)
     return 0 if found.ready else 1
 
 
