@@ -1,10 +1,11 @@
-"""What the site has beside its Markdown: the command line from its parser, and a front door at index.html."""
+"""What the site has beside its Markdown: the command line from its parser, where notebooks run, a front door at index.html."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,26 @@ def link(address: str, words: str) -> nodes.reference:
     return nodes.reference("", words, refuri=address)
 
 
+class RunOnline(Directive):
+    """`{run-online} NOTEBOOK`: where a notebook can be run without an install, if the address of the repository is known.
+
+    GitHub's CI names the repository and the branch. Elsewhere the page has no such links.
+    """
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        repository, branch = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_REF_NAME", "main")
+        if not repository:
+            return []
+        notebook = f"notebooks/{self.arguments[0]}.ipynb"
+        binder = link(f"https://mybinder.org/v2/gh/{repository}/{branch}?urlpath=lab/tree/{notebook}", "Open on Binder")
+        colab = link(f"https://colab.research.google.com/github/{repository}/blob/{branch}/{notebook}", "Open in Colab")
+        install = f"%pip install 'torch-compile-explorer[full] @ git+https://github.com/{repository}'"
+        first = [nodes.Text(", and run this in a first cell: "), nodes.literal("", install)]
+        return [nodes.paragraph("", "", binder, nodes.Text(" · "), colab, *first)]
+
+
 class StageFacts(SphinxDirective):
     """`{stage} NAME`: what explorer itself says of a stage, where it is in the view, and whose it is."""
 
@@ -175,6 +196,7 @@ def front_door(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("command-line", CommandLine)
     app.add_directive("gallery", Gallery)
+    app.add_directive("run-online", RunOnline)
     app.add_directive("stage", StageFacts)
     app.add_directive("stages", StagesOfCompiler)
     app.add_directive("other-stages", StagesWithoutSection)

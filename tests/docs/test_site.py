@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,6 +103,27 @@ def test_every_page_of_the_docs_and_each_notebook_is_in_the_site(site: Path) -> 
     """What is written for readers has a page; that every link leads somewhere is asked when the site is built."""
     pages = [path for path in SOURCES if path.suffix != ".py"]
     assert [path.name for path in pages if not (site / path.relative_to(ROOT)).with_suffix(".html").exists()] == []
+
+
+def test_the_tutorial_opens_its_first_notebook_online_where_the_repository_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GitHub's CI names repository and branch, and the page links to Binder and Colab; elsewhere it has no such links."""
+    nodes = pytest.importorskip("docutils.nodes", reason="the site's own tools are not installed: make docs")
+    pytest.importorskip("sphinx", reason="the site's own tools are not installed: make docs")
+    monkeypatch.syspath_prepend(DOCS)
+    directive = importlib.import_module("site_pages").RunOnline
+    (notebook,) = re.findall(r"^```\{run-online\} (\w+)$", (DOCS / "tutorial.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert (ROOT / "notebooks" / f"{notebook}.ipynb").is_file()
+    asked = SimpleNamespace(arguments=[notebook])
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert directive.run(asked) == []
+    monkeypatch.setenv("GITHUB_REPOSITORY", "ada/explorer")
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    (paragraph,) = directive.run(asked)
+    binder, colab = (node["refuri"] for node in paragraph.findall(nodes.reference))
+    path = f"notebooks/{notebook}.ipynb"
+    assert binder == f"https://mybinder.org/v2/gh/ada/explorer/main?urlpath=lab/tree/{path}"
+    assert colab == f"https://colab.research.google.com/github/ada/explorer/blob/main/{path}"
+    assert "%pip install" in paragraph.astext()
 
 
 def test_dead_links_are_found(links: ModuleType, tmp_path: Path) -> None:
