@@ -9,8 +9,8 @@ const PACKAGE = /^node_modules\/((?:@[^/]+\/)?[^/]+)/;
 const LICENSE = /^licen[cs]e/i;
 
 /**
- * The style sheet is a text of the bundle, without its comments and the room between its rules, and with a
- * letter for the class of the view, which nearly every rule begins with: that is 4 KB.
+ * The style sheet is a text of the bundle, without its comments and the room between its rules. Nearly every
+ * rule begins with the class of the view, so all of them are nested in one rule for it: that is 6 KB.
  */
 const smallCss = {
   name: "small css",
@@ -18,7 +18,9 @@ const smallCss = {
   setup: (bundling) =>
     bundling.onLoad({ filter: /\.css$/ }, async ({ path }) => {
       const { code } = await transform(readFileSync(path, "utf8"), { loader: "css", minify: true });
-      return { contents: code.replaceAll(".explorer ", ".x "), loader: "text" };
+      const [, host, rules] = /^(:host\{.*?\})(.*?)\s*$/s.exec(code) ?? [];
+      const nested = rules.replaceAll(".explorer ", "").replaceAll(".explorer", "&");
+      return { contents: `${host}.explorer{${nested}}`, loader: "text" };
     }),
 };
 

@@ -105,8 +105,7 @@ export class App {
     const foot = element("footer", {}, status.element, this.scope.element);
     const below = [progress.element, called.element, foot];
     const parts = [this.header.element, viewbar, arrangement.element, ...below, this.keys];
-    // "x" is the short name by which the bundled style sheet knows the view: see build.js
-    const attributes = { class: "explorer x", "data-jp-suppress-context-menu": true };
+    const attributes = { class: "explorer", "data-jp-suppress-context-menu": true };
     const view = element("div", { ...attributes, onkeydown: (event) => this.key(event) }, ...parts);
     const touched = () => (panes.isUntouched = false);
     for (const kind of ["pointerdown", "keydown"]) view.addEventListener(kind, touched, { capture: true });
