@@ -471,6 +471,20 @@ def test_what_stands_over_a_kernel_takes_three_rows(opened, rotary):
             assert box["x"] + box["width"] <= whole["x"] + whole["width"] and part.evaluate(IS_WHOLE)
 
 
+def test_ptx_beside_sass_is_the_first_button_over_a_kernel(opened, rotary):
+    """Of a kernel's texts, PTX beside SASS follows the source, and is the only one with a filled button."""
+    tab = opened(rotary)
+    tab.evaluate(ATTACH)
+    click(tab, "torch.cos(angles)")
+    forms = tab.get_by_role("group", name="kernel, right text").get_by_role("button")
+    assert forms.all_inner_texts()[:3] == ["source", "PTX + SASS", "all forms"]
+    backs = forms.evaluate_all("forms => forms.map((form) => getComputedStyle(form).backgroundColor)")
+    assert backs.count(backs[1]) == 1
+    view = tab.locator(".explorer")
+    text = forms.nth(1).evaluate("form => getComputedStyle(form).color")
+    assert text == view.evaluate("view => getComputedStyle(view).backgroundColor"), "its letters are light on a dark ground"
+
+
 def test_a_chip_keeps_the_number_of_its_kernel(opened, rotary):
     """However narrow the pane, a kernel's name is cut before its number, and the file before the line's number."""
     tab = opened(rotary)

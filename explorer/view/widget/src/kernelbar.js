@@ -89,7 +89,7 @@ export class KernelBar {
     const hasMachine = MACHINE in kernel.forms || toMake.some(({ stage }) => stage === MACHINE);
     const both = hasMachine && ASSEMBLY in kernel.forms ? [this.both(kernel)] : [];
     const several = ones.length + others.length > 1 ? [this.linked(kernel, toMake)] : [];
-    return [...ones.slice(0, 1), ...several, ...ones.slice(1), ...others, ...both];
+    return [...ones.slice(0, 1), ...both, ...several, ...ones.slice(1), ...others];
   }
 
   /**
@@ -112,7 +112,11 @@ export class KernelBar {
   both({ artifact, forms }) {
     const make = () => this.on.make(artifact, MACHINE);
     const onclick = () => this.on.both(forms[ASSEMBLY], forms[MACHINE] ?? null, make);
-    return element("button", { onclick, title: "PTX and SASS beside each other" }, "PTX + SASS");
+    return element(
+      "button",
+      { class: "primary", onclick, title: "PTX and SASS beside each other" },
+      "PTX + SASS",
+    );
   }
 
   /** @param {KernelInfo} kernel */
