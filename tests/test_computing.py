@@ -520,6 +520,9 @@ def test_the_users_lines_of_a_kernel_stand_over_it(opened, rotary):
     lines = [row.first.line for row in program_lines([rotary]) if any(k.artifact is kernel for k in row.kernels[0])]
     buttons = tab.get_by_role("region", name="right text").locator(".lines button")
     assert [int(text) for text in buttons.all_inner_texts()] == [line.number for line in lines] and len(lines) > 1
+    over = tab.get_by_role("region", name="right text").locator(".about")
+    assert over.inner_text().startswith("your lines") and over.locator(".facts").is_hidden(), "nothing else is said there"
+    assert int(over.locator(".lines").evaluate("lines => getComputedStyle(lines).fontWeight")) > 500
     other = next(n for n, line in enumerate(lines) if "torch.cos(angles)" not in line.code)
     buttons.nth(other).click()
     artifact, at = selected(tab)

@@ -50,7 +50,7 @@ export class KernelBar {
     if (kernel === this.kernel) return; // its lines may have the focus
     this.kernel = kernel;
     const lines = kernel ? this.lines(kernel) : [];
-    this.users.replaceChildren(...(lines.length ? ["lines ", ...lines] : []));
+    this.users.replaceChildren(...(lines.length ? ["your lines ", ...lines] : []));
   }
 
   // Say which of the kernel's texts is shown, and whether all of them have linked lines.
