@@ -9,7 +9,7 @@ import pytest
 
 from explorer.tracing.traced import Trace
 from tests.facts import untold
-from tests.in_tab import APP, name_nodes, show
+from tests.in_tab import APP, fitted, name_nodes, show
 from tests.tabs import to_view
 
 #: Whether the boxes of two scheduler nodes are in sight.
@@ -26,7 +26,7 @@ PLACE = f"(({{ canvas }}) => [canvas.scale, canvas.x, canvas.y])({APP}.tabs.view
 def chosen(panel: Any, first: str, second: str) -> tuple[Any, str]:
     """Ask about two nodes; the button "fuse anyway", and what stands beside it."""
     name_nodes(panel, first, second)
-    return panel.get_by_role("button", name="fuse anyway"), panel.locator(".what-if [role=status]").inner_text()
+    return panel.get_by_role("button", name="fuse anyway"), panel.locator(".answer .note").inner_text()
 
 
 def test_two_chosen_nodes_are_both_in_sight(opened, replayed) -> None:
@@ -42,6 +42,37 @@ def test_two_chosen_nodes_are_both_in_sight(opened, replayed) -> None:
     name_nodes(panel, names[-1], names[0])
     assert tab.evaluate(PLACE) == pytest.approx(before), "both were in sight"
     assert panel.locator(".why").evaluate("one => one === one.parentElement.firstElementChild")
+
+
+def test_an_answer_leaves_the_drawing_where_it_is(opened, rotary: Trace) -> None:
+    """A selected line, a first node and the verdict on two all stand in the same room. The first sentence is bold."""
+    tab = opened(rotary)
+    panel = show(tab, "Fusion")
+    canvas = panel.locator("canvas").first
+    place = canvas.bounding_box()
+    names = tab.evaluate(f"{APP}.tabs.views.get('fusion').nodes.name")
+    panel.get_by_label("first node").fill(names[1])
+    panel.get_by_label("first node").press("Enter")
+    assert panel.locator(".of-line p").count() > 1 and canvas.bounding_box() == place
+    call = next(row for row in rotary.fusion.groups if row["call"])["nodes"][0]
+    name_nodes(panel, call, names[1])
+    assert canvas.bounding_box() == place
+    said = panel.locator(".why").inner_text()
+    assert said.startswith(panel.locator(".why b").inner_text() + " ") and re.fullmatch(
+        rf"✕ not fused: {call} is a call of extern_kernels\.\w+\.", panel.locator(".why b").inner_text()
+    )
+
+
+def test_a_drawing_keeps_its_middle_in_a_smaller_window(opened, rotary: Trace) -> None:
+    """What stands in the middle of the drawing stands there when the window shrinks."""
+    tab = opened(rotary)
+    show(tab, "Fusion")
+    fitted(tab, "fusion")
+    middle = f"() => {{ const {{ left, right }} = {APP}.tabs.views.get('fusion').canvas.view(); return (left + right) / 2; }}"
+    before = tab.evaluate(middle)
+    tab.set_viewport_size({"width": 900, "height": 700})
+    fitted(tab, "fusion")
+    assert tab.evaluate(middle) == pytest.approx(before, abs=1)
 
 
 def test_only_a_refusal_for_speed_can_be_overridden(opened, rotary: Trace) -> None:

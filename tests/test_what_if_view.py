@@ -130,7 +130,7 @@ def test_what_cannot_be_done_is_said_where_it_was_asked(hosted: tuple[Any, Explo
     widget._worker.wait()
     assert widget.beside == b""
     tab.evaluate("([name, value]) => tell(name, value)", ["progress", widget.progress])
-    assert "op77" in panel.locator(".what-if [role=status]").inner_text()
+    assert "op77" in panel.locator(".answer .note").inner_text()
     assert tab.locator(".explorer-changed").count() == 0
 
 
@@ -147,7 +147,7 @@ def test_a_pattern_or_pass_is_left_out_from_the_view(hosted: tuple[Any, Explorer
     question = carried(tab, widget)
     kind, _, name = offered[0].partition(" ")
     assert question == {"ask": "what_if", f"without_{kind}": name}
-    assert f"without {name}" in tab.locator(".what-if [role=status]").text_content()
+    assert f"without {name}" in tab.locator(".answer .note").text_content()
 
 
 def test_a_saved_trace_says_what_to_type(opened, rotary: Trace) -> None:
@@ -155,7 +155,7 @@ def test_a_saved_trace_says_what_to_type(opened, rotary: Trace) -> None:
     panel = show(opened(rotary), "Fusion")
     name_nodes(panel, "op0", "op1")
     panel.get_by_role("button", name="keep apart").click()
-    assert panel.locator(".what-if code").inner_text() == 't.what_if(keep_apart=("op0", "op1"))'
+    assert panel.locator(".answer .note code").inner_text() == 't.what_if(keep_apart=("op0", "op1"))'
 
 
 def test_the_changed_trace_stands_over_a_view_that_fills_the_screen(hosted: tuple[Any, Explorer], trace: Trace) -> None:

@@ -2,7 +2,7 @@
 // read it, and why they are not one with it.
 
 import { neighbours } from "./beside.js";
-import { element, link, soft } from "./dom.js";
+import { element, link } from "./dom.js";
 import { called } from "./names.js";
 
 /** @import { Parts } from "./app.js" */
@@ -40,12 +40,8 @@ export class Apart {
 
   /** @param {Row} row @param {boolean} isFirst */
   row({ title, why, sentence, onclick }, isFirst) {
-    const lead = soft(isFirst ? "not fused with " : "nor with ");
-    return element(
-      "p",
-      { title: sentence },
-      element("span", {}, lead, link(title, onclick), soft(`: ${why}`)),
-    );
+    const lead = isFirst ? "not fused with " : "nor with ";
+    return element("p", { title: sentence }, lead, link(title, onclick), `: ${why}`);
   }
 
   /**

@@ -30,6 +30,7 @@ const WAYS = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: 
 const MOST = 3; // the largest scale
 const MOTION = 150; // milliseconds
 const READABLE = 0.65; // scale at which names are read without effort
+const TOP = 20; // pixels over a graph that begins at its top
 const MINI = { w: 150, h: 110 };
 
 export class Canvas {
@@ -111,6 +112,10 @@ export class Canvas {
     const { clientWidth, clientHeight } = this.element;
     const ratio = window.devicePixelRatio || 1;
     if (!clientWidth) return;
+    // what was in the middle stays there, but for the top of a graph that begins at it
+    const { width, height } = this.canvas;
+    this.x += (clientWidth - width / ratio) / 2;
+    if (this.y !== TOP) this.y += (clientHeight - height / ratio) / 2;
     this.canvas.width = clientWidth * ratio;
     this.canvas.height = clientHeight * ratio;
     this.mini.width = MINI.w * ratio;
@@ -139,7 +144,7 @@ export class Canvas {
     const [top] = this.graph.boxes.toSorted((a, b) => a.y - b.y);
     const isWider = isTall && width * this.scale > w;
     this.x = isWider ? w / 2 - (top.x + top.w / 2) * this.scale : (w - width * this.scale) / 2;
-    this.y = height * this.scale < h ? (h - height * this.scale) / 2 : 20;
+    this.y = height * this.scale < h ? (h - height * this.scale) / 2 : TOP;
     this.redraw();
   }
 

@@ -30,6 +30,7 @@ const APART = "and none of them reads what another computes.";
 const MOST = 6; // names or pairs that are listed
 const NUMBERED = /_\d+$/; // how a name ends that another one had before
 const LINE = /^(.+:)?\d+$/; // a line of the program, by its number or its place
+const SENTENCE = /\.( [^a-z]|$)/; // where a sentence ends
 /** @type {Layout} */
 const EMPTY = { boxes: [], edges: [], width: 1, height: 1, visible: new Map() };
 
@@ -83,9 +84,15 @@ export class Fusion {
         onchange: () => this.pickName(at, this.boxes[at].value.trim()),
       }),
     );
-    this.said = element("p", {});
+    this.lead = element("b", {}); // the verdict, in one sentence
+    this.said = element("span", {});
     this.others = element("div", { class: "places" });
-    this.verdict = element("div", { class: "why soft", role: "status" }, this.said, this.others);
+    this.verdict = element(
+      "div",
+      { class: "why soft", role: "status" },
+      element("p", {}, this.lead, this.said),
+      this.others,
+    );
     this.count = ""; // what became of the scheduler's nodes
     this.ofLine = element("div", { class: "of-line", hidden: true });
     this.canvas = new Canvas({
@@ -119,8 +126,7 @@ export class Fusion {
     this.element = element(
       "div",
       { class: "panel fusion" },
-      this.verdict,
-      this.ofLine,
+      element("div", { class: "answer" }, this.verdict, this.ofLine, this.whatIf.note),
       element("div", { class: "fusion-bars" }, bar, this.whatIf.element),
       body,
     );
@@ -224,8 +230,7 @@ export class Fusion {
   pick(box) {
     if (box.kind !== "node") return;
     const name = this.nodes.name[box.node];
-    // it has moved under the pointer, since the first click put a line above the drawing
-    if (this.next && name === this.picked[0]) return;
+    if (this.next && name === this.picked[0]) return; // no question is about one node twice
     this.pickName(this.next, name);
     this.light(box);
   }
@@ -424,14 +429,16 @@ export class Fusion {
       const [look, said] =
         fused === null ? ["question", "? no answer"] : fused ? ["good", "✓ fused"] : ["bad", "✕ not fused"];
       this.verdict.className = `why ${look}`;
-      this.said.textContent = `${said}: ${sentence}`;
+      this.say(`${said}: ${sentence}`);
     } else {
       const [which, missing] = first ? ["first", "second"] : ["second", "first"];
       const name = first || second;
       this.verdict.className = "why soft";
-      this.said.textContent = name
-        ? `${this.spelled(name)} is the ${which} node. Choose the ${missing} one.`
-        : `${this.count} ${ASK}`;
+      this.say(
+        name
+          ? `${this.spelled(name)} is the ${which} node. Choose the ${missing} one.`
+          : `${this.count} ${ASK}`,
+      );
     }
     this.mark();
     this.tellLine();
@@ -439,6 +446,13 @@ export class Fusion {
     if (first && second) this.canvas.reveal([...marked]);
     // else it was clicked, and stays where it is
     else if (!chosen || !marked.has(chosen)) this.canvas.reveal([...marked].slice(0, 1));
+  }
+
+  /** @param {string} text its first sentence is read first */
+  say(text) {
+    const end = text.search(SENTENCE) + 1;
+    this.lead.textContent = text.slice(0, end);
+    this.said.textContent = text.slice(end);
   }
 
   /** @param {string} node the user's line that an operator is of, as far as that is known */
@@ -480,7 +494,7 @@ export class Fusion {
     const line = user ? this.store.placeOf(user.artifact, user.line) : "The selected line";
     const several = `became more than one kernel${pairs.length ? ":" : `, ${APART}`}`;
     this.ofLine.replaceChildren(
-      element("p", {}, name ? "With the nodes next to it:" : `${line} ${several}`),
+      element("p", {}, element("b", {}, name ? "With the nodes next to it:" : `${line} ${several}`)),
       ...folded(
         pairs.map(({ title, fused, sentence, onclick }) => {
           const said = ` ${fused ? "✓" : "✕"} ${sentence}`;

@@ -24,7 +24,8 @@ export class WhatIf {
     /** @type {boolean | null} whether they are fused */
     this.fused = null;
     this.open = false; // whether they could be
-    this.note = element("span", { class: "soft", role: "status" });
+    /** What came of it, or why it cannot be asked. */
+    this.note = element("p", { class: "soft note", role: "status" });
     this.stop = button("stop", "stop the compile", () => live.ask({ ask: "stop" }));
     this.stop.hidden = true;
     this.apart = button("keep apart", "compile again with these two nodes kept apart", () =>
@@ -47,7 +48,6 @@ export class WhatIf {
       this.together,
       ...leaving,
       this.stop,
-      this.note,
     );
     hub.on("progress", (progress) => this.progress(progress));
     hub.on("process", () => {
