@@ -175,17 +175,33 @@ def test_a_library_call_that_differs_leads_to_the_rows_of_all_traces(opened, zoo
     assert panel.locator(".kernel-detail").get_by_text("bmm").first.is_visible()
 
 
-def test_a_card_filters_a_long_table_by_its_call(opened, replayed):
-    """Among many kernels only the rows that compute the same as the call stay, one of each trace."""
+def test_a_card_opens_a_call_with_what_it_takes_in_each_trace(opened, replayed):
+    """The costs of each trace stand beside each other, under its name, and no filter is left in the table."""
     trace = replayed("views/layers-torch2.13-h100")
     slower = trace_of(replace(trace, meta={**trace.meta, "target": "v100"}))
     tab = opened(explorer.compare(trace, slower, names=("one", "other")), "")
-    tab.locator(".differences").get_by_role("button").filter(has_text="library calls such as").first.click()
+    assert re.match(r"A call takes .+ in one, .+ in other", tab.locator(".differences h3 b").inner_text()), "read first"
+    card = tab.locator(".differences").get_by_role("button").filter(has_text="library calls such as").first
+    card.click()
     panel = tab.get_by_role("tabpanel", name="Kernels")
-    words = panel.get_by_label("filter kernels").input_value()
-    rows = panel.get_by_role("table", name="kernels").locator("tbody tr").all_inner_texts()
-    assert words and all(word in row for row in rows for word in words.split())
-    assert sum("one" in row for row in rows) == sum("other" in row for row in rows) > 0
+    sides = panel.locator(".kernel-detail .tables-beside > div")
+    assert sides.locator("> b").all_inner_texts() == ["one", "other"]
+    for gpu, text in zip(("NVIDIA H100", "NVIDIA Tesla V100"), sides.all_inner_texts(), strict=True):
+        assert f"estimated for {gpu}" in text
+    assert panel.get_by_label("filter kernels").input_value() == ""
+
+
+def test_a_search_leaves_each_trace_its_pane(opened, replayed):
+    """A line of the program is found once, and lit in its pane. Another search leaves the texts of both traces in theirs."""
+    trace = replayed("views/rotary-torch2.13-h100")
+    tab = opened(explorer.compare(trace, trace_of(replace(trace, meta={**trace.meta, "target": "v100"})), names=("one", "other")))
+    found = tab.get_by_role("group", name="lines found")
+    for code in ("torch.cos(angles)", "torch.softmax"):
+        tab.get_by_label("search all texts").fill(code)
+        assert "× 2" not in found.locator(".hit").first.inner_text()
+        found.locator(".hit").first.click()
+        traces = tab.evaluate(f"() => {APP}.panes.list.map(({{ artifact }}) => {APP}.store.traceOf(artifact))")
+        assert traces[1:] == [0, 1] and all(lit(tab)[1:]), "each shows what came of it"
 
 
 def seconds_of(time: str) -> float:

@@ -11,7 +11,7 @@ import { called } from "./names.js";
 import { Tune } from "./tune.js";
 
 /** @import { Parts } from "./app.js" */
-/** @import { CostRow, Mark } from "./costs.js" */
+/** @import { CostRow } from "./costs.js" */
 /** @import { CallInfo, KernelInfo } from "./wire.js" */
 
 const BELOW = 260; // pixels of an opened kernel that must be in sight: what it costs, and why
@@ -40,8 +40,6 @@ export class Kernels {
     this.row = null;
     /** @type {KernelInfo | null} its kernel */
     this.kernel = null;
-    /** @type {Mark[]} what is worth a look in it */
-    this.marks = [];
     this.number = 0; // of the edit that is said to run in its place, 0 for none
     this.one = new Detail("kernel-detail");
     /** @param {number} artifact @param {number} line */
@@ -93,10 +91,7 @@ export class Kernels {
   call(artifact, line) {
     const isIt = (/** @type {CallInfo} */ call) => call.artifact === artifact && call.line === line;
     const row = this.rows.find(({ calls }) => calls.some(isIt));
-    if (!row) return;
-    // those of the other traces too
-    if (this.store.payload.comparison) this.table.find(row.title || row.name);
-    this.pick(row);
+    if (row) this.pick(row);
   }
 
   /**
@@ -116,13 +111,13 @@ export class Kernels {
   detail(row) {
     const { kernel, call } = row;
     this.row = row;
-    this.marks = marksOf(row);
     if (kernel) this.show(kernel);
     else if (call) this.showCalls(call, row);
   }
 
   /** @param {CallInfo} call the first @param {CostRow} row */
-  showCalls(call, { title, calls, cost }) {
+  showCalls(call, row) {
+    const { title, calls } = row;
     this.kernel = null;
     const places = calls.map(({ artifact, line, node }) =>
       element(
@@ -136,12 +131,36 @@ export class Kernels {
       call,
       element("h2", {}, title || called(call)),
       element("p", {}, ...this.ways(call)),
-      ...costFacts({ cost }),
-      ...this.reasons(),
+      element("div", { class: "tables-beside" }, ...this.alike(row).map((one) => this.costs(one))),
       ...callFacts(call),
       element("p", {}, `${plural(calls.length, "call")} into a library:`),
       element("ul", {}, ...places),
     );
+  }
+
+  /**
+   * A row of calls, and those of the other traces that compute the same.
+   *
+   * @param {CostRow} row
+   */
+  alike(row) {
+    const { store } = this;
+    /** @param {CostRow} one */
+    const traceOf = ({ call }) => (call ? store.traceOf(call.artifact) : -1);
+    const isAlike = (/** @type {CostRow} */ one) =>
+      titleOf(one) === titleOf(row) && one.call?.graph === row.call?.graph && traceOf(one) !== traceOf(row);
+    return [row, ...this.rows.filter(isAlike)].sort((a, b) => traceOf(a) - traceOf(b));
+  }
+
+  /**
+   * What a row of calls costs in its trace.
+   *
+   * @param {CostRow} row
+   */
+  costs(row) {
+    const { traces } = this.store.payload.comparison ?? {};
+    const name = traces?.[this.store.traceOf(row.call?.artifact ?? 0)].name;
+    return element("div", {}, name ? element("b", {}, name) : "", ...costFacts(row), ...reasons(row));
   }
 
   // What can be done about a call, which has no source to edit: ask why nothing is fused with it, or look at
@@ -179,13 +198,6 @@ export class Kernels {
     return link(`line ${line} of the output code`, onclick);
   }
 
-  // What is worth a look, and what to do about it.
-  reasons() {
-    return this.marks.map(({ kind, text, about }) =>
-      element("p", {}, element("span", { class: `mark ${kind}` }, text), ` ${about}`),
-    );
-  }
-
   // Made anew only where another edit runs in the kernel's place: what has the focus keeps it.
   edited() {
     if (!this.kernel) return;
@@ -208,7 +220,7 @@ export class Kernels {
       edited ? element("p", {}, element("span", { class: "edited-badge" }, edited)) : "",
       this.ladder(kernel),
       ...costFacts(kernel),
-      ...this.reasons(),
+      ...(this.row ? reasons(this.row) : []),
       this.judged(kernel),
       operators && (!kernel.title || kernel.title.endsWith(" more"))
         ? element("p", {}, "computes ", element("code", {}, operators))
@@ -304,6 +316,16 @@ export class Kernels {
     return false;
   }
 }
+
+/**
+ * What is worth a look, and what to do about it.
+ *
+ * @param {CostRow} row
+ */
+const reasons = (row) =>
+  marksOf(row).map(({ kind, text, about }) =>
+    element("p", {}, element("span", { class: `mark ${kind}` }, text), ` ${about}`),
+  );
 
 /** @param {CostRow} row */
 const titleOf = ({ title, name }) => title || name;

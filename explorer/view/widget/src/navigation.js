@@ -75,6 +75,9 @@ export class Navigation {
   paneFor(index, chosen = -1) {
     const { store, selection } = this;
     const isSource = store.isSource(index);
+    // the program stands first, then the pane of each trace
+    const own = store.payload.comparison && this.panes.list[isSource ? 0 : store.traceOf(index) + 1];
+    if (own) return own;
     const [user] = selection.users();
     /** @param {Pane} pane */
     const cost = ({ artifact }) =>

@@ -281,7 +281,7 @@ export class Overview {
     return element(
       "section",
       { class: "looks differences" },
-      element("h3", {}, work, soft(" Click for both sides:")),
+      element("h3", {}, element("b", {}, work), soft(" Click for both sides:")),
       element("ul", {}, ...cards),
     );
   }

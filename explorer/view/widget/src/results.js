@@ -131,7 +131,13 @@ export class Results {
     const { store } = this;
     /** @param {number} artifact */
     const at = (artifact) => (store.isSource(artifact) ? store.lineIn(PROGRAM, artifact, 1) : 0);
-    return [...this.search.found].sort(([a], [b]) => at(a) - at(b) || a - b);
+    // a source that the first trace has too is found there, beside what each trace made of it
+    /** @param {number} artifact */
+    const isAgain = (artifact) =>
+      store.isSource(artifact) && store.artifact(artifact).same_text !== undefined;
+    return [...this.search.found]
+      .filter(([artifact]) => !isAgain(artifact))
+      .sort(([a], [b]) => at(a) - at(b) || a - b);
   }
 
   /**

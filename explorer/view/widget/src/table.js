@@ -108,12 +108,6 @@ export class Table {
     else this.draw();
   }
 
-  /** @param {string} words by which the rows are filtered */
-  find(words) {
-    this.filter.value = words;
-    this.draw();
-  }
-
   /** @param {(row: Row) => boolean} isIt tells the row to bring into sight; its link gets the focus */
   reveal(isIt) {
     const row = this.body.children[this.shown.findIndex(isIt)];
