@@ -254,6 +254,38 @@ def test_an_edit_has_room_for_its_lines(notebook: Any, triton: Trace) -> None:
     assert "mine" in book.text and not book.text.startswith("mine")
 
 
+def test_an_edit_begins_at_the_head_of_the_kernel(notebook: Any, triton: Trace) -> None:
+    """The caret stands at the function, and what it computes is in sight, not the imports over it."""
+    book = notebook(triton)
+    head = f"def {triton.kernels[0].name}("
+    pane = book.edit()
+    state = f"{APP}.panes.list.find((pane) => pane.editor.editing).editor.view.state"
+    assert book.tab.evaluate(f"{state}.doc.lineAt({state}.selection.main.head).text").startswith(head)
+    drawn(book.tab)
+    room, line = (pane.locator(what).bounding_box() for what in (".view", f".editing .cm-line:has-text('{head}')"))
+    assert room["y"] < line["y"] < room["y"] + 0.6 * room["height"], "half of the room is for what follows"
+
+
+@pytest.mark.usefixtures("tried_here")
+@pytest.mark.parametrize(("after", "height"), [("1.0 * 1.0, tl.float32)", 900), ("2.0, tl.float32)", 620)])
+def test_a_verdict_leaves_the_edited_line_in_sight(notebook: Any, triton: Trace, after: str, height: int) -> None:
+    """A line at the end of the kernel that is typed in stays in sight under the verdict, right or wrong."""
+    book = notebook(triton)
+    book.tab.set_viewport_size({"width": 1440, "height": height})
+    pane = book.edit()
+    book.tab.evaluate(f"""() => {{
+        const {{ editor }} = {APP}.panes.list.find((pane) => pane.editor.editing);
+        const anchor = editor.text.indexOf("1.0, tl.float32)");
+        editor.view.dispatch({{ selection: {{ anchor }}, scrollIntoView: true }});
+    }}""")
+    book.write("1.0, tl.float32)", after)
+    book.run()
+    drawn(book.tab)
+    line = pane.locator(".editing .cm-line", has_text=after)
+    box, room = line.bounding_box(), pane.locator(".view").bounding_box()
+    assert room["y"] <= box["y"] and box["y"] + box["height"] <= room["y"] + room["height"]
+
+
 @pytest.mark.usefixtures("tried_here")
 def test_a_wrong_result_leaves_room_for_the_text(notebook: Any, triton: Trace) -> None:
     """Eight lines of the edit stay in sight under a long verdict, and its figures below them, in the pane."""

@@ -224,6 +224,7 @@ def test_search_finds_in_every_text(opened, small):
     assert "".join(pane(tab, "right").locator("mark").all_inner_texts()) == "4 of"
     tab.keyboard.press("Enter")
     assert "4 of the text" in tab.locator(".line.chosen").first.inner_text()
+    tab.keyboard.press("/")
     tab.keyboard.press("Shift+Enter")
     assert "wrapper 4 of the text" in tab.locator(".line.chosen").first.inner_text()
 

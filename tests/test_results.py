@@ -15,6 +15,8 @@ from explorer.tracing.traced import Trace
 from explorer.view.payload import payload
 from tests.in_tab import drawn, load_axe, selected, serious, show, texts_shown
 
+#: Whether an element has the focus.
+HAS_FOCUS = "e => e === e.getRootNode().activeElement"
 METADATA = ("triton_meta", "inductor_meta", "@", "import ", "from ", "def ", "# kernel path", "# Topologically")
 #: The list as (heading, lines that are listed).
 LISTED = """list => { const groups = []; for (const one of list.children) {
@@ -79,7 +81,7 @@ def test_a_line_says_which_text_it_is_in(opened, rotary):
 
 
 def test_enter_takes_the_first_line_of_the_list(opened, rotary):
-    """Enter goes to the program's line and opens its kernel beside it, as a click on that line does; again, to the next one."""
+    """Enter goes to the program's line, with the focus, and opens its kernel beside it. Again, to the next one."""
     tab = opened(rotary)
     found = search(tab, "softmax")
     first = found.evaluate(LISTED)[0]
@@ -93,9 +95,12 @@ def test_enter_takes_the_first_line_of_the_list(opened, rotary):
     line_info = next(each for each in program_lines([rotary]) if each.first.line.code == first[1][0])
     beside = texts_shown(tab)[1]
     assert beside in {k.artifact.id for k in line_info.kernels[0]}
+    assert tab.get_by_role("region", name="left text").locator(".cm-content").evaluate(HAS_FOCUS)
+    tab.keyboard.press("/")
     tab.keyboard.press("Enter")
     kernel, line = selected(tab)
     assert by_id[kernel].stage == "kernel" and not by_id[kernel].lines[line - 1].strip().startswith(METADATA)
+    tab.keyboard.press("/")
     tab.keyboard.press("Shift+Enter")
     assert selected(tab)[0] == source
 
@@ -199,6 +204,29 @@ OVERPRINTED = """root => [...root.querySelectorAll('.item[role=treeitem]')].flat
     const label = item.querySelector('.label');
     return rects(label).some((a) => beside.some((b) => over(a, b))) ? [label.textContent] : [];
 })"""
+
+
+#: The words of names, in parts that end with "_" or ".", that go on in another line.
+BROKEN = r"""(rail) => [...rail.querySelectorAll(".item .label")].flatMap((label) =>
+    [...label.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).flatMap((node) =>
+        [...node.data.matchAll(/\S+/g)].filter(({ 0: word, index }) => {
+            const range = document.createRange();
+            range.setStart(node, index);
+            range.setEnd(node, index + word.length);
+            return range.getClientRects().length > 1;
+        }).map(([word]) => word)))"""
+
+
+def test_names_in_the_rail_break_between_their_parts(opened, rotary):
+    """A name that goes on in another line does so after "_", "." or a space, not within a word."""
+    tab = opened(rotary)
+    show(tab, "Code")
+    search(tab, "softmax")
+    tab.keyboard.press("Enter")
+    drawn(tab)
+    rail = tab.get_by_role("navigation", name="stages of the compile")
+    lines = rail.locator(".item .label").evaluate_all("labels => labels.map((one) => one.getClientRects()[0].height)")
+    assert max(lines) > 1.5 * min(lines) and rail.evaluate(BROKEN) == []
 
 
 @pytest.mark.parametrize("width", [970, 1400])

@@ -22,13 +22,15 @@ import { element } from "./dom.js";
 /** @import { DecorationSet } from "@codemirror/view" */
 
 /**
- * What an edited text is: "text", and "original" from which it differs; what "isFixed" can only be read;
+ * What an edited text is: "text", and "original" from which it differs; the caret stands at "from" or below,
+ * a line; what "isFixed" can only be read;
  * "fault" is the id of the element that says what is wrong with it. "changed" is told of another text, "run"
  * and "leave" of the keys for these.
  *
  * @typedef {{
  *   text: string,
  *   original: string[],
+ *   from: number,
  *   label: string,
  *   isFixed: boolean,
  *   fault: string,

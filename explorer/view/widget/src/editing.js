@@ -162,7 +162,9 @@ export class Editing {
 
   begin() {
     this.isOn = true;
-    this.text(this.draft, false);
+    const { kernel } = this.pane.store.artifact(this.pane.artifact);
+    const head = this.draft.split("\n").findIndex((line) => line.includes(`${kernel}(`));
+    this.text(this.draft, false, kernel ? head + 1 : 1); // imports and settings are seldom edited
     this.left();
     this.draw();
   }
@@ -182,11 +184,12 @@ export class Editing {
     this.unlisten();
   }
 
-  /** @param {string} text @param {boolean} isFixed */
-  text(text, isFixed) {
+  /** @param {string} text @param {boolean} isFixed @param {number} [from] the first line for the caret */
+  text(text, isFixed, from = 1) {
     this.pane.editor.edit({
       text,
       original: this.original.split("\n"),
+      from,
       label: `${this.label}, ${isFixed ? "an earlier edit" : "edited"}`,
       isFixed,
       fault: this.said.id,

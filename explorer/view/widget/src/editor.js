@@ -226,9 +226,10 @@ export class Editor {
     this.editing = true;
     this.forget();
     const doc = Text.of(edited.text.split("\n"));
-    const middle = doc.line(Math.min(doc.lines, seen[seen.length >> 1] ?? 1)).from;
+    const middle = doc.line(Math.min(doc.lines, Math.max(edited.from, seen[seen.length >> 1] ?? 1))).from;
     const { head } = state.selection.main;
-    const isSeen = seen.includes(state.doc.lineAt(head).number);
+    const { number } = state.doc.lineAt(head);
+    const isSeen = number >= edited.from && seen.includes(number);
     const anchor = isSeen ? Math.min(doc.length, head) : middle;
     const extensions = [
       editable(edited),

@@ -43,11 +43,6 @@ export class Header {
           if (timer) look(); // not to what an earlier word has found
           this.results.step(event.shiftKey ? -1 : 1);
         }
-        // where Enter has gone to a line, another search begins
-        if (event.key === "/" && this.results.at >= 0) {
-          this.box.select();
-          event.preventDefault();
-        }
         if (event.key === "ArrowDown") {
           this.results.focus();
           event.preventDefault();

@@ -7,7 +7,7 @@ const KEYS = [
   [
     "Anywhere",
     [
-      ["/", "search all texts; ↓ goes to the lines found, Enter to the next one"],
+      ["/", "search all texts; ↓ goes to the lines found, Enter to the first, / Enter to the next one"],
       ["Esc", "clear what is selected, leave full screen"],
       ["?", "show these keys"],
     ],

@@ -244,7 +244,12 @@ export class Rail {
         title: node.hint || null,
       },
       element("span", { class: "twist", "aria-hidden": "true" }, node.children ? (open ? "▾" : "▸") : ""),
-      element("span", { class: "label" }, node.label, many ? element("span", { class: "many" }, many) : null),
+      element(
+        "span",
+        { class: "label" },
+        ...breakable(node.label),
+        many ? element("span", { class: "many" }, many) : null,
+      ),
       ...marks,
       element(
         "span",
@@ -335,6 +340,14 @@ export class Rail {
     this.current()?.scrollIntoView({ block: "nearest" });
   }
 }
+
+/**
+ * A name with places where it may go on in another line: after a part of it, not within.
+ *
+ * @param {string} name
+ */
+const breakable = (name) =>
+  name.split(/(?<=[_.])/).flatMap((part, at) => (at ? [element("wbr"), part] : [part]));
 
 /**
  * Whether a node within a frame begins open: a graph, the kernels, and a kernel that stands alone.

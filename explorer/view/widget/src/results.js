@@ -71,6 +71,7 @@ export class Results {
     this.hide();
     this.at = this.all.indexOf(place);
     this.navigation.goTo(place.artifact, place.line);
+    this.navigation.panes.with(place.artifact)?.editor.focus();
   }
 
   /** @returns {Group[]} the lines found, by stage, in the order in which they are listed */
