@@ -531,6 +531,19 @@ def test_the_users_lines_of_a_kernel_stand_over_it(opened, rotary):
     assert texts_shown(tab)[1] == kernel.id, "the kernel stays"
 
 
+def test_a_source_opens_left_of_a_kernel_alone(opened, rotary):
+    """Where the kernel's pane is the only one, a press on one of its lines opens the program before it, and keeps the kernel."""
+    tab = opened(rotary)
+    click(tab, "torch.cos(angles)")
+    kernel = texts_shown(tab)[1]
+    tab.get_by_role("button", name="close the left pane").click()
+    assert texts_shown(tab) == [kernel]
+    tab.get_by_role("region", name="left text").locator(".lines button").first.click()
+    source, other = texts_shown(tab)
+    assert other == kernel and source != kernel
+    assert tab.get_by_role("region", name="left text").locator(".line.chosen").is_visible()
+
+
 def test_lines_of_the_program_have_the_numbers_of_their_file(opened, rotary):
     """The numbers beside a source are those of its file, and "line…" goes to one of them."""
     tab = opened(rotary)

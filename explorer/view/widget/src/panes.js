@@ -141,15 +141,24 @@ export class Panes {
     const after = this.list.slice(at);
     this.shares.drop(at);
     after.slice(0, -1).forEach((one, n) => {
-      const { name, artifact, kept, isStale } = after[n + 1];
-      this.edits.moved(artifact, name, one.name);
-      this.show(one, artifact);
-      Object.assign(one, { kept, isStale });
+      this.move(after[n + 1], one);
     });
     this.list.pop();
     after[after.length - 1].close();
     this.counted();
     this.tell();
+  }
+
+  /**
+   * Show the text of a pane in another one, as it is shown there.
+   *
+   * @param {Pane} from
+   * @param {Pane} to
+   */
+  move({ name, artifact, kept, isStale }, to) {
+    this.edits.moved(artifact, name, to.name);
+    this.show(to, artifact);
+    Object.assign(to, { kept, isStale });
   }
 
   counted() {
@@ -272,14 +281,19 @@ export class Panes {
   }
 
   /**
-   * Select a line of a source, beside the text of a pane that stays.
+   * Select a line of a source, beside the text of a pane that stays; that of a pane alone moves to its right.
    *
    * @param {Pane} pane
    * @param {number} artifact
    * @param {number} line
    */
   toSource(pane, artifact, line) {
-    const source = this.with(artifact) ?? this.list.find((one) => one !== pane) ?? this.add() ?? pane;
+    let source = this.with(artifact) ?? this.list.find((one) => one !== pane);
+    if (!source) {
+      source = pane;
+      pane = this.add() ?? pane;
+      this.move(source, pane);
+    }
     if (!this.store.lineIn(source.artifact, artifact, line)) this.show(source, artifact);
     this.selection.choose(artifact, line, pane);
     source.editor.reveal(this.store.lineIn(source.artifact, artifact, line));
