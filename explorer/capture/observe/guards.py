@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 from explorer.capture.observe.patch import preceded, replaced
 from explorer.capture.observe.places import OWN_FOLDER, in_package
+from explorer.capture.observe.sources import installed
 from explorer.capture.observe.structured import listening
 from explorer.capture.observe.versions import has_function
 from explorer.model.stage import Emit
@@ -19,6 +21,8 @@ from explorer.stages.dynamo.guards import GuardPlace, GuardTree
 #: What hands a guard on, whoever makes it: functions of torch's by their names, and the file of the set of guards.
 HANDED_ON = ("install_guard", "install_guards")
 SET_OF_GUARDS = "torch/_guards.py"
+#: What Dynamo calls a local of the function as a whole, such as an argument.
+_LOCAL = re.compile(r"L\['\w+'\]")
 #: A line of the user's: file, line and code.
 _Line = tuple[str, int, str]
 #: A guard's kind, its source, where torch made it, and the user's line if torch names one of its own.
@@ -86,12 +90,17 @@ def _guard_place(kind: str, source: str, place: str, user: _Line | None) -> Guar
 
 
 def _user_line(guard: Any) -> _Line | None:
-    """Return the innermost line outside of torch that led to a guard in torch's own modules, such as the call of a layer."""
+    """Return the innermost line of the program that led to a guard in torch's own modules, such as the call of a layer.
+
+    An argument of the function is first read where a library checks it: its guard names the program's line too.
+    """
     stack = getattr(guard, "user_stack", None)
-    if not stack or not in_package(stack[-1].filename):
+    if not stack:
         return None
-    frame = next((frame for frame in reversed(stack) if not in_package(frame.filename)), None)
-    return (frame.filename, frame.lineno, frame.line or "") if frame is not None else None
+    lines = [frame for frame in reversed(stack) if not in_package(frame.filename)]
+    program = [frame for frame in lines if not installed(frame.filename)] if _LOCAL.fullmatch(str(guard.name)) else []
+    frame = (program or lines or [stack[-1]])[0]
+    return None if frame is stack[-1] else (frame.filename, frame.lineno, frame.line or "")
 
 
 def _of_stack(guard: Any) -> str:

@@ -18,7 +18,7 @@ from explorer.stages.gathering import counted
 class GuardPlace(Record):
     """The place in torch that made a guard: "guards.py:12 in f", by the kind that Dynamo asked for and its source.
 
-    `user` is the user's line (file, line, code) that called torch's own module, where the guard names a line of that module.
+    `user` is the user's line (file, line, code) that called a library, where the guard names a line of that library.
     Older files lack it, and the oldest have only the places of guards without a line of the user's.
     """
 
@@ -34,7 +34,7 @@ class Guard(Record):
 
     `code`, `file`, `line` and `function` are the user's line, `framework` torch's own place, `note` what torch remarks.
     `origin` says in words where it is from, `derived_from` names by kind and source the guards that it follows from.
-    Where `file` is one of torch's own modules, `user` is the line (file, line, code) of the program that called it, if known.
+    Where `file` is a library's, `user` is the line (file, line, code) of the program that called it, if known.
     """
 
     kind: str
@@ -232,7 +232,7 @@ def values_in(expression: str) -> list[str]:
 
 def readable(row: Guard) -> str:
     """A guard as one line: what is guarded, how, and why."""
-    why = f"  # {row.code or row.origin}"
+    why = f"  # {row.user[2] if row.user else row.code or row.origin}"
     return f"{row.source or '(global)':<24} {row.kind:<24} {row.expression}{why}".rstrip()
 
 
