@@ -102,6 +102,7 @@ def test_a_line_found_brings_its_source(opened, rotary):
     for _ in range(12):
         tab.keyboard.press("Enter")
         artifact, _ = selected(tab)
+        tab.keyboard.press("/")  # the focus went to the line
         stage = next(a.stage for a in rotary.artifacts if a.id == artifact)
         stages.append(stage)
         if stage != "source" and user_lines(rotary, selected(tab)):
