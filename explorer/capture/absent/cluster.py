@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.capture.absent.fake_sums import sums_with_results
 from explorer.capture.absent.target import named_gpu
 from explorer.capture.observe.patch import replaced
 from explorer.errors import InputError
@@ -72,7 +73,7 @@ class Cluster:
             raise InputError("this torch is built without torch.distributed, which a trace for a cluster needs: install another")
         if distributed.is_initialized():
             self._refuse_other_group()
-            return nullcontext()
+            return sums_with_results()
         return _as_rank(self.rank, self.world)
 
     def _refuse_other_group(self) -> None:
@@ -127,7 +128,8 @@ def _as_rank(rank: int, world: int) -> Iterator[None]:
     with replaced(device_mesh.DeviceMesh, "__init__", _on_the_cpu):
         distributed.init_process_group(FAKE, rank=rank, world_size=world, store=FakeStore())
         try:
-            yield
+            with sums_with_results():
+                yield
         finally:
             if distributed.is_initialized():  # the program may have taken it down
                 distributed.destroy_process_group()
