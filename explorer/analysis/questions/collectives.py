@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import TypedDict
 
 from explorer.analysis.questions.launch_sites import Site, sites, variable_of
@@ -51,8 +51,9 @@ class CollectiveRow(TypedDict):
     counts. `between` names the kernels and library calls from the one to the other.
 
     `sent_by` says who sent a collective outside of the graphs, such as "DDP bucket 0: 2 parameters, …"; "" for one in a graph.
-    A row with it has no frame and no node; `artifact` is the text that lists it and `started` its line there. `runs` counts its
-    runs, None in a graph. `after` and `before` name the compiled graphs between which it was sent last, "" where none ran.
+    A row with it has no frame and no node; `artifact` is the text that lists it and `started` its line there. `module` is the
+    innermost one that has all of its parameters. `runs` counts its runs, None in a graph. `after` and `before` name the compiled
+    graphs between which it was sent last, "" where none ran.
     """
 
     frame: str
@@ -220,7 +221,7 @@ def _eager_row(artifact: str, data: EagerCollectives, number: int) -> Collective
         "dtype": sent.dtype,
         "shape": tuple(map(str, sent.shape)),
         "bytes": sent.bytes,
-        "module": sent.module,
+        "module": sent.module or _common_module(sent.parameters),
         "file": sent.file,
         "line": sent.line,
         "code": sent.code,
@@ -233,6 +234,12 @@ def _eager_row(artifact: str, data: EagerCollectives, number: int) -> Collective
         "after": name_of(before) if before else "",
         "before": name_of(after) if after else "",
     }
+
+
+def _common_module(parameters: Sequence[str]) -> str:
+    """The path of the innermost module that has all of these parameters; "" for the outermost."""
+    paths = [name.split(".")[:-1] for name in parameters]
+    return ".".join(part for part, *_ in takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False)))
 
 
 def short_name(target: str) -> str:

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, eager_rows, is_collective, is_wait
 from explorer.analysis.questions.costs import call_rows, kernel_rows
-from explorer.analysis.questions.hook_overlap import exposed_seconds, seconds_of_graphs
+from explorer.analysis.questions.hook_overlap import exposed_seconds, graphs_beside, kernels_of_graphs, seconds_of_graphs
 from explorer.analysis.questions.launch_sites import Site, sites
 from explorer.analysis.questions.streams import Laid, Work, laid_out
 from explorer.analysis.questions.target import compiled_for
@@ -63,7 +63,8 @@ class PricedRow(CollectiveRow):
     which the GPU ran no other kernel. `meanwhile` are the estimated seconds of what runs between start
     and wait, None where one of it is not known. `exposed` is how long its wait holds the kernels after it, in seconds, also while
     an earlier collective runs; work that hides several collectives counts once. Outside of the graphs it is estimated without
-    a profile too, from the last step: see `hook_overlap.py`.
+    a profile too, from the last step: see `hook_overlap.py`; there `between` and `meanwhile` are those of the graphs that can run
+    beside it, also with a profile.
     """
 
     sent: float | None
@@ -116,8 +117,14 @@ def estimated_hooks(trace: TraceData) -> tuple[PricedRow, ...]:
     for artifact in trace.find("eager_collective"):
         rows = [_priced(trace, row, {}, {}) for row in eager_rows(trace) if row["artifact"] == artifact.id]
         prices = {number: row["seconds"] for number, row in enumerate(rows)}
-        exposed = exposed_seconds(typed(EagerCollectives, artifact.data), seconds_of_graphs(trace), prices)
-        estimated += [{**row, "exposed": exposed.get(number)} for number, row in enumerate(rows)]
+        data, seconds, kernels = typed(EagerCollectives, artifact.data), seconds_of_graphs(trace), kernels_of_graphs(trace)
+        exposed, beside = exposed_seconds(data, seconds, prices), graphs_beside(data)
+        for number, row in enumerate(rows):
+            places = [(graph.frame, graph.graph, graph.number) for graph in beside.get(number, ())]
+            names = tuple(dict.fromkeys(name for place in places for name in kernels.get(place, ())))
+            known = [each for place in places if (each := seconds.get(place)) is not None]
+            meanwhile = sum(known, 0.0) if number in beside and len(known) == len(places) else None
+            estimated.append({**row, "between": names, "meanwhile": meanwhile, "exposed": exposed.get(number)})
     return tuple(estimated)
 
 
