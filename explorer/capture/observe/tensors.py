@@ -240,9 +240,10 @@ def has_fractions(tensor: Any) -> bool:
 
 
 def same_bits(one: Any, other: Any) -> bool:
-    """True where two tensors are the same to the bit, NaN included."""
+    """True where two tensors are the same to the bit, NaN included; of a DTensor this rank's part, which sends nothing."""
     import torch
 
+    one, other = (getattr(tensor, "_local_tensor", tensor) for tensor in (one, other))
     if one.dtype != other.dtype or one.shape != other.shape or one.layout != other.layout:
         return False
     if one.layout != torch.strided or one.is_quantized:

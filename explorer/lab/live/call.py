@@ -28,7 +28,8 @@ class Call:
 
     `absent` is the GPU you don't have for which the call is traced. Then Triton kernels that the program launches itself are
     interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast state around the call. With `cluster`,
-    the call runs as one rank of that cluster. `held` are the Python values that the traced call changed, as they were before it.
+    the call runs as one rank of that cluster. `hooked` says that it calls DistributedDataParallel or FSDP2, see
+    `hooked_modules`. `held` are the Python values that the traced call changed, as they were before it.
     """
 
     function: Callable[..., Any]
@@ -38,6 +39,7 @@ class Call:
     absent: Target | None = None
     ambient: Ambient | None = None
     cluster: Cluster | None = None
+    hooked: bool = False
     held: PlainValues = NOTHING_HELD
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
@@ -128,18 +130,34 @@ def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[A
     """Call the function and differentiate its outputs; InputError where nothing requires grad."""
     import torch
 
+    leaves = differentiable(call)  # FSDP2 puts other parameters in place while it computes
     with torch.enable_grad():
         with shielded(interruptible, guard_here(), "stop"):
             returned = function(*call.args, **call.kwargs)
         loss = _loss(returned, weigh)
-        leaves = differentiable(call)
+        leaves = leaves if call.hooked else differentiable(call)
         if loss is None or not leaves:
             what = "no output" if loss is None else "no input or parameter"
             raise InputError(f"train=True, but {what} requires grad: give a tensor with requires_grad=True")
         # autograd saves what the call made without an input, such as `torch.zeros(())`: a real tensor beside fake ones
         with mixing(leaves.values()), shielded(interruptible, guard_here(), "stop"):
+            if call.hooked:
+                return returned, _gradients_by_hooks(loss, leaves)
             gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     return returned, dict(zip(leaves, gradients, strict=True))
+
+
+def _gradients_by_hooks(loss: Any, leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the whole backward, since DDP and FSDP2 exchange gradients as they are accumulated; each `.grad` is put back."""
+    before = {name: tensor.grad for name, tensor in leaves.items()}
+    try:
+        for tensor in leaves.values():
+            tensor.grad = None
+        loss.backward()
+        return {name: tensor.grad for name, tensor in leaves.items()}
+    finally:
+        for name, tensor in leaves.items():
+            tensor.grad = before[name]
 
 
 def _loss(returned: Any, weigh: Callable[[Any], Any]) -> Any:

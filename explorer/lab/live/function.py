@@ -459,7 +459,13 @@ class LiveFunction(KernelForms, Live):
     # What a verb needs ---------------------------------------------------------------------------------------------
 
     def _compiled(self) -> Callable[..., Any]:
-        """Return the compiled function; CompileError if the compile failed."""
+        """Return the compiled function, to call it again; CompileError if the compile failed, NoVerbError with hooks."""
+        if self.call.hooked:
+            raise no_verb(
+                "it is not called again",
+                "hooks of DDP or FSDP2 exchange with other ranks in each call, and change what explorer cannot put back",
+                "trace the module before it is wrapped",
+            )
         if self.compiled is None:
             raise CompileError("the compile failed, so there is nothing to run") from self.error
         return self.compiled

@@ -28,6 +28,7 @@ from explorer.capture.observe.without_data import as_fake, without_data
 from explorer.errors import BusyError, InputError, InterpretError, require_installed
 from explorer.lab.live.call import Call, clone, hidden_elsewhere, run_call
 from explorer.lab.live.function import LiveFunction
+from explorer.lab.live.hooked import hooked_modules
 from explorer.lab.live.state import PlainValues, State
 from explorer.model.stage import Stage
 from explorer.model.values import Failure, NodePairs, Plain
@@ -50,6 +51,9 @@ from explorer.tracing.recording.kernels import KernelRecorder, recording_kernels
 from explorer.tracing.recording.recorder import Recorder, recording
 from explorer.tracing.traced import Trace
 from explorer.tracing.traced.what_if import fusion_requests, name_list
+
+#: DDP makes its buckets anew after its first backward and sends them before the second, and FSDP2 is set up in its first call.
+STEPS_BEFORE = 2
 
 
 def trace(
@@ -80,7 +84,8 @@ def trace(
     `fn` is any callable or nn.Module; one that is compiled already is traced from its original. `target` is
     "auto" (the device the arguments are on), "cpu", "cuda", or a GPU that need not be here, by name ("h100") or as a
     `Target`: then every stage after Dynamo is that GPU's, and the function runs on the CPU. With `train` the outputs'
-    sum is differentiated too, see `t.live.gradients`; without it nothing is kept for a backward. `mode`, `dynamic`,
+    sum is differentiated too, see `t.live.gradients`; without it nothing is kept for a backward. For a function that calls
+    DistributedDataParallel or FSDP2 that is the third of three steps, which their hooks take part in. `mode`, `dynamic`,
     `fullgraph` and `options` are torch.compile's. `backend` is a registered name, a callable as torch.compile takes it, or a
     `compiler(module) -> module` that calls torch.compile itself.
 
@@ -197,7 +202,7 @@ class Plan:
         if tensor_without_data:
             fn, args, kwargs = as_fake(fn, args, kwargs)
         ambient = Ambient.now(absent.device if absent else "")
-        call = Call(fn, args, dict(kwargs), request.train, absent, ambient, cluster)
+        call = Call(fn, args, dict(kwargs), request.train, absent, ambient, cluster, bool(hooked_modules(fn)))
         check_dtypes(absent, call)
         call = _placed(call, "cpu" if absent else str(device), request.target)
         left_out = name_list("without_pattern", request.without_pattern), name_list("without_pass", request.without_pass)
@@ -346,6 +351,10 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
         told = recorded is not None  # else the compile is torch's own, for this machine
         try:
             live.compiled = _compiled_afresh(plan, recorder)
+            if plan.call.hooked and plan.call.train:
+                with State.of(plan.call.function).kept():
+                    for _ in range(STEPS_BEFORE):
+                        run_call(_called_once(live), plan.call, told=told)
             live.returned, live.gradients_by_name = run_call(_called_once(live), plan.call, told=told)
             seconds = recorder.seconds_since_last()
         except InterpretError as error:

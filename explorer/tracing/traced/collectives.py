@@ -17,7 +17,7 @@ class CollectivesAccessor(TraceAccessor):
         """One row per collective, in the order they start: operator, group, ranks, bytes, the user's line, start and wait.
 
         Collectives that DDP, FSDP2 or Python sent outside of the graphs follow: `sent_by` says who sent one, `after` and `before`
-        between which graphs. Nothing is known there about their wait.
+        between which graphs. `between` then names the kernels of the last step that can run beside it.
 
         `between` names the kernels and library calls between `started` and `waited`, lines of the output code. For a GPU you
         don't have, `seconds` are an estimate from NCCL's latencies and the GPU's interconnect. `seconds_known` is its source;

@@ -1,0 +1,39 @@
+"""The modules of DDP and FSDP2 that a function calls, whose hooks exchange gradients and parameters."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from explorer.lab.live.state import State
+
+#: The modules that define the classes.
+OF_DDP, OF_FSDP2 = "torch.nn.parallel.distributed", "torch.distributed.fsdp"
+
+
+def hooked_modules(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return the DistributedDataParallel and FSDP2 modules whose parameters a function reaches; () without process groups.
+
+    No list of torch's has the modules that are wrapped, so the collector is asked.
+    """
+    kinds = _kinds()
+    if not kinds:
+        return ()
+    reached = {id(tensor) for tensor in State.of(function).tensors.values()}
+    found = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
+    return tuple(module for module in found if any(id(parameter) in reached for parameter in module.parameters()))
+
+
+def _kinds() -> tuple[type, ...]:
+    """The classes of which a module can be one in this process."""
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
+        return ()
+    names = ((OF_DDP, "DistributedDataParallel"), (OF_FSDP2, "FSDPModule"))
+    return tuple(kind for module, name in names if (kind := getattr(sys.modules.get(module), name, None)) is not None)
+
+
+__all__ = ["hooked_modules"]
