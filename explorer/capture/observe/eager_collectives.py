@@ -361,36 +361,46 @@ class _Buckets:
     def __init__(self) -> None:
         self.contents: dict[int, tuple[int, tuple[str, ...]]] = {}
         self._unsettled: dict[int, int] = {}
-        self._model: Callable[[], Any] | None = None
-        self._searched = False
+        self._models: list[weakref.ref[Any]] | None = None
 
     def reduced(self, number: int, bytes: int) -> None:
         """Note that a bucket of that many bytes was reduced."""
         if number not in self.contents:
             self._unsettled[number] = bytes
-        if not self._searched:
-            self._searched = True
-            self._model = _only_model()
+        if self._models is None:
+            from torch.nn.parallel import DistributedDataParallel
+
+            self._models = [weakref.ref(model) for model in living_modules((DistributedDataParallel,))]
 
     def settle(self) -> None:
-        """Name the parameters of the buckets that are not known yet, where their sizes fit exactly."""
-        model = self._model() if self._model is not None and self._unsettled else None
-        if model is None:
-            return
-        parameters = [
-            (name, parameter.numel() * parameter.element_size())
-            for name, parameter in model.module.named_parameters()
-            if parameter.requires_grad and name not in model.parameters_to_ignore
-        ]
-        whole = sum(size for _, size in parameters)
-        for number in [number for number, size in self._unsettled.items() if size == whole]:
-            self.contents[number] = 0, tuple(name for name, _ in parameters)
-            del self._unsettled[number]
-        order = _order_of_parameters(model._get_ddp_logging_data())
-        if sorted(order) == list(range(len(parameters))):
-            found = in_buckets([parameters[index] for index in order], list(self._unsettled.values()))
-            self.contents.update(zip(list(self._unsettled), enumerate(found), strict=False))
-            self._unsettled = {} if found else self._unsettled
+        """Name the parameters of the buckets that are not known yet, where their sizes fit exactly.
+
+        The reducer does not know its module. Where the sizes fit several models, all have to give the same names.
+        """
+        models = [model for reference in self._models or () if (model := reference()) is not None] if self._unsettled else []
+        answers = [_contents(model, self._unsettled) for model in models]
+        for number in list(self._unsettled):
+            names = {answer[number] for answer in answers if number in answer}
+            if len(names) == 1:
+                self.contents[number] = names.pop()
+                del self._unsettled[number]
+
+
+def _contents(model: Any, sizes: Mapping[int, int]) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """The number and the parameters of each bucket by its row, if buckets of these bytes can be the model's."""
+    parameters = [
+        (name, parameter.numel() * parameter.element_size())
+        for name, parameter in model.module.named_parameters()
+        if parameter.requires_grad and name not in model.parameters_to_ignore
+    ]
+    whole = sum(size for _, size in parameters)
+    found = {number: (0, tuple(name for name, _ in parameters)) for number, size in sizes.items() if size == whole}
+    left = {number: size for number, size in sizes.items() if number not in found}
+    order = _order_of_parameters(model._get_ddp_logging_data())
+    if sorted(order) == list(range(len(parameters))):
+        buckets = in_buckets([parameters[index] for index in order], list(left.values()))
+        found |= zip(left, enumerate(buckets), strict=False)
+    return found
 
 
 def _order_of_parameters(logged: Mapping[str, Any]) -> list[int]:
@@ -409,15 +419,16 @@ def in_buckets(parameters: Sequence[tuple[str, int]], sizes: Sequence[int]) -> l
     return [tuple(name for name, _ in parameters[first:last]) for first, last in pairwise(places)]
 
 
-def _only_model() -> Callable[[], Any] | None:
-    """A weak reference to the program's DistributedDataParallel; None where there are several, whose buckets would be mixed up.
+def living_modules(kinds: tuple[type, ...]) -> list[Any]:
+    """Every module of these classes, as the collector knows them: no list of torch's has them.
 
-    The reducer does not know its module, and no list of torch's has the modules, so the collector is asked, once.
+    One that explorer compiles under another class shares its `__dict__` with the program's, which was there before it.
     """
-    from torch.nn.parallel import DistributedDataParallel
+    modules: dict[int, Any] = {}
+    for each in gc.get_objects():
+        if issubclass(type(each), kinds):
+            modules.setdefault(id(vars(each)), each)
+    return list(modules.values())
 
-    models = [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
-    return weakref.ref(models[0]) if len(models) == 1 else None
 
-
-__all__ = ["eager_collectives"]
+__all__ = ["eager_collectives", "living_modules"]

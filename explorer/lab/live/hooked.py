@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from explorer.capture.observe.eager_collectives import living_modules
 from explorer.lab.live.state import State
 
 #: The modules that define the classes.
@@ -14,16 +14,12 @@ OF_DDP, OF_FSDP2 = "torch.nn.parallel.distributed", "torch.distributed.fsdp"
 
 
 def hooked_modules(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the DistributedDataParallel and FSDP2 modules whose parameters a function reaches; () without process groups.
-
-    No list of torch's has the modules that are wrapped, so the collector is asked.
-    """
+    """Return the DistributedDataParallel and FSDP2 modules whose parameters a function reaches; () without process groups."""
     kinds = _kinds()
     if not kinds:
         return ()
     reached = {id(tensor) for tensor in State.of(function).tensors.values()}
-    found = [each for each in gc.get_objects() if issubclass(type(each), kinds)]
-    return tuple(module for module in found if any(id(parameter) in reached for parameter in module.parameters()))
+    return tuple(module for module in living_modules(kinds) if any(id(parameter) in reached for parameter in module.parameters()))
 
 
 def _kinds() -> tuple[type, ...]:

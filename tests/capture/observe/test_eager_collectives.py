@@ -178,6 +178,24 @@ def test_ddp_names_the_parameters_of_each_bucket(alone: None, steps: int) -> Non
     assert counted["c10d::allreduce_"] == sum(row.runs for row in rows)
 
 
+def test_a_bucket_has_its_names_beside_other_models(alone: None) -> None:
+    """Another model of the same layers gives the same names, and one of other layers none."""
+    model, _same, _other = (DistributedDataParallel(each, bucket_cap_mb=1) for each in (Layers(), Layers(), nn.Linear(3, 3)))
+    with explorer.record() as recording:
+        train(model, 2)
+    buckets = [row for row in sent(recording.trace).rows if row.operator == "all_reduce"][1:]
+    assert [set(row.parameters) for row in buckets] == [{f"layers.{n}.weight", f"layers.{n}.bias"} for n in (3, 2, 1, 0)]
+
+
+def test_models_that_would_name_a_bucket_otherwise_name_none(alone: None) -> None:
+    """Nothing says which of two models with the same sizes was trained."""
+    model, _other = (DistributedDataParallel(each) for each in (nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3))))
+    with explorer.record() as recording:
+        for _ in range(2):
+            model(torch.ones(1, 3)).sum().backward()
+    assert {row.parameters for row in sent(recording.trace).rows} == {()}
+
+
 def test_buckets_that_do_not_fit_exactly_have_no_parameters() -> None:
     """Sizes that split a parameter, or that are not all, name none."""
     parameters = [("c", 4), ("b", 8), ("a", 4)]
