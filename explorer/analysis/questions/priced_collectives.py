@@ -12,13 +12,19 @@ from typing import TypedDict
 
 from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, eager_rows, is_collective, is_wait
 from explorer.analysis.questions.costs import call_rows, kernel_rows
-from explorer.analysis.questions.hook_overlap import exposed_seconds, graphs_beside, kernels_of_graphs, seconds_of_graphs
+from explorer.analysis.questions.hook_overlap import (
+    exposed_seconds,
+    graphs_beside,
+    kernels_of_graphs,
+    last_step,
+    seconds_of_graphs,
+)
 from explorer.analysis.questions.launch_sites import Site, sites
 from explorer.analysis.questions.streams import Laid, Work, laid_out
 from explorer.analysis.questions.target import compiled_for
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData, artifact_of
-from explorer.model.values import Table, once
+from explorer.model.values import Artifact, Table, once
 from explorer.model.wording import quantity
 from explorer.reference.gpus.interconnect import (
     FORMULA,
@@ -30,7 +36,7 @@ from explorer.reference.gpus.interconnect import (
     seconds_of_collective,
     sent_by_each,
 )
-from explorer.stages.torch_compile.eager_collective import EagerCollectives
+from explorer.stages.torch_compile.eager_collective import EagerCollectives, line_of
 from explorer.stages.torch_compile.run_times import ExchangeTime, RunTimes
 
 ESTIMATED = (
@@ -126,6 +132,19 @@ def estimated_hooks(trace: TraceData) -> tuple[PricedRow, ...]:
             meanwhile = sum(known, 0.0) if number in beside and len(known) == len(places) else None
             estimated.append({**row, "between": names, "meanwhile": meanwhile, "exposed": exposed.get(number)})
     return tuple(estimated)
+
+
+def exposed_in_step(trace: TraceData) -> float | None:
+    """Add up what nothing hides of the collectives of hooks in the last step, in seconds; None where one is not known."""
+    each = [exposed for artifact in trace.find("eager_collective") for exposed in _exposed_in_step(trace, artifact)]
+    known = [one for one in each if one is not None]
+    return sum(known) if known and len(known) == len(each) else None
+
+
+def _exposed_in_step(trace: TraceData, artifact: Artifact) -> Iterator[float | None]:
+    rows = {row["started"]: row for row in priced_rows(trace) if row["artifact"] == artifact.id}
+    step = last_step(typed(EagerCollectives, artifact.data))
+    yield from (rows[line_of(number)]["exposed"] for number in step if number >= 0)
 
 
 def _measured(trace: TraceData, row: PricedRow) -> PricedRow:
@@ -290,4 +309,4 @@ def _seconds_between(trace: TraceData, row: CollectiveRow, costs: Costs) -> Iter
             yield _seconds_of(site, row["frame"], row["graph"], costs)
 
 
-__all__ = ["OverlapRow", "PricedRow", "interconnect_of", "overlap", "priced_collectives", "priced_rows"]
+__all__ = ["OverlapRow", "PricedRow", "exposed_in_step", "interconnect_of", "overlap", "priced_collectives", "priced_rows"]

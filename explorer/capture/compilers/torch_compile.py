@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from explorer.capture.absent.torch_cuda import DRIVER, GENERATOR, STREAM
 from explorer.capture.compilers.user_lines import with_user_lines
-from explorer.capture.observe.patch import replaced
+from explorer.capture.observe.patch import replaced, replaced_in_plain_sight
 from explorer.capture.observe.versions import isolates_recompiles
 from explorer.errors import chain
 from explorer.stages.fx_graph import places_of
@@ -81,6 +81,19 @@ def _without_compile_in_place(function: Any) -> Any:
     if not could_be_compiled(function) or function._compiled_call_impl is None or trace_rules.check(function.forward):
         return function
     return function._call_impl
+
+
+@contextmanager
+def in_place_afresh(modules: Iterable[Any]) -> Iterator[None]:
+    """Inside the block, what is in these modules and compiled by `module.compile()` is compiled anew, and apart.
+
+    The classes get a copy of their forward's code, for which Dynamo has no cache. What the program compiled is kept for it.
+    """
+    inside = {id(part): part for module in modules for part in module.modules()}.values()
+    with ExitStack() as stack:
+        for cls in dict.fromkeys(type(part) for part in inside if part._compiled_call_impl is not None):
+            stack.enter_context(replaced_in_plain_sight(cls, "forward", with_copied_code))
+        yield
 
 
 def _not_skipped(function: Any) -> Any:

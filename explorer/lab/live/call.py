@@ -28,8 +28,8 @@ class Call:
 
     `absent` is the GPU you don't have for which the call is traced. Then Triton kernels that the program launches itself are
     interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast state around the call. With `cluster`,
-    the call runs as one rank of that cluster. `hooked` says that it calls DistributedDataParallel or FSDP2, see
-    `hooked_modules`. `held` are the Python values that the traced call changed, as they were before it.
+    the call runs as one rank of that cluster. `hooked` are the modules of DDP and FSDP2 that it calls.
+    `held` are the Python values that the traced call changed, as they were before it.
     """
 
     function: Callable[..., Any]
@@ -39,7 +39,7 @@ class Call:
     absent: Target | None = None
     ambient: Ambient | None = None
     cluster: Cluster | None = None
-    hooked: bool = False
+    hooked: tuple[Any, ...] = ()
     held: PlainValues = NOTHING_HELD
 
     def with_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:

@@ -14,6 +14,9 @@ from explorer.model.wording import cut, quantity, readable_bytes
 
 #: Who sends a collective: DDP's reducer and constructor, FSDP2's hooks, or other Python code.
 DDP, FSDP2, PYTHON = SENDERS = ("DDP", "FSDP2", "Python")
+#: The arguments that decide what their hooks exchange at once, and again, by their full names.
+BUCKET_SIZE = "torch.nn.parallel.DistributedDataParallel.bucket_cap_mb"
+RESHARDING = "torch.distributed.fsdp.fully_shard.reshard_after_forward"
 #: Widest list of parameters in a line.
 MAX_WIDTH = 60
 

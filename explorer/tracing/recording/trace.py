@@ -202,7 +202,7 @@ class Plan:
         if tensor_without_data:
             fn, args, kwargs = as_fake(fn, args, kwargs)
         ambient = Ambient.now(absent.device if absent else "")
-        call = Call(fn, args, dict(kwargs), request.train, absent, ambient, cluster, bool(hooked_modules(fn)))
+        call = Call(fn, args, dict(kwargs), request.train, absent, ambient, cluster, hooked_modules(fn))
         check_dtypes(absent, call)
         call = _placed(call, "cpu" if absent else str(device), request.target)
         left_out = name_list("without_pattern", request.without_pattern), name_list("without_pass", request.without_pass)
@@ -346,8 +346,8 @@ def _compile_and_call(live: LiveFunction, plan: Plan, recorder: Recorder, kernel
         compiled=partial(kernels.start, recorder),
         launches=kernels.launches,
     )
-    quiet = torch_logs_kept_from_terminal(REFUSED_OPERATORS)
-    with quiet, shielded(record_it, recorder.guard, "set up", "take down") as recorded:
+    quiet, in_place = torch_logs_kept_from_terminal(REFUSED_OPERATORS), compiling.in_place_afresh(plan.call.hooked)
+    with quiet, in_place, shielded(record_it, recorder.guard, "set up", "take down") as recorded:
         told = recorded is not None  # else the compile is torch's own, for this machine
         try:
             live.compiled = _compiled_afresh(plan, recorder)
