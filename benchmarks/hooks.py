@@ -7,6 +7,11 @@ Each program is a small GPT that torchrun trains on two ranks, with NCCL on two 
 A row has explorer's rows and runs of collectives, the kernels of NCCL (spans of gloo) that the profile's JSON has, and the
 exposed time by both: of each kernel the part during which no other kernel or copy ran, on the CPU the whole. Where a rank sleeps,
 `last` has to name it; with one bucket for all gradients, the share of the all_reduce that is exposed has to be larger.
+
+    python benchmarks/hooks.py --target h200
+
+also estimates each program's step without a GPU, by a trace for two of that GPU, and prints the estimate beside what each rank
+measured: the collectives of a step, what of them is exposed, and the peak memory beside that of torch's allocator.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -26,17 +32,29 @@ from torch import nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 import explorer
+from explorer.analysis.questions.hook_memory import peak_bytes_of_step
+from explorer.analysis.questions.priced_collectives import exposed_in_step
 from explorer.model.records import typed
 from explorer.stages.torch_compile.run_times import RunTimes
 from explorer.tracing.traced.ranks import Ranks
 
-#: Each program: whether FSDP2 shards it, the megabytes of DDP's buckets, and the seconds that rank 1 sleeps in each step.
-PROGRAMS: dict[str, tuple[bool, float, float]] = {
-    "ddp": (False, 4, 0.0),
-    "ddp, one bucket": (False, 4096, 0.0),
-    "ddp, rank 1 late": (False, 4, 0.05),
-    "fsdp2": (True, 0, 0.0),
-    "fsdp2, rank 1 late": (True, 0, 0.05),
+
+class Program(NamedTuple):
+    """The megabytes of DDP's buckets, or None where FSDP2 shards, and the seconds that rank 1 sleeps in each step."""
+
+    megabytes: float | None
+    sleeps: float = 0.0
+    reshards: bool = True
+
+
+PROGRAMS: dict[str, Program] = {
+    "ddp": Program(4),
+    "ddp, 25 MiB": Program(25),
+    "ddp, one bucket": Program(4096),
+    "ddp, rank 1 late": Program(4, 0.05),
+    "fsdp2": Program(None),
+    "fsdp2, not resharded": Program(None, reshards=False),
+    "fsdp2, rank 1 late": Program(None, 0.05),
 }
 RANKS, TOKENS, VOCABULARY = 2, 128, 512
 
@@ -76,41 +94,78 @@ class GPT(nn.Module):
         return self.head(x)
 
 
-def train(program: str, steps: int, folder: Path) -> None:
-    """Train on this rank, recorded and profiled, and write the trace and the profile."""
+def wrapped(program: Program, *, large: bool) -> nn.Module:
+    """The GPT, on the CPU where it is not placed, in DDP or sharded by FSDP2."""
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
-    sharded, megabytes, sleeps = PROGRAMS[program]
+    torch.manual_seed(0)
+    model = GPT(1024 if large else 128, 8 if large else 2)
+    if program.megabytes is not None:
+        return DistributedDataParallel(model, bucket_cap_mb=program.megabytes)
+    for block in model.blocks:
+        block.compile()
+        fully_shard(block, reshard_after_forward=program.reshards)
+    return fully_shard(model)
+
+
+def batch(*, large: bool) -> torch.Tensor:
+    """The tokens of a rank's step."""
+    return torch.randint(VOCABULARY, (16 if large else 2, TOKENS))
+
+
+def estimate(program: str, target: str, *, large: bool) -> None:
+    """Print the estimate of a step on two of a GPU that is not here."""
+    began = time.perf_counter()
+    with explorer.Cluster(target, RANKS) as cluster:
+        model, tokens = wrapped(PROGRAMS[program], large=large), batch(large=large)
+        trace = explorer.trace(
+            lambda tokens: cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()), tokens, target=cluster, train=True
+        )
+    print(f"{program:20} estimated for {target}: {of_step(trace)}; peak {in_mib(peak_bytes_of_step(trace))}")
+    print(f"{program:20} traced in {time.perf_counter() - began:.0f} s; {[str(failure)[:120] for failure in trace.failures]}")
+
+
+def of_step(trace: explorer.Trace) -> str:
+    """What the hooks of a step exchange, and what of it is exposed."""
+    rows = [row for row in trace.collectives.table if row["sent_by"] and row["exposed"] is not None]
+    exposed = exposed_in_step(trace)
+    whole = sum(row["seconds"] for row in rows)
+    return f"{len(rows)} rows, {whole * 1e3:.3f} ms, exposed {'unknown' if exposed is None else f'{exposed * 1e3:.3f} ms'}"
+
+
+def in_mib(size: int | None) -> str:
+    """A size in MiB."""
+    return "unknown" if size is None else f"{size / 2**20:.1f} MiB"
+
+
+def train(program: str, steps: int, folder: Path) -> None:
+    """Train on this rank, recorded and profiled, and write the trace, the profile and the allocator's peak."""
     on_gpu = torch.cuda.device_count() >= RANKS
     rank = int(os.environ["RANK"])
     device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if on_gpu else "gloo")
-    torch.manual_seed(0)
     with explorer.record() as recording, torch.profiler.profile(acc_events=True) as profiler:
-        model: nn.Module = GPT(1024 if on_gpu else 128, 8 if on_gpu else 2).to(device)
-        if sharded:
-            for block in model.blocks:
-                block.compile()
-                fully_shard(block)
-            fully_shard(model)
-            step = model
-        else:
-            model = DistributedDataParallel(model, bucket_cap_mb=megabytes)
-            step = torch.compile(model)
+        with device:
+            model = wrapped(PROGRAMS[program], large=on_gpu)
+            tokens = batch(large=on_gpu)
+        step = torch.compile(model) if PROGRAMS[program].megabytes is not None else model
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        tokens = torch.randint(VOCABULARY, (16 if on_gpu else 2, TOKENS), device=device)
-        for _ in range(steps):
+        sleeps = PROGRAMS[program].sleeps
+        for number in range(steps):
             if on_gpu:
                 torch.cuda.synchronize()
+                if number == steps - 1:
+                    torch.cuda.reset_peak_memory_stats()
             time.sleep(sleeps if rank == 1 else 0.0)
             cross_entropy(step(tokens).flatten(0, 1), tokens.flatten()).backward()
             optimizer.step()
             optimizer.zero_grad()
         if on_gpu:
             torch.cuda.synchronize()
+    (folder / f"peak{rank}").write_text(str(torch.cuda.max_memory_allocated()) if on_gpu else "")
     profiler.export_chrome_trace(str(folder / f"profile{rank}.json"))
     recording.trace.attach(profiler).save(folder / f"trace.rank{rank}.json.gz")
     dist.destroy_process_group()
@@ -161,6 +216,10 @@ def report(program: str, folder: Path) -> None:
             f"{'equal' if len(runs) == kernels else 'NOT EQUAL'}; exposed {told * 1e3:.3f} ms, by hand {exposed * 1e3:.3f} ms, "
             f"ratio {told / exposed if exposed else float('nan'):.4f}; exposed of a run of its collectives: {share}"
         )
+        allocated = (folder / f"peak{rank}").read_text()
+        print(
+            f"{program:20} rank {rank}: a step, measured: {of_step(trace)}; peak {in_mib(int(allocated) if allocated else None)}"
+        )
     for line in str(ranks).split("\n"):
         if line.startswith(("last", "exposed")):
             print(f"{program:20} {line}")
@@ -172,13 +231,25 @@ def main() -> None:
     parser.add_argument("--programs", nargs="*", choices=PROGRAMS, default=list(PROGRAMS))
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--folder", type=Path, help="where a rank that trains writes its files")
+    parser.add_argument("--target", help="a GPU to estimate for, such as h200")
+    parser.add_argument("--estimate", choices=("small", "large"), help="estimate alone, of a small model or of that of two GPUs")
     options = parser.parse_args()
     if "RANK" in os.environ:
         train(options.programs[0], options.steps, options.folder)
         return
+    if options.estimate:
+        for program in options.programs:
+            estimate(program, options.target, large=options.estimate == "large")
+        return
     print(f"torch {torch.__version__}, {torch.cuda.device_count()} GPUs")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), __file__]
     for program in options.programs:
+        if options.target:
+            size = "large" if torch.cuda.device_count() >= RANKS else "small"
+            alone = [sys.executable, __file__, "--programs", program, "--target", options.target, "--estimate", size]
+            without_gpus = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+            estimated = subprocess.run(alone, capture_output=True, text=True, check=False, env=without_gpus)
+            print(estimated.stdout.rstrip() if not estimated.returncode else f"{program:20} failed: {estimated.stderr[-2000:]}")
         with tempfile.TemporaryDirectory() as name:
             command = [*launch, "--programs", program, "--steps", str(options.steps), "--folder", name]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -12,11 +12,13 @@ from explorer.analysis.questions.priced_collectives import PricedRow, estimated_
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact
+from explorer.model.values import Artifact, Plain
 from explorer.model.wording import quantity
 from explorer.stages.torch_compile.eager_collective import (
+    BUCKET_SIZE,
     DDP,
     FSDP2,
+    RESHARDING,
     EagerCollective,
     EagerCollectives,
     line_of,
@@ -27,10 +29,9 @@ KIND = "exposed collectives"
 #: The last bucket of a backward is always exposed; if this part of all gradients is sent last, too little is left to overlap.
 MOST = 0.5
 #: Why no what_if proves it.
-WRAPPED = {
-    DDP: "DDP decides this when it wraps the model: change its arguments, and record the program again",
-    FSDP2: "fully_shard decides this when it wraps a module: change its arguments, and record the program again",
-}
+WRAPPED = "it is decided where the program wraps or calls its modules: change that, and trace the program again"
+#: The number of buckets that the proposed size makes of all gradients, and the least size that torch.compile takes, in MiB.
+BUCKETS, LEAST_BUCKET = 4, 1.0
 #: How the seconds are known.
 PROFILED = "the profile has no other kernel meanwhile"
 LAID_OUT = "the graphs and collectives of the last step on a GPU's streams; eager operators between the graphs count as nothing"
@@ -82,44 +83,49 @@ class _Step:
         number = max(self.rows, key=lambda each: self.rows[each]["exposed"] or 0.0)
         worst = self.rows[number]
         measured = all(row["seconds_known"].startswith("measured") for row in self.rows.values())
+        remedy, settings = self._remedy_of_ddp() if self.sender == DDP else self._remedy_of_fsdp2()
         part = f"{duration(worst['exposed'] or 0.0)} of {duration(worst['seconds'] or 0.0)}"
         return Verdict(
             KIND,
             f"{self.sender}'s collectives take {duration(whole)} a step, and nothing hides {duration(held)} of it",
             Cost(held, *(("measured", PROFILED) if measured else ("estimated", LAID_OUT)), beyond=True),
             f"longest exposed, {part}: {_named(self.data.rows[number])}, {size(worst['bytes'] or 0)}, sent {_place(worst)}",
-            self._remedy_of_ddp() if self.sender == DDP else self._remedy_of_fsdp2(),
+            remedy,
             (UserLine(worst["file"], worst["line"], worst["code"]),) if worst["file"] else (),
             places=((self.artifact.id, worst["started"] or 1),),
-            why_unproved=WRAPPED[self.sender],
+            what_if={"settings": settings} if settings else {},
+            why_unproved="" if settings else WRAPPED,
         )
 
-    def _remedy_of_ddp(self) -> str:
+    def _remedy_of_ddp(self) -> tuple[str, dict[str, Plain]]:
         buckets = {number: row for number, row in self.rows.items() if row["operator"] == "all_reduce"}
         graphs = [self.data.graphs[-1 - each] for each in self.step if each < 0]
         last = name_of(graphs[-1])
         at_end = {number: row["bytes"] or 0 for number, row in buckets.items() if row["after"] == last}
         whole = sum(row["bytes"] or 0 for row in buckets.values())
         if sum(at_end.values()) < MOST * whole:
-            return SEND_LESS.format(halve=IN_BF16[DDP])
+            return SEND_LESS.format(halve=IN_BF16[DDP]), {}
         largest = max(at_end.values())
         if largest >= MOST * whole:
-            return f"lower bucket_cap_mb, 25 by default: {largest / whole:.0%} of the gradients are in the last bucket"
-        return ORDER if sum(graph.graph == "backward" for graph in graphs) > 1 else ONE_GRAPH
+            said = f"lower bucket_cap_mb, 25 by default: {largest / whole:.0%} of the gradients are in the last bucket"
+            smaller = max(LEAST_BUCKET, round(whole / BUCKETS / 2**20, 1))
+            return said, {BUCKET_SIZE: smaller} if smaller < largest / 2**20 else {}
+        return ORDER if sum(graph.graph == "backward" for graph in graphs) > 1 else ONE_GRAPH, {}
 
-    def _remedy_of_fsdp2(self) -> str:
+    def _remedy_of_fsdp2(self) -> tuple[str, dict[str, Plain]]:
         again = [number for number in self.rows if self.data.rows[number].hook == "pre_backward"]
         if not again:
-            return SEND_LESS.format(halve=IN_BF16[FSDP2])
+            return SEND_LESS.format(halve=IN_BF16[FSDP2]), {}
         estimated = (row for row in estimated_hooks(self.trace) if row["artifact"] == self.artifact.id)
         prices = {number: row["seconds"] for number, row in enumerate(estimated)}
         without = exposed_seconds(self.data, seconds_of_graphs(self.trace), prices, left_out=again)
         left = sum(without.get(number) or 0.0 for number in self.rows)
         kept = size(sum(self.data.rows[number].bytes for number in again))
-        return (
+        said = (
             f"keep the parameters for the backward with reshard_after_forward=False: {duration(left)} would be exposed, "
             f"estimated, and up to {kept} more stay in memory"
         )
+        return said, {RESHARDING: False}
 
 
 def _named(row: EagerCollective) -> str:

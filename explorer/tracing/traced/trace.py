@@ -280,7 +280,9 @@ class Trace(NamesGuessed, TraceData):
         `without_pass` and `without_pattern` take names or wildcards ("_sfdp_*") of `passes` and `matches`, also names that only
         come up once something else is left out. `options` takes any option of Inductor's, `settings` any setting of torch's by
         its full name, such as "torch.backends.cuda.matmul.allow_tf32": it holds while the second trace is made, checked
-        and timed.
+        and timed. "torch.nn.parallel.DistributedDataParallel.bucket_cap_mb" and
+        "torch.distributed.fsdp.fully_shard.reshard_after_forward" wrap the modules that the traced function calls otherwise, for
+        the second trace; then the table has what nothing hides of their collectives, and the peak memory of a step.
         For a GPU you don't have the result is checked as `check` does, unless that takes more than `limit` seconds.
         LiveError for a loaded trace, NoVerbError for a hand-written kernel; InputError for names that this trace does not have.
         """

@@ -3,6 +3,7 @@
 t.what_if(keep_apart=("op3", "op7"))       t.what_if(without_pattern="_sfdp_pattern_1")
 t.what_if(options={"max_fusion_size": 2})  t.what_if(without_pass="remove_noop_ops")
 t.what_if(settings={"torch.backends.cuda.matmul.allow_tf32": True})
+t.what_if(settings={"torch.nn.parallel.DistributedDataParallel.bucket_cap_mb": 4})
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.analysis.questions.figures import estimated, figures, shown
 from explorer.analysis.questions.fusion import Graph, check_known
 from explorer.capture.compilers.settings import changed_settings
+from explorer.capture.compilers.wrapping import WRAPPING, wrapped_otherwise
 from explorer.errors import ExplorerError, InputError, unknown_name
+from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.protocol import Changes, Live, needs_live, with_options
 from explorer.lab.live.timing import Seconds
 from explorer.model.guessed import NamesGuessed, guess
@@ -107,9 +110,17 @@ def what_if(
         raise InputError("what_if needs a change: keep_apart=, fuse=, without_pass=, without_pattern=, options= or settings=")
     if not settings:
         _check_pairs_change_something(trace, changes)
-    with changed_settings(settings):
+    wrapping = {name: settings[name] for name in settings if name in WRAPPING}
+    others = {name: settings[name] for name in settings if name not in WRAPPING}
+    with changed_settings(others), wrapped_otherwise(_hooked_modules(trace), wrapping):
         after = trace_again(**changes)
-    return compared(trace, after, limit, settings)
+    return compared(trace, after, limit, others)
+
+
+def _hooked_modules(trace: Trace) -> Sequence[Any]:
+    """The DDP and FSDP2 modules that the traced function calls."""
+    live = needs_live(trace, "what if")
+    return live.call.hooked if isinstance(live, LiveFunction) else ()
 
 
 def name_list(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -224,7 +235,7 @@ def compared(before: Trace, after: Trace, limit: float | None = None, settings: 
         equal, note, check = _checked(before, after, limit, same_code)
     notes = {"estimated_seconds": estimated(after), "launches": "kernels and library calls"}
     rows = [_row(name, one[name], other[name], notes.get(name, "")) for name in one]
-    rows += _of_the_call(before, after)
+    rows += [*_of_the_call(before, after), *_of_hooks(before, after)]
     live = needs_live(after, "comparing")
     if equal is not None and live.absent is None and (not same_code or settings or _run_options(before) != _run_options(after)):
         first, second = _timed(needs_live(before, "timing"), live, settings)
@@ -244,6 +255,17 @@ def _of_the_call(before: Trace, after: Trace) -> list[dict[str, Plain]]:
     note = "" if one is None or other is None else how
     breaks, breaks_after = (len(trace.dynamo.graph_breaks) for trace in (before, after))
     return [_row("graph_breaks", breaks, breaks_after, ""), _row("call_seconds", one, other, note)]
+
+
+def _of_hooks(before: Trace, after: Trace) -> list[dict[str, Plain]]:
+    """The rows of what DDP's or FSDP2's hooks exchange in a step: what nothing hides of it, and the peak memory."""
+    from explorer.analysis.advice.hooks import LAID_OUT
+    from explorer.analysis.questions.hook_memory import COUNTED, peak_bytes_of_step
+    from explorer.analysis.questions.priced_collectives import exposed_in_step
+
+    hidden = _row("exposed_seconds", exposed_in_step(before), exposed_in_step(after), f"estimated: {LAID_OUT}")
+    peak = _row("step_peak_bytes", peak_bytes_of_step(before), peak_bytes_of_step(after), COUNTED)
+    return [row for row in (hidden, peak) if (row["before"], row["after"]) != (None, None)]
 
 
 def may_be_chance(measured: Mapping[str, Plain]) -> bool:
