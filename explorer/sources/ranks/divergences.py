@@ -344,11 +344,8 @@ def _of_collectives(parts: Mapping[int, RankParts]) -> Iterator[DivergenceRow]:
 
     Of a group whose ranks were not recorded, as in a log, those are members that name it.
     """
-    for group in dict.fromkeys(group for own in parts.values() for group in own.collectives):
-        named = isinstance(group, str)
-        members = {rank: own.collectives.get(group, ()) for rank, own in parts.items() if named or rank in group}
-        own_group = {rank: items for rank, items in members.items() if items or not named}
-        yield from _of_group(own_group, group if isinstance(group, str) else ", ".join(map(str, group)))
+    yield from _of_groups({rank: own.collectives for rank, own in parts.items()}, "collectives")
+    yield from _of_groups({rank: own.sent for rank, own in parts.items()}, "eager_collective")
     executed = {rank: own.executed for rank, own in parts.items() if own.executed is not None}
     for row in _of_group(executed, "", "graph_execution"):
         yield {**row, "kind": "order of graphs"}
@@ -356,7 +353,15 @@ def _of_collectives(parts: Mapping[int, RankParts]) -> Iterator[DivergenceRow]:
     yield from _of_group(schedules, "", "inductor_collective_schedule")
 
 
-def _of_group(members: Mapping[int, Sequence[Item]], group: str, stage: str = "collectives") -> Iterator[DivergenceRow]:
+def _of_groups(parts: Mapping[int, Mapping[Ranks | str, Sequence[Item]]], stage: str) -> Iterator[DivergenceRow]:
+    for group in dict.fromkeys(group for own in parts.values() for group in own):
+        named = isinstance(group, str)
+        members = {rank: own.get(group, ()) for rank, own in parts.items() if named or rank in group}
+        own_group = {rank: items for rank, items in members.items() if items or not named}
+        yield from _of_group(own_group, group if isinstance(group, str) else ", ".join(map(str, group)), stage)
+
+
+def _of_group(members: Mapping[int, Sequence[Item]], group: str, stage: str) -> Iterator[DivergenceRow]:
     """Yield a row for each set of members whose collectives differ from most members'."""
     keys = {rank: tuple((item.key, item.size) for item in items) for rank, items in members.items()}
     most = _majority(keys)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, is_collective
+from explorer.analysis.questions.collectives import CollectiveRow, collective_rows, eager_rows, is_collective
 from explorer.analysis.questions.provenance import origins
 from explorer.model.records import typed
 from explorer.model.shared import FxNode, Source
@@ -22,6 +22,7 @@ from explorer.model.values import Artifact, Plain, text_lines
 from explorer.sources.files import trace_file
 from explorer.stages.dynamo.guards import Guards
 from explorer.stages.fx_graph import StackPlace, all_fx_nodes, places_of, stack_of
+from explorer.stages.torch_compile.eager_collective import DDP, FSDP2
 
 #: The graphs that are compared, in the compiler's order, and what a divergence in each is called.
 GRAPHS: Mapping[str, str] = {"dynamo": "graph", "forward": "graph", "backward": "graph", "post_grad": "graph"}
@@ -104,13 +105,15 @@ class Compile:
 class RankParts:
     """All that is compared of a rank: its compiles, its collectives by group, and what only logs have.
 
-    That is the schedule of collectives that Inductor states, and the order in which graphs ran; None for another trace.
-    `failed` says what stopped a compile, "" where nothing did; `stopped` only what is not that of one of `compiles`. `ended_at`
-    is where the program was when SIGTERM ended it.
+    `sent` are the collectives that hooks of DDP and FSDP2 sent, in order of their first runs. What only logs have is the schedule
+    of collectives that Inductor states, and the order in which graphs ran; None for another trace. `failed` says what stopped a
+    compile, "" where nothing did; `stopped` only what is not that of one of `compiles`. `ended_at` is where the program was when
+    SIGTERM ended it.
     """
 
     compiles: tuple[Compile, ...]
     collectives: Mapping[tuple[int, ...] | str, tuple[Item, ...]]
+    sent: Mapping[tuple[int, ...] | str, tuple[Item, ...]]
     schedule: tuple[Item, ...] | None
     executed: tuple[Item, ...] | None
     failed: str = ""
@@ -157,8 +160,9 @@ def parts_of(trace: TraceData, seen: Seen | None = None) -> RankParts:
     compiles, failed = compiles_of(trace, seen or Seen()), _failures(trace)
     stopped = "" if any(compile.failed for compile in compiles) else failed
     exchanges = any(part.exchanges for compile in compiles for part in compile.parts)
-    collectives = collectives_by_group(trace) if exchanges else {}  # which reads every graph
-    return RankParts(compiles, collectives, schedule, executed, failed, stopped, trace.meta.get("ended_at"))
+    collectives = by_group(collective_rows(trace)) if exchanges else {}  # which reads every graph
+    sent = by_group(row for row in eager_rows(trace) if row["sent_by"].startswith((DDP, FSDP2)))
+    return RankParts(compiles, collectives, sent, schedule, executed, failed, stopped, trace.meta.get("ended_at"))
 
 
 def compiles_of(trace: TraceData, seen: Seen) -> tuple[Compile, ...]:
@@ -330,10 +334,10 @@ def _source_place(source: Artifact, line: int) -> Place:
 # Collectives -------------------------------------------------------------------------------------------------------------
 
 
-def collectives_by_group(trace: TraceData) -> Mapping[tuple[int, ...] | str, tuple[Item, ...]]:
+def by_group(rows: Iterable[CollectiveRow]) -> Mapping[tuple[int, ...] | str, tuple[Item, ...]]:
     """The collectives of each process group in order, by its ranks, or by its name where these were not recorded."""
     found: dict[tuple[int, ...] | str, list[Item]] = {}
-    for row in collective_rows(trace):
+    for row in rows:
         found.setdefault(row["ranks"] or row["group"], []).append(_collective(row))
     return {group: tuple(items) for group, items in found.items()}
 
@@ -341,6 +345,7 @@ def collectives_by_group(trace: TraceData) -> Mapping[tuple[int, ...] | str, tup
 def _collective(row: CollectiveRow) -> Item:
     size = f"{row['dtype']}[{', '.join(row['shape'])}]"
     label = f"{row['operator']} of {size}" + (f", {row['bytes']:,} bytes" if row["bytes"] is not None else "")
+    label += f", sent by {row['sent_by']}" if row["sent_by"] else ""
     return Item(row["operator"], label, Place(row["file"], row["line"], row["code"]), size)
 
 

@@ -13,12 +13,16 @@ from typing import Any
 import pytest
 
 import explorer
-from explorer.model.values import Failure
+from explorer.model.records import changed
+from explorer.model.values import Event, Failure
 from explorer.sources.ranks.divergences import without_rank_numbers
 from explorer.sources.ranks.parts import Item, Place, neutral
 from explorer.stages.dynamo.same_text import same_text
+from explorer.stages.replay import replay
+from explorer.stages.torch_compile.eager_collective import EagerCollectives
 from explorer.tracing.traced.ranks import Ranks
 from tests.facts import in_a_line, says, untold
+from tests.sent_collectives import ALL_REDUCE
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 
@@ -55,6 +59,33 @@ def test_a_rank_with_another_shape_is_named_with_the_line(small: explorer.Trace,
     assert "[5]" in first["here"] and "[4]" in first["there"]
     assert Path(first["file"]).read_text(encoding="utf-8").split("\n")[first["line"] - 1].strip() == "return x + x"
     assert f"zoo_programs.py:{first['line']}" in str(ranks) and "rank 0-1, 3" in str(ranks)
+
+
+def sending(trace: explorer.Trace, *sizes: int, sender: str = "DDP") -> explorer.Trace:
+    """The trace of a rank that also sends all_reduces of these bytes outside of its graphs."""
+    rows = tuple(
+        changed(ALL_REDUCE, bytes=size, shape=(size // 4,), sender=sender, file="train.py", line=n)
+        for n, size in enumerate(sizes, 1)
+    )
+    data = EagerCollectives(rows=rows, graphs=(), order=tuple(range(len(rows))), left_out=0)
+    (artifact,) = replay([Event(kind="eager_collective", time=0.0, data=data)]).find("eager_collective")
+    return replace(trace, artifacts=(*trace.artifacts, artifact))
+
+
+def test_a_rank_whose_hooks_send_otherwise_is_named(small: explorer.Trace, tmp_path: Path) -> None:
+    """The first collective of DDP's that is of another size, or missing, with who sends it; the group is that of both ranks."""
+    ranks = ranks_of(tmp_path, [sending(small, 64, 128), sending(small, 64, 256)])
+    (row,) = ranks.divergences
+    assert (row["kind"], row["stage"], row["graph"], row["ranks"]) == ("collective size", "eager_collective", "0, 1", (1,))
+    assert not untold(row["here"], "all_reduce", "256 bytes", "DDP") and "128 bytes" in row["there"] and row["line"] == 2
+    (fewer,) = ranks_of(tmp_path, [sending(small, 64, 128), sending(small, 64)]).divergences
+    assert (fewer["kind"], fewer["here"]) == ("number of collectives", "")
+
+
+def test_what_python_sends_is_not_compared(small: explorer.Trace, tmp_path: Path) -> None:
+    """Sizes may depend on each rank's data there, as in an all_to_all of experts."""
+    ranks = ranks_of(tmp_path, [sending(small, 64, sender="Python"), sending(small, 128, sender="Python")])
+    assert not ranks.divergences and ranks.groups == ((0, 1),)
 
 
 def test_another_function_ends_the_comparison_with_the_others(small: explorer.Trace, zoo: Zoo, tmp_path: Path) -> None:
