@@ -34,7 +34,10 @@ WRAPPED = "it is decided where the program wraps or calls its modules: change th
 BUCKETS, LEAST_BUCKET = 4, 1.0
 #: How the seconds are known.
 PROFILED = "the profile has no other kernel meanwhile"
-LAID_OUT = "the graphs and collectives of the last step on a GPU's streams; eager operators between the graphs count as nothing"
+LAID_OUT = (
+    "the graphs and collectives of the last step on a GPU's streams, where the CPU runs ahead of the GPU; eager operators "
+    "between the graphs count as nothing"
+)
 #: What helps where the order is right.
 SEND_LESS = "give each rank a larger batch, or send less: accumulate gradients over several batches, or {halve}"
 IN_BF16 = {

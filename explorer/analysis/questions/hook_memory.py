@@ -31,9 +31,13 @@ COUNTED = (
 
 
 class GraphMemory(NamedTuple):
-    """The bytes that a graph allocates at most at once, those that outlive a forward, and those that it returns."""
+    """The most bytes of a graph, those of its inputs that it frees, those that outlive a forward, and those that it returns.
+
+    `peak` counts what it allocates, and of its inputs those that it frees.
+    """
 
     peak: int
+    freed: int
     kept: int
     returned: int
 
@@ -59,13 +63,17 @@ def bytes_of_graphs(trace: TraceData) -> GraphBytes:
     for artifact in trace.find("output_code"):
         place = artifact.frame, artifact.graph
         counts[place] = counts.get(place, -1) + 1
-        own = [row for row in memory.table if row["artifact"] == artifact.id and row["kind"] != "input"]
+        rows = [row for row in memory.table if row["artifact"] == artifact.id]
+        own = [row for row in rows if row["kind"] != "input"]
+        inputs = [row for row in rows if row["kind"] == "input"]
+        freed = sum(row["bytes"] or 0 for row in inputs if row["freed"] is not None)
+        held = sum(row["bytes"] or 0 for row in inputs) - freed
         moments = [row for row in memory.timeline if row["artifact"] == artifact.id]
         if not moments or any(row["unsized"] for row in moments):
             continue
         returned = sum(row["bytes"] or 0 for row in own if row["kind"] == "output")
         kept = returned + sum(row["bytes"] or 0 for row in own if row["kind"] == "saved for backward")
-        found[*place, counts[place]] = GraphMemory(max(row["allocated"] for row in moments), kept, returned)
+        found[*place, counts[place]] = GraphMemory(max(row["live"] for row in moments) - held, freed, kept, returned)
     return found
 
 
@@ -103,7 +111,7 @@ class _Walk:
     gathered: dict[tuple[str, ...], int] = field(default_factory=dict)
     due: list[EagerCollective] = field(default_factory=list)  # what is copied before the next graph
     later: list[EagerCollective] = field(default_factory=list)  # what is copied before the graph after it
-    kept: dict[tuple[str, int], int] = field(default_factory=dict)  # what forwards keep for their backwards
+    kept: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # what each run of a forward keeps for its backward
 
     def run(self, graph: RunGraph, memory: GraphMemory) -> None:
         """Run a graph, with what it needs."""
@@ -111,12 +119,14 @@ class _Walk:
             self._end_of_forward()
         self._copy_due()
         self.due, self.later = self.later, []
-        self._look(memory.peak)
-        if graph.graph == "backward":
-            self.kept.pop((graph.frame, graph.number), None)
-            self.returned = memory.returned
-        else:
-            self.kept[graph.frame, graph.number] = memory.kept
+        self._look(memory.peak - memory.freed)
+        kept = self.kept.setdefault((graph.frame, graph.number), [])
+        if graph.graph != "backward":
+            kept.append(memory.kept)
+            return
+        if kept:
+            kept.pop()
+        self.returned = memory.returned
 
     def send(self, row: EagerCollective) -> None:
         """Exchange, with the buffers that it takes."""
@@ -171,7 +181,7 @@ class _Walk:
         """Note what lives now, with what is about to be allocated."""
         waiting = sum(row.bytes for row in (*self.due, *self.later))
         hooks = self.gradients + self.returned + self.gather_buffer + self.scatter_buffer + waiting
-        live = self._held() + hooks + sum(self.gathered.values()) + sum(self.kept.values()) + more
+        live = self._held() + hooks + sum(self.gathered.values()) + sum(map(sum, self.kept.values())) + more
         self.peak = max(self.peak, live)
 
     def _held(self) -> int:

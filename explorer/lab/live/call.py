@@ -28,8 +28,8 @@ class Call:
 
     `absent` is the GPU you don't have for which the call is traced. Then Triton kernels that the program launches itself are
     interpreted, and torch.cuda answers the program for that GPU. `ambient` is the autocast state around the call. With `cluster`,
-    the call runs as one rank of that cluster. `hooked` are the modules of DDP and FSDP2 that it calls.
-    `held` are the Python values that the traced call changed, as they were before it.
+    the call runs as one rank of that cluster. `hooked` are the modules of DDP and FSDP2 that it calls. `held`
+    are the Python values that the traced call changed, as they were before it.
     """
 
     function: Callable[..., Any]
@@ -130,12 +130,12 @@ def _differentiated(function: Callable[..., Any], call: Call, weigh: Callable[[A
     """Call the function and differentiate its outputs; InputError where nothing requires grad."""
     import torch
 
-    leaves = differentiable(call)  # FSDP2 puts other parameters in place while it computes
+    sharded = differentiable(call) if call.hooked else {}  # FSDP2 puts other parameters in place while it computes
     with torch.enable_grad():
         with shielded(interruptible, guard_here(), "stop"):
             returned = function(*call.args, **call.kwargs)
         loss = _loss(returned, weigh)
-        leaves = leaves if call.hooked else differentiable(call)
+        leaves = sharded or differentiable(call)
         if loss is None or not leaves:
             what = "no output" if loss is None else "no input or parameter"
             raise InputError(f"train=True, but {what} requires grad: give a tensor with requires_grad=True")

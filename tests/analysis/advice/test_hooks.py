@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import distributed, nn
-from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -23,36 +22,9 @@ from explorer.model.records import changed, typed
 from explorer.model.trace_data import TraceData
 from explorer.stages.torch_compile.eager_collective import EagerCollectives
 from tests.one_rank import TRAINING, group_of_one_rank
+from tests.sharded_models import LAYERS, ONE_LAYER, Layers, batch, sharded
 
 pytestmark = TRAINING
-WIDTH, LAYERS = 512, 3
-#: The size of a bucket that holds one layer, in MiB.
-ONE_LAYER = 1.0
-
-
-class Layer(nn.Module):
-    """A module of the program's own: Dynamo does not begin in torch's."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.linear(x))
-
-
-class Layers(nn.Module):
-    """Layers that run in the order in which they are registered, or in reverse."""
-
-    def __init__(self, *, reverse: bool = False) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.reverse = reverse
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in reversed(self.layers) if self.reverse else self.layers:
-            x = layer(x)
-        return x
 
 
 @pytest.fixture
@@ -86,7 +58,7 @@ def steps_of_ddp(model: nn.Module, **options: Any) -> Verdict:
     wrapped = torch.compile(DistributedDataParallel(model, **options))
     with explorer.record("h100") as recording:
         for _ in range(3):
-            wrapped(torch.ones(64, WIDTH)).sum().backward()
+            wrapped(batch()).sum().backward()
     (verdict,) = (each for each in advise(of_two_ranks(recording.trace)) if each.kind == KIND)
     return verdict
 
@@ -96,6 +68,7 @@ def test_gradients_in_one_bucket_are_exposed_and_the_bucket_is_named(alone: None
     planted = steps_of_ddp(Layers(), bucket_cap_mb=500)
     assert "bucket 0 (6 parameters" in planted.evidence and "bucket_cap_mb" in planted.remedy and "100%" in planted.remedy
     assert planted.cost.known == "estimated" and planted.cost.beyond and planted.lines
+    assert planted.call == "t.what_if(settings={'torch.nn.parallel.DistributedDataParallel.bucket_cap_mb': 1.0})"
     mended = steps_of_ddp(Layers(), bucket_cap_mb=ONE_LAYER)
     assert mended.cost.seconds < planted.cost.seconds and "bucket_cap_mb" not in mended.remedy
     assert f"bucket {LAYERS - 1} (2 parameters, layers.0.linear.bias to layers.0.linear.weight)" in mended.evidence
@@ -119,18 +92,16 @@ def test_what_reshard_after_forward_would_leave_is_what_is_left_without_it(fake:
 
     def steps(*, reshard: bool) -> Verdict:
         torch._dynamo.reset()
-        model = Layers()
-        for layer in model.layers:
-            layer.compile()
-            fully_shard(layer, reshard_after_forward=reshard)
-        fully_shard(model)
+        model = sharded(reshard=reshard)
         with explorer.record("h100") as recording:
             for _ in range(2):
-                model(torch.ones(64, WIDTH)).sum().backward()
+                model(batch()).sum().backward()
         (verdict,) = (each for each in recording.trace.advise() if each.kind == KIND)
         return verdict
 
     before, after = steps(reshard=True), steps(reshard=False)
+    assert before.call == "t.what_if(settings={'torch.distributed.fsdp.fully_shard.reshard_after_forward': False})"
+    assert after.why_unproved and not after.call
     assert "reshard_after_forward=False" in before.remedy and "reshard_after_forward" not in after.remedy
     held = after.title.rpartition("nothing hides ")[2].partition(" of it")[0]
     assert f": {held} would be exposed" in before.remedy
@@ -142,7 +113,7 @@ def test_the_seconds_are_those_of_the_table(alone: None) -> None:
     wrapped = torch.compile(DistributedDataParallel(Layers(), bucket_cap_mb=ONE_LAYER))
     with explorer.record("h100") as recording:
         for _ in range(3):
-            wrapped(torch.ones(64, WIDTH)).sum().backward()
+            wrapped(batch()).sum().backward()
     trace = of_two_ranks(recording.trace)
     (verdict,) = (each for each in advise(trace) if each.kind == KIND)
     rows = [row for row in priced_rows(trace) if row["exposed"] is not None]

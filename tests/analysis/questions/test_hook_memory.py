@@ -14,7 +14,7 @@ LAYERS, BYTES, KEPT = 5, 100, 10
 PLACES = [("0/0", name, number) for name in ("forward", "backward") for number in range(LAYERS)]
 GRAPHS = tuple(RunGraph(frame=frame, graph=graph, number=number) for frame, graph, number in PLACES)
 MEMORY = {
-    place: GraphMemory(12, KEPT, 8) if place[1] == "forward" else GraphMemory(130, BYTES + 8, BYTES + 8) for place in PLACES
+    place: GraphMemory(12, 0, KEPT, 8) if place[1] == "forward" else GraphMemory(130, 0, BYTES + 8, BYTES + 8) for place in PLACES
 }
 FORWARDS, BACKWARDS = (-1, -2, -3, -4, -5), (-6, -7, -8, -9, -10)
 
@@ -63,6 +63,21 @@ def test_ddp_holds_parameters_buckets_and_gradients() -> None:
     parameters, buckets, gradients, kept, tangent, own = 500, 500, 400, 10, 8, 130
     by_hand = parameters + buckets + gradients + kept + tangent + own
     assert peak_bytes(recorded([bucket] * LAYERS, [*FORWARDS, *order]), MEMORY) == by_hand
+
+
+def test_layers_that_share_a_graph_keep_each_their_own() -> None:
+    """A block that is compiled once runs five times: its forward keeps as much in each run, and a backward lets go of one."""
+    bucket = changed(ALL_REDUCE, bytes=0)
+    memory = {**MEMORY, PLACES[0]: GraphMemory(12, 0, KEPT, 8), PLACES[LAYERS]: GraphMemory(130, 0, 0, 0)}
+    step = recorded([bucket], [*[FORWARDS[0]] * LAYERS, *[BACKWARDS[0]] * LAYERS, 0])
+    assert peak_bytes(step, memory) == LAYERS * KEPT + 130
+
+
+def test_a_backward_frees_what_its_forward_kept_as_it_runs() -> None:
+    """What it frees counts in its own peak, and not beside it."""
+    bucket = changed(ALL_REDUCE, bytes=0)
+    memory = {**MEMORY, PLACES[0]: GraphMemory(12, 0, KEPT, 8), PLACES[LAYERS]: GraphMemory(130, KEPT, 0, 0)}
+    assert peak_bytes(recorded([bucket], [FORWARDS[0], BACKWARDS[0], 0]), memory) == 130
 
 
 def test_a_graph_of_unknown_memory_leaves_the_step_unknown() -> None:
