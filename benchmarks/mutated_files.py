@@ -60,7 +60,7 @@ TABLES = tuple(
     f"{accessor.path[2:]}.{name}"
     for accessor in ACCESSORS
     for name, member in accessor.members()
-    if isinstance(member, property) and accessor.path != "t.live"
+    if isinstance(member, property) and accessor.path != "t.live" and name != "counters"
 )
 
 

@@ -40,7 +40,7 @@ BELOW_OTHERS = ("source", "dynamo", "forward")
 #: Stages with links of their own that no text of these recordings has.
 UNLINKED = {
     *("amdgcn", "assembly", "attention", "bisection", "choice", "compiled_fn", "cuda_graph", "eager_collective", "perf_hint"),
-    *("piece", "profile", "sass", "symbolic_steps"),
+    *("piece", "profile", "counters", "sass", "symbolic_steps"),
     *("iree_target", "onnx_optimize", "onnxrt_disable", "tvm_target", *PALLAS_FORMS, *HALIDE_FORMS),
 }
 

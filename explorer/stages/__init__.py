@@ -67,7 +67,7 @@ from explorer.stages.torch_compile import (
     setting,
     written_file,
 )
-from explorer.stages.triton import amdgcn, llir, ptx, sass, ttgir, ttir
+from explorer.stages.triton import amdgcn, counters, llir, ptx, sass, ttgir, ttir
 from explorer.stages.tvm import STAGES as TVM_STAGES
 from explorer.stages.xla import STAGES as XLA_STAGES
 
@@ -140,6 +140,7 @@ STAGES: tuple[Stage, ...] = (
     ASSEMBLY,
     profile.STAGE,
     run_times.STAGE,
+    counters.STAGE,
     eager_collective.STAGE,
     bisection.STAGE,
     log_record.STAGE,

@@ -8,7 +8,7 @@ Every stage is gathered, rendered and linked, whichever are asked for: what a st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -187,6 +187,15 @@ def extended(trace: T, artifacts: Sequence[Artifact], *, at_end: bool = False) -
     unlinked = dict.fromkeys(failure for a in artifacts for failure in stage_of(trace, a.stage).unlinked(a))
     new = (failure for failure in unlinked if failure not in trace.failures)
     return replace(whole, links=(*trace.links, *links), failures=(*trace.failures, *new))
+
+
+def without(trace: T, stages: Collection[str]) -> T:
+    """Leave out the artifacts of some stages, with their links."""
+    old = {artifact.id for stage in stages for artifact in trace.find(stage)}
+    if not old:
+        return trace
+    artifacts = tuple(artifact for artifact in trace.artifacts if artifact.id not in old)
+    return replace(trace, artifacts=artifacts, links=tuple(link for link in trace.links if not {link.source, link.target} & old))
 
 
 def _place(trace: TraceData, later: Artifact) -> int:

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "compiled_fn": "tests/capture/compilers/test_own.py",
     "piece": "tests/capture/observe/test_pieces.py",
     **dict.fromkeys(("profile", "run_times"), "tests/timing, made when a profile is read in"),
+    "counters": "tests/analysis/counters, made when a report is read in",
     "symbolic_steps": "tests/lab/stepping/test_symbolic.py, made when asked for",
     "library_memory": "tests/capture/observe/test_library_memory.py",
     "log_record": "tests/sources/logs/test_read.py, made when a log is read",

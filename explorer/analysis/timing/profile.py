@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -14,8 +13,8 @@ from explorer.analysis.timing.timeline import Timeline, own_by_name
 from explorer.errors import InputError
 from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Event, Table
-from explorer.stages.replay import extended, rendered
+from explorer.model.values import Event, Table
+from explorer.stages.replay import extended, rendered, without
 from explorer.stages.torch_compile.profile import UNJOINED, Profile
 from explorer.stages.torch_compile.run_times import CallPart, RunTimes
 
@@ -44,7 +43,7 @@ def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
 
 def _with(trace: T, profile: Profile | None, times: RunTimes | None = None) -> T:
     """Return the trace with a profile's texts, which replace another profile's."""
-    bare = _without_profile(trace)
+    bare = without(trace, ("profile", "run_times"))
     events = [Event(kind="profile", time=0.0, data=profile)] if profile else []
     if times is not None and (times.calls or times.exchanges):
         events.append(Event(kind="run_times", time=0.0, data=times))
@@ -61,17 +60,8 @@ def _with_parts(trace: T, rows: Table) -> T:
         else RunTimes(source="t.live.cost()", calls=(), exchanges=(), parts=tuple(parts))
     )
     event = Event(kind="run_times", time=0.0, data=times)
-    bare = _without_profile(trace, ("run_times",))
+    bare = without(trace, ("run_times",))
     return extended(bare, list(rendered(bare, [event])))
-
-
-def _without_profile(trace: T, stages: Sequence[str] = ("profile", "run_times")) -> T:
-    """The trace without the profile that was read in before."""
-    old = {artifact.id for stage in stages for artifact in trace.find(stage)}
-    if not old:
-        return trace
-    artifacts: tuple[Artifact, ...] = tuple(a for a in trace.artifacts if a.id not in old)
-    return replace(trace, artifacts=artifacts, links=tuple(link for link in trace.links if not {link.source, link.target} & old))
 
 
 def _nothing_joined(trace: TraceData, timeline: Timeline, profile: Profile) -> str:

@@ -28,7 +28,7 @@ TABLES: tuple[str, ...] = (
         for accessor in ACCESSORS
         if accessor is not LiveAccessor
         for name, member in accessor.members()
-        if isinstance(member, property)
+        if isinstance(member, property) and f"{accessor.path}.{name}" not in {each.path for each in ACCESSORS}
     ),
 )
 #: The most lines of a text in one answer.

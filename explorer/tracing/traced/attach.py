@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from explorer.analysis.questions.choices import recorded_forms
@@ -10,7 +11,7 @@ from explorer.analysis.questions.missing import explain_missing
 from explorer.errors import InputError
 from explorer.lab.live.choice_texts import choice_texts
 from explorer.lab.live.forms import forms_of, without_form
-from explorer.lab.live.protocol import needs_forms, needs_live, no_text
+from explorer.lab.live.protocol import forms_of_kernels, needs_forms, needs_live, no_text
 from explorer.model.values import Artifact
 from explorer.stages import stage_of
 from explorer.stages.cuda import CUDA_FORMS
@@ -34,6 +35,7 @@ MACHINE_CODE = {
 
 def attached(trace: Trace, what: object, stages: Sequence[str]) -> Trace:
     """Return the trace with what was given: see `Trace.attach`."""
+    from explorer.analysis.counters.report import is_report
     from explorer.analysis.timing.profile import profiled
     from explorer.lab.bisecting.bisection import Bisection
     from explorer.lab.bisecting.marks import painted
@@ -49,7 +51,19 @@ def attached(trace: Trace, what: object, stages: Sequence[str]) -> Trace:
         return painted(trace, what)
     if isinstance(what, SymbolicSteps):
         return with_steps(trace, what)
+    if isinstance(what, (str, PathLike)) and is_report(what):
+        return _with_report(trace, what)
     return profiled(trace, what)
+
+
+def _with_report(trace: Trace, path: str | PathLike[str]) -> Trace:
+    """Return the trace with the counters of Nsight Compute's report, and the SASS they are of where it can be made here."""
+    from explorer.analysis.counters.joined import with_counters
+
+    kernels = _kernels_with(trace, "sass")
+    if kernels and forms_of_kernels(trace) is not None:
+        trace = _with_forms(trace, "sass", kernels)
+    return with_counters(trace, path)
 
 
 def with_machine_code(trace: Trace, stage: str, texts: Container[str]) -> Trace:

@@ -10,6 +10,7 @@ from explorer.model.accessor import Accessor
 from explorer.stages import STAGES
 from explorer.tracing.traced.collectives import CollectivesAccessor
 from explorer.tracing.traced.compiler import CompilerAccessor
+from explorer.tracing.traced.counters import CountersAccessor
 from explorer.tracing.traced.dynamo import DynamoAccessor
 from explorer.tracing.traced.inductor import InductorAccessor
 from explorer.tracing.traced.live import LiveAccessor
@@ -22,6 +23,7 @@ ACCESSORS: tuple[type[Accessor], ...] = (
     Fusion,
     Memory,
     ProfileAccessor,
+    CountersAccessor,
     CollectivesAccessor,
     CompilerAccessor,
     LiveAccessor,

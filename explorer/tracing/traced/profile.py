@@ -11,6 +11,7 @@ from explorer.lab.live.protocol import live_of
 from explorer.model.values import Table
 from explorer.process.ranks import warn_if_it_overwrites
 from explorer.tracing.traced.accessor import TraceAccessor
+from explorer.tracing.traced.counters import CountersAccessor
 
 if TYPE_CHECKING:
     from explorer.analysis.timing.roofline import Roofline
@@ -67,6 +68,11 @@ class ProfileAccessor(TraceAccessor):
         without a line has a row without a file. There are no rows before `t.attach(profile)`.
         """
         return _or_why_not(line_times(self._trace))
+
+    @property
+    def counters(self) -> CountersAccessor:
+        """What Nsight Compute counted: kernels, instructions, ptx_lines, kernel_lines, nodes, modules, lines, shares."""
+        return CountersAccessor(self._trace)
 
     def roofline(self) -> Roofline:
         """Place each kernel and library call by operations a byte and operations a second, below the peaks of its device.

@@ -248,6 +248,9 @@ class Trace(NamesGuessed, TraceData):
         and calls, and what could not be joined. The times of C++ kernels are in a profile only if they were compiled with
         options={"cpp.enable_kernel_profile": True}. The rows of `t.live.cost()` give the time of a whole call, in parts.
 
+        A report of Nsight Compute gives counters of each instruction, `t.profile.counters`: the path of a `.ncu-rep`, which the
+        `ncu` on PATH prints, or of its pages "source" and "raw" as CSV, in one file.
+
         It may also be what another verb returned: `t.bisect()`, whose marks say which value is off, right or not compared;
         `t.dynamo.steps()`, which become a stage; or one of `t.inductor.choices`, with the texts of `stages` such as "ttgir".
         "sass" and "assembly" are the machine code of every NVIDIA kernel (0.6 s each) or C++ kernel (2 to 10 s each), and

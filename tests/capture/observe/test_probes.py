@@ -126,6 +126,7 @@ def test_every_stage_has_a_probe_for_what_it_is_made_of() -> None:
         "compiled_fn",
         "profile",
         "run_times",
+        "counters",
         "bisection",
         "symbolic_steps",
         "log_record",

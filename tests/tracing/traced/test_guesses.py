@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -47,13 +48,13 @@ def test_asking_adds_no_name(replayed: Callable[[str], Trace]) -> None:
 @pytest.mark.parametrize("accessor", ACCESSORS, ids=lambda accessor: accessor.path)
 def test_an_accessor_lists_what_it_has(accessor: type, replayed: Callable[[str], Trace]) -> None:
     """Each table with its rows, each verb with brackets, in a terminal and in a notebook; nothing is compiled for it."""
-    held = getattr(replayed("views/rotary-torch2.13-h100"), accessor.path.removeprefix("t."))
+    held = attrgetter(accessor.path.removeprefix("t."))(replayed("views/rotary-torch2.13-h100"))
     text = repr(held)
     assert text.startswith(f"<{accessor.path}: ")
     for name, member in accessor.members():
         (line,) = [line for line in text.splitlines() if re.match(rf"  {name}(\(\))?  ", line)]
         assert ("()" in line) is not isinstance(member, property)
-        if isinstance(member, property) and accessor.path != "t.live":
+        if isinstance(member, property) and accessor.path != "t.live" and f"{accessor.path}.{name}"[2:] not in BY_PATH:
             assert f" {len(getattr(held, name))} " in line, line
         assert name in held._repr_html_()
 
