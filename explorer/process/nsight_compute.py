@@ -48,9 +48,7 @@ def exported(report: str | PathLike[str]) -> str:
 
 
 def _page(ncu: str, report: str, page: str) -> str:
-    sass = ("--print-source", "sass") if page == "source" else ()
-    command = [ncu, "--import", report, "--page", page, *sass, "--csv"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run([ncu, "--import", report, "--page", page, "--csv"], capture_output=True, text=True, check=False)
     if process.returncode:
         words = (process.stderr or process.stdout).strip()
         raise FileError(f"ncu cannot print {report}: {words}; a newer ncu reads the reports of older ones, not the other way")

@@ -15,7 +15,9 @@ from explorer.model.shared import Source
 from explorer.model.trace_data import TraceData, artifact_of
 from explorer.model.values import Artifact, Plain, Table, once
 from explorer.stages.fx_graph import node_lines
+from explorer.stages.inductor.kernel import OWN
 from explorer.stages.triton.counters import STALL, CountedInstruction, Counters, main_stall, sass_of
+from explorer.stages.triton.sass import closing
 
 #: The counts of a row, in the order of the columns; the samples of each stall stand behind them as `stalls`.
 COUNTS = (
@@ -47,6 +49,7 @@ METRIC_COLUMNS = (
 #: Why an instruction's counts are not carried.
 OTHER_TEXT = "the trace's SASS has another text at this offset"
 NO_LINK = "no link leads there"
+CLOSING = "what ends the kernel and fills the rest is nobody's line"
 
 #: A place on one rung, such as ("frame", "graph", "node").
 Place = tuple[Plain, ...]
@@ -54,12 +57,16 @@ Place = tuple[Plain, ...]
 
 @dataclass(frozen=True)
 class Carried:
-    """One counted instruction: its kernel's counters, its row, and the lines that it comes from by artifact."""
+    """One counted instruction: its kernel's counters, its row, and the lines that it comes from by artifact.
+
+    `ends` tells that it ends the kernel, or fills the rest.
+    """
 
     artifact: Artifact
     counters: Counters
     row: CountedInstruction
     lines: Mapping[str, set[int]]
+    ends: bool
 
     @property
     def why(self) -> str:
@@ -69,11 +76,15 @@ class Carried:
 
 @dataclass(frozen=True)
 class Rung:
-    """One form of the program: the columns that name a place there, and the places that an instruction leads to."""
+    """One form of the program: the columns that name a place there, and the places that an instruction leads to.
+
+    `why_none` says why there may be none.
+    """
 
     name: str
     columns: tuple[str, ...]
     places: Callable[[TraceData, Carried], Iterable[Place]]
+    why_none: str = NO_LINK
 
 
 @dataclass
@@ -90,13 +101,14 @@ class _Sum:
 @once
 def carried(trace: TraceData) -> tuple[Carried, ...]:
     """List every instruction with counts, and what it comes from."""
-    return tuple(
-        Carried(artifact, counters, row, _lines(trace, artifact, row))
-        for artifact in trace.find("counters")
-        for counters in [typed(Counters, artifact.data)]
-        for row in counters.rows
-        if row.counts
-    )
+    found: list[Carried] = []
+    for artifact in trace.find("counters"):
+        counters, sass = typed(Counters, artifact.data), sass_of(artifact, trace)
+        for row in counters.rows:
+            if row.counts:
+                lines = origins(trace, sass.id, (row.line,)) if sass is not None and row.line else {}
+                found.append(Carried(artifact, counters, row, lines, sass is not None and row.line in closing(sass)))
+    return tuple(found)
 
 
 def of_kernel(trace: TraceData, artifact: Artifact) -> tuple[Carried, ...]:
@@ -110,11 +122,6 @@ def _by_kernel(trace: TraceData) -> Mapping[str, tuple[Carried, ...]]:
     for one in carried(trace):
         by_kernel.setdefault(one.artifact.id, []).append(one)
     return {id: tuple(rows) for id, rows in by_kernel.items()}
-
-
-def _lines(trace: TraceData, artifact: Artifact, row: CountedInstruction) -> Mapping[str, set[int]]:
-    sass = sass_of(artifact, trace)
-    return origins(trace, sass.id, (row.line,)) if sass is not None and row.line else {}
 
 
 # Rungs ----------------------------------------------------------------------------------------------------------------
@@ -166,16 +173,24 @@ def _module(trace: TraceData, one: Carried) -> Iterator[Place]:
 
 
 def _user_line(trace: TraceData, one: Carried) -> Iterator[Place]:
-    for source, line in _lines_in(trace, one, "source"):
+    found = list(_lines_in(trace, one, "source"))
+    own = _own_sources(trace)
+    for source, line in [place for place in found if place[0].id in own] or found:
         data = typed(Source, source.data)
         yield data.file, data.first_line + line - 1, source.lines[line - 1].strip()
+
+
+@once
+def _own_sources(trace: TraceData) -> frozenset[str]:
+    """The sources of kernels that the program wrote itself: their lines are meant, and not the line of the launch."""
+    return frozenset(link.target for link in trace.links if link.how == OWN)
 
 
 INSTRUCTIONS = Rung("instructions", ("frame", "graph", "kernel", "line", "offset", "code"), _instruction)
 PTX_LINES = Rung("ptx_lines", ("frame", "graph", "kernel", "line", "code"), _of_kernel("ptx"))
 KERNEL_LINES = Rung("kernel_lines", ("frame", "graph", "kernel", "line", "code"), _of_kernel("kernel"))
 NODES = Rung("nodes", ("frame", "graph", "node", "target"), _node)
-MODULES = Rung("modules", ("module",), _module)
+MODULES = Rung("modules", ("module",), _module, "no FX node of it states its nn.Module")
 LINES = Rung("lines", ("file", "line", "code"), _user_line)
 #: The rungs from the machine code up.
 RUNGS = (INSTRUCTIONS, PTX_LINES, KERNEL_LINES, NODES, MODULES, LINES)
@@ -205,7 +220,7 @@ def _sums(trace: TraceData, rung: Rung) -> tuple[dict[Place, _Sum], dict[str, _S
         for place in found:
             places.setdefault(place, _Sum()).add(one, len(found))
         if not found:
-            lost.setdefault(one.why or NO_LINK, _Sum()).add(one, 1)
+            lost.setdefault(one.why or (CLOSING if one.ends else rung.why_none), _Sum()).add(one, 1)
     return places, lost
 
 
@@ -247,7 +262,7 @@ def shares(trace: TraceData) -> Table:
     rows = []
     for rung in RUNGS if carried(trace) else ():
         _, lost = _sums(trace, rung)
-        others = {why: found.counts.get("samples", 0) for why, found in lost.items()}
+        others = {why: samples for why, found in lost.items() if (samples := found.counts.get("samples", 0))}
         samples = total - sum(others.values())
         rows.append({"rung": rung.name, "samples": samples, "share": samples / total if total else 0.0, "others": others})
     return Table(rows, ("rung", "samples", "share", "others"))

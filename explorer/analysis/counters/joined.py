@@ -1,4 +1,4 @@
-"""Join a report of Nsight Compute with the kernels and the SASS of a trace. Pure but for the file that is read.
+"""Join a report of Nsight Compute with the kernels and the SASS of a trace. Pure.
 
 A kernel is joined by its name and its code: every instruction has the same offset and opcode. Then each instruction is joined
 whose operands agree too. Nothing is guessed: the rest says why it is not joined.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
 from typing import NamedTuple, TypeVar
 
-from explorer.analysis.counters.report import Instruction, ReportedLaunch, launches_of
+from explorer.analysis.counters.report import Instruction, ReportedLaunch
+from explorer.analysis.questions.profile import profile_of
+from explorer.analysis.timing.launch_names import aliases
+from explorer.analysis.timing.profile import with_timeline
+from explorer.analysis.timing.timeline import Span, Timeline
 from explorer.errors import InputError
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact, Event
@@ -21,15 +24,22 @@ from explorer.stages.triton.counters import CountedInstruction, Counters, sass_o
 T = TypeVar("T", bound=TraceData)
 
 NO_KERNEL = "the trace has no kernel of this name"
-NO_SASS = "the trace has no SASS of this kernel: t.attach('sass') keeps it, explorer trace --sass does so for a file"
+NO_SASS = (
+    "the trace has no SASS of this kernel, and no ptxas here makes the report's code of its PTX: t.attach('sass') where it was "
+    "compiled keeps it"
+)
 OTHER_CODE = "the trace has a kernel of this name with other code: other options, shapes, config or compiler"
 SEVERAL = "several kernels of the trace have this name and code: {places}"
+#: What recorded the times of a report.
+SOURCE = "Nsight Compute"
 #: The most kernels that a message lists.
 MAX_NAMES = 5
 _INSTRUCTION = re.compile(r"^\s*(?:\.L_\w+:\s*)?/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
 #: Where a jump leads: a label of nvdisasm's, an address of ncu's.
 _TARGET = re.compile(r"`\(\.L_\w+\)|\b0x[0-9a-f]+\b")
-_JUMPS = ("BRA", "BRX", "BSSY", "CALL", "JMP", "RET", "WARPSYNC", "BREAK")
+_JUMPS = ("BRA", "BRX", "BSSY", "CALL", "JMP", "LEPC", "RET", "WARPSYNC")
+#: The copies from global to shared memory, whose two places the tools write in different orders.
+_COPIES = ("LDGSTS",)
 
 
 class SassLine(NamedTuple):
@@ -39,9 +49,8 @@ class SassLine(NamedTuple):
     text: str
 
 
-def with_counters(trace: T, path: str | PathLike[str]) -> T:
+def with_counters(trace: T, launches: Sequence[ReportedLaunch]) -> T:
     """Return the trace with the counters of a report, in place of those it may have; InputError if no kernel is joined."""
-    launches = launches_of(path)
     kernels = list(_joined(trace, launches))
     if all(counters.why for _, counters in kernels):
         raise InputError(_nothing_joined(trace, [counters for _, counters in kernels]))
@@ -50,36 +59,69 @@ def with_counters(trace: T, path: str | PathLike[str]) -> T:
         Event("counters", 0.0, kernel.frame if kernel else "", kernel.graph if kernel else "", counters)
         for kernel, counters in kernels
     ]
-    return extended(bare, list(rendered(bare, events)))
+    return _timed(extended(bare, list(rendered(bare, events))), [counters for _, counters in kernels])
+
+
+def _timed(trace: T, kernels: Sequence[Counters]) -> T:
+    """Return the trace with the times of a report, where no other profile has them: these are of cold caches."""
+    profile = profile_of(trace)
+    spans = tuple(
+        Span(counters.name, 0.0, counters.metrics["seconds"] * counters.launches, "", launches=counters.launches)
+        for counters in kernels
+        if not counters.why and "seconds" in counters.metrics
+    )
+    if not spans or (profile is not None and profile.source != SOURCE):
+        return trace
+    return with_timeline(trace, Timeline(SOURCE, "", (), spans, timed=False))
+
+
+def reported_kernels(trace: TraceData, launches: Sequence[ReportedLaunch]) -> list[Artifact]:
+    """List the kernels of a trace whose instructions a report may have, by their names."""
+    names = {launch.name for launch in launches if launch.instructions}
+    return [kernel for kernel in trace.find("kernel") if _names(kernel) & names]
+
+
+def is_code_of(sass: Artifact, launches: Sequence[ReportedLaunch]) -> bool:
+    """Whether a report has a launch of exactly this code."""
+    lines = sass_lines(sass)
+    return any(_is_same(launch.instructions, lines) for launch in launches)
 
 
 def _joined(trace: TraceData, launches: Sequence[ReportedLaunch]) -> Iterator[tuple[Artifact | None, Counters]]:
     """Yield the sums of the launches of each kernel with the same code, and the kernel of the trace that it is."""
     groups: dict[tuple[str, tuple[tuple[int, str], ...]], list[ReportedLaunch]] = {}
     for launch in launches:
-        groups.setdefault((launch.name, tuple((one.offset, one.text) for one in launch.instructions)), []).append(launch)
+        groups.setdefault((launch.name, tuple((one.offset, _operands(one.text)) for one in launch.instructions)), []).append(
+            launch
+        )
     for (name, _), of_kernel in groups.items():
         kernel, why = _kernel(trace, name, of_kernel[0].instructions)
         sass = sass_of(kernel, trace) if kernel is not None else None
         lines = sass_lines(sass) if sass is not None else {}
+        own_name = kernel.kernel if kernel is not None else name
         rows = tuple(_rows(of_kernel, lines))
-        yield kernel, Counters(name=name, launches=len(of_kernel), metrics=_means(of_kernel), rows=rows, why=why)
+        yield kernel, Counters(name=own_name, launches=len(of_kernel), metrics=_means(of_kernel), rows=rows, why=why)
+
+
+def _names(kernel: Artifact) -> set[str]:
+    """The names that a kernel may have in a report: the wrapper calls one of the program's own by another."""
+    return {kernel.kernel, *aliases(kernel.text)}
 
 
 def _kernel(trace: TraceData, name: str, code: Sequence[Instruction]) -> tuple[Artifact | None, str]:
     """The kernel of the trace with this name and code, or why there is none."""
-    named = [a for a in trace.find("kernel") if a.kernel == name]
+    named = [kernel for kernel in trace.find("kernel") if name in _names(kernel)]
     if not named:
         return None, NO_KERNEL
     if code:
-        texts = [(a, sass) for a in named if (sass := sass_of(a, trace)) is not None]
+        texts = [(kernel, sass) for kernel in named if (sass := sass_of(kernel, trace)) is not None]
         if not texts:
             return None, NO_SASS
-        named = [a for a, sass in texts if _is_same(code, sass_lines(sass))]
+        named = [kernel for kernel, sass in texts if _is_same(code, sass_lines(sass))]
         if not named:
             return None, OTHER_CODE
     if len(named) > 1:
-        return None, SEVERAL.format(places=", ".join(f"{a.frame}:{a.graph}" for a in named))
+        return None, SEVERAL.format(places=", ".join(f"{kernel.frame}:{kernel.graph}" for kernel in named))
     return named[0], ""
 
 
@@ -102,10 +144,14 @@ def _opcode(text: str) -> str:
 
 
 def _operands(text: str) -> str:
-    """An instruction without blanks; of a jump without the place that it leads to, which only one of the tools names."""
-    text = text.rstrip("; ")
-    if _opcode(text).partition(".")[0] in _JUMPS:
+    """An instruction as both tools would write it: without blanks, hints of reuse, and the place that a jump leads to."""
+    text = text.rstrip("; ").replace(".reuse", "")
+    opcode = _opcode(text).partition(".")[0]
+    if opcode in _JUMPS:
         text = _TARGET.sub("target", text)
+    if opcode in _COPIES:
+        begin, _, operands = text.partition(" " if not text.startswith("@") else f"{_opcode(text)} ")
+        text = begin + ",".join(sorted(part.strip() for part in operands.split(",")))
     return "".join(text.split())
 
 
@@ -140,4 +186,4 @@ def _nothing_joined(trace: TraceData, kernels: Sequence[Counters]) -> str:
     )
 
 
-__all__ = ["with_counters"]
+__all__ = ["is_code_of", "reported_kernels", "with_counters"]

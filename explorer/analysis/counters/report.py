@@ -48,7 +48,7 @@ SECONDS = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3,
 #: How a report of Nsight Compute begins, and how its pages begin as CSV.
 BINARY = b"NVR"
 NAME, ADDRESS, SOURCE, ID = "Kernel Name", "Address", "Source", "ID"
-HOW = "ncu --import report.ncu-rep --page source --print-source sass --csv > report.csv"
+HOW = "ncu --import report.ncu-rep --page source --csv > report.csv"
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def launches_of(trace: TraceData) -> tuple[GraphLaunches, ...]:
 
 def _launches(trace: TraceData, frame: str, graph: str, groups: list[GroupRow]) -> GraphLaunches:
     here = [k for k in kernels_of(trace) if (k.artifact.frame, k.artifact.graph) == (frame, graph)]
-    names = {alias: k.name for k in here for alias in _aliases(k.source)} | {k.name: k.name for k in here}
+    names = {alias: k.name for k in here for alias in aliases(k.source)} | {k.name: k.name for k in here}
     calls: dict[str, tuple[str, ...]] = {}
     nodes: dict[str, tuple[str, ...]] = {}
     for group in groups:
@@ -65,8 +65,8 @@ def _launches(trace: TraceData, frame: str, graph: str, groups: list[GroupRow]) 
     return GraphLaunches(frame, graph, names, calls, nodes, times, here[0].language if here else "")
 
 
-def _aliases(source: str) -> Iterator[str]:
-    """The other names that a kernel has in a profile, by its text."""
+def aliases(source: str) -> Iterator[str]:
+    """Yield the other names that a kernel has in a profile, by its text."""
     yield from _TRITON_NAME.findall(source)
 
 
@@ -86,4 +86,4 @@ def operator_name(group: GroupRow) -> str:
     return parts[-1].removeprefix("bias_")
 
 
-__all__ = ["GraphLaunches", "kernel_name", "launches_of", "operator_name"]
+__all__ = ["GraphLaunches", "aliases", "kernel_name", "launches_of", "operator_name"]

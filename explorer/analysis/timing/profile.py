@@ -33,7 +33,11 @@ def profiled(trace: T, source: object, *, or_bare: bool = False) -> T:
         return _with_parts(trace, source)
     if isinstance(source, Table):
         return _with(trace, profile_of_rows(trace, source))
-    timeline = timeline_of(source)
+    return with_timeline(trace, timeline_of(source), or_bare=or_bare)
+
+
+def with_timeline(trace: T, timeline: Timeline, *, or_bare: bool = False) -> T:
+    """Return the trace with the times of a timeline in place of the profile that it may have; see `profiled`."""
     profile, times = joined(trace, timeline), run_times(trace, timeline)
     nothing = all(row.kind == UNJOINED for row in profile.rows)
     if nothing and not times.exchanges and not or_bare:

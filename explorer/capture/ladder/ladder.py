@@ -244,16 +244,21 @@ def assembler(target: Target) -> dict[str, str]:
     """
     if isinstance(target.arch, int) and target.arch < oldest_capability():
         return {}
+    path = torch_ptxas()
+    return {"TRITON_PTXAS_PATH": path} if path else {}
+
+
+def torch_ptxas() -> str:
+    """Return the ptxas that torch has triton use; "" where it brings none."""
     from torch._inductor.runtime import compile_tasks
 
     name, before = "TRITON_PTXAS_PATH", os.environ.get("TRITON_PTXAS_PATH")
     try:
         inspect.unwrap(compile_tasks._set_triton_ptxas_path)()
-        path = os.environ.get(name)
+        return os.environ.get(name) or ""
     finally:
         if before is None:
             os.environ.pop(name, None)
-    return {name: path} if path else {}
 
 
 def _result(pending: PendingLadder, pool: Pool, source: str) -> Ladder | ExplorerError:

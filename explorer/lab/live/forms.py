@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from explorer.errors import InputError
 from explorer.lab.live.protocol import MakesForms, no_verb
+from explorer.model.records import typed
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Artifact
 from explorer.process.under_way import step
 from explorer.stages import STAGES
 from explorer.stages.replay import rendered
 from explorer.stages.triton import sass
+from explorer.stages.triton.origins import KernelForm
 
 
 def forms_of(trace: TraceData, live: MakesForms, kernels: Sequence[Artifact], stage: str) -> list[Artifact]:
@@ -31,6 +33,22 @@ def forms_of(trace: TraceData, live: MakesForms, kernels: Sequence[Artifact], st
         for artifact, kernel, places in zip(ptx, _each(kernels, "assembling"), lines, strict=True)
     ]
     return list(rendered(trace, events))
+
+
+def assembled_here(trace: TraceData, kernels: Sequence[Artifact]) -> list[Artifact]:
+    """Assemble the PTX of some kernels of a loaded trace, whose own process is gone; those that no ptxas here takes are left out.
+
+    The code need not be the program's: whoever asks compares it with what ran.
+    """
+    from explorer.capture.ladder.assembled import assembled
+    from explorer.capture.ladder.triton_tools import missing_triton
+
+    if missing_triton():
+        return []
+    ptx = [_ptx_of(trace, kernel) for kernel in kernels]
+    texts = assembled([(each.text, typed(KernelForm, each.data).metadata.enable_fp_fusion is not False) for each in ptx])
+    pairs = ((each, made) for each, made in zip(ptx, texts, strict=True) if made is not None)
+    return list(rendered(trace, [sass.event_of(each, made.text, made.ptx_lines) for each, made in pairs]))
 
 
 def _each(kernels: Sequence[Artifact], doing: str) -> Iterator[Artifact]:

@@ -9,7 +9,7 @@ from posixpath import basename
 from explorer.model.records import typed
 from explorer.model.stage import Stage
 from explorer.model.trace_data import TraceData
-from explorer.model.values import Artifact, Call, Event, Link, text_lines
+from explorer.model.values import Artifact, Call, Event, Link, once, text_lines
 from explorer.stages.triton import origins
 from explorer.stages.triton.instruction_mix import sass_mix
 from explorer.stages.triton.instructions import SASS_INSTRUCTION
@@ -68,9 +68,9 @@ def link(artifact: Artifact, trace: TraceData) -> Iterable[Link]:
         return
     inlined = _inlined(artifact, trace, len(kernel.lines))
     literals = origins.Literals(kernel)
-    closing = _closing(artifact)
+    ends = closing(artifact)
     for number, chain in chains(artifact.text):
-        if number in closing:
+        if number in ends:
             continue
         line = origins.own_line(chain, form, len(kernel.lines))
         if line:
@@ -90,9 +90,9 @@ def _link_assembled(artifact: Artifact, ptx: Artifact, kernel: Artifact, trace: 
     llir = origins.form_of(artifact, trace, "llir")
     named = origins.number_lines(llir, kernel, trace) if llir else {}
     instructions = (n for n, line in enumerate(artifact.lines, 1) if SASS_INSTRUCTION.match(line))
-    closing = _closing(artifact)
+    ends = closing(artifact)
     for number, origin in zip(instructions, typed(KernelForm, artifact.data).ptx_lines or (), strict=True):
-        if number in closing:
+        if number in ends:
             continue
         if origin:
             yield Link(artifact.id, (number,), ptx.id, (origin,), ASSEMBLED)
@@ -118,9 +118,11 @@ def _inlined(artifact: Artifact, trace: TraceData, lines: int) -> dict[tuple[str
     return inlined_into
 
 
-def _closing(artifact: Artifact) -> set[int]:
+@once
+def closing(artifact: Artifact) -> frozenset[int]:
     """Return the lines that end the kernel and fill the rest: NOPs, the jump to itself, and an exit that all threads take."""
-    return {n for n, (line, kind) in enumerate(zip(artifact.lines, kinds(artifact), strict=True), 1) if kind or _EXIT.match(line)}
+    numbered = enumerate(zip(artifact.lines, kinds(artifact), strict=True), 1)
+    return frozenset(number for number, (line, kind) in numbered if kind or _EXIT.match(line))
 
 
 def kinds(artifact: Artifact) -> list[str]:

@@ -10,7 +10,7 @@ from explorer.analysis.questions.choices import recorded_forms
 from explorer.analysis.questions.missing import explain_missing
 from explorer.errors import InputError
 from explorer.lab.live.choice_texts import choice_texts
-from explorer.lab.live.forms import forms_of, without_form
+from explorer.lab.live.forms import assembled_here, forms_of, without_form
 from explorer.lab.live.protocol import forms_of_kernels, needs_forms, needs_live, no_text
 from explorer.model.values import Artifact
 from explorer.stages import stage_of
@@ -58,12 +58,17 @@ def attached(trace: Trace, what: object, stages: Sequence[str]) -> Trace:
 
 def _with_report(trace: Trace, path: str | PathLike[str]) -> Trace:
     """Return the trace with the counters of Nsight Compute's report, and the SASS they are of where it can be made here."""
-    from explorer.analysis.counters.joined import with_counters
+    from explorer.analysis.counters.joined import is_code_of, reported_kernels, with_counters
+    from explorer.analysis.counters.report import launches_of
 
-    kernels = _kernels_with(trace, "sass")
+    launches = launches_of(path)
+    reported = {kernel.id for kernel in reported_kernels(trace, launches)}
+    kernels = [kernel for kernel in _kernels_with(trace, "sass") if kernel.id in reported]
     if kernels and forms_of_kernels(trace) is not None:
         trace = _with_forms(trace, "sass", kernels)
-    return with_counters(trace, path)
+    elif lacking := without_form(trace, kernels, "sass"):
+        trace = extended(trace, [sass for sass in assembled_here(trace, lacking) if is_code_of(sass, launches)])
+    return with_counters(trace, launches)
 
 
 def with_machine_code(trace: Trace, stage: str, texts: Container[str]) -> Trace:
