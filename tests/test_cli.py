@@ -17,6 +17,7 @@ import explorer
 from explorer.analysis.questions.summary import summary_rows
 from explorer.entry import cli
 from explorer.sources.files import schema
+from tests import fake_ncu
 from tests.facts import untold
 
 pytestmark = pytest.mark.compile
@@ -465,6 +466,46 @@ def test_an_answer_that_cannot_be_printed_is_one_line(tmp_path: Path, words: str
     command = ["sh", "-c", f'"$0" -m explorer {words} {stdout}', sys.executable]
     done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2 and one_line(done.stderr) and not untold(done.stderr, "stdout", *facts)
+
+
+#: A program with one Triton kernel, which a named GPU compiles anywhere.
+FUSES = """
+import torch
+
+@torch.compile
+def f(x):
+    return torch.relu(x) + 1
+
+f(torch.ones(256, 256))
+raise SystemExit(5)
+"""
+
+
+def test_a_program_under_ncu_leaves_a_trace_with_counters(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report is read into the trace that the same run recorded; the status is the program's."""
+    fake_ncu.installed(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "b.py").write_text(FUSES)
+    status, out, err = command("trace", "--ncu", "--target", "h100", "-o", "t.trace", "b.py")
+    assert (status, out) == (5, "") and not untold(err, "instructions", "lines", "wrote t.trace")
+    trace = explorer.load(tmp_path / "t.trace")
+    assert isinstance(trace, explorer.Trace)
+    counted = len(trace.profile.counters.instructions)
+    assert counted > 20 and sum(row["samples"] for row in trace.profile.counters.lines) == pytest.approx(counted)
+    assert any(row["code"] == "return torch.relu(x) + 1" for row in trace.profile.counters.lines)
+
+
+@pytest.mark.parametrize(("more", "facts"), [((), ("ncu", "PATH", "CUDA toolkit")), (("--json",), ("--ncu", "--json", "-o OUT"))])
+def test_ncu_that_cannot_be_used_is_said_before_the_program_runs(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], facts: tuple[str, ...]
+) -> None:
+    """Where there is no ncu, and with --json, which would be printed before the report is there."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "b.py").write_text("print('ran')")
+    status, out, err = command("trace", "--ncu", *more, "b.py")
+    assert (status, out) == (2, "") and one_line(err) and not untold(err, *facts)
 
 
 def test_the_schema_of_trace_files_is_printed(command: Command) -> None:

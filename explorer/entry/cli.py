@@ -1,6 +1,7 @@
 """The `explorer` command: trace a script, show a saved trace, compare several, list targets and backends, look what is missing.
 
-    explorer trace [--json] [--profile] SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...      also: -m MODULE [ARGS...]
+    explorer trace [--json] [--profile] [--ncu] SCRIPT [ARGS...] [--target T] [--ranks all|0,3] [-o OUT]...
+                   also: -m MODULE [ARGS...]
     explorer show FILE [--text STAGE | --table NAME] [--json] [-o OUT]...
     explorer advise FILE [--json]
     explorer why FILE NODE [NODE] [--graph GRAPH] [--frame ID] [--json]
@@ -31,6 +32,7 @@ import importlib.util
 import io
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
@@ -83,6 +85,10 @@ TRACE_AS_JSON = (
 PROFILES = (
     "profile the program's own calls with torch.profiler: kernels, library calls, waits in collectives; it keeps an event for "
     "each operator until the end, so let the program take a few steps; not for a program that uses a profiler itself"
+)
+NCU = (
+    "run the program under Nsight Compute's ncu, which counts stalls, sectors and bank conflicts of its Triton kernels, and read "
+    "the report into the trace; each launch is replayed several times, so let the program take one step"
 )
 
 Run = Callable[[argparse.Namespace], int]
@@ -242,8 +248,8 @@ def _add(commands: Any, name: str, run: Run, help: str, **settings: Any) -> argp
 
 def _add_trace(commands: Any) -> None:
     usage = (
-        "explorer trace [-h] [--json] [--profile] [--use-caches] (SCRIPT | -m MODULE) [ARGS...] [--target T] [--ranks all|0,3] "
-        "[--fail-on RULES] [-o OUT]..."
+        "explorer trace [-h] [--json] [--profile] [--ncu] [--use-caches] (SCRIPT | -m MODULE) [ARGS...] [--target T] "
+        "[--ranks all|0,3] [--fail-on RULES] [-o OUT]..."
     )
     command = _add(commands, "trace", trace, "run an unchanged program and record every torch.compile in it", usage=usage)
     command.add_argument("--target", default="auto", metavar="T", help="a name that `explorer targets` lists (default: auto)")
@@ -251,6 +257,7 @@ def _add_trace(commands: Any) -> None:
     command.add_argument("--ranks", default="all", metavar="R", help=WHICH_RANKS)
     command.add_argument("--json", action="store_true", help=TRACE_AS_JSON)
     command.add_argument("--profile", action="store_true", help=PROFILES)
+    command.add_argument("--ncu", action="store_true", help=NCU)
     _add_fail_on(command, RULES)
     _add_output(command)
     command.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="MODULE [ARGS...]: run a module, as python -m does")
@@ -351,6 +358,8 @@ def trace(options: argparse.Namespace) -> int:
     program = _program(options)
     is_asked_for = asks_for_rank(options.ranks, os.environ)
     _check_folders(options.output)
+    if options.ncu and is_asked_for:
+        return _traced_under_ncu(options)
     with _printing_to_stderr() if options.json else nullcontext() as answers:
         if not is_asked_for:
             with (outcome := Outcome()):
@@ -390,6 +399,49 @@ def _traced(options: argparse.Namespace, program: Program, answers: IO[str] | No
         # of several processes each prints a line, in one write
         _print_json({**_shown(traced, None), **said, "files": files}, answers, indent=2 if own_rank is None else None)
     return outcome.status or (BROKEN if broken else 0)
+
+
+def _traced_under_ncu(options: argparse.Namespace) -> int:
+    """Trace the program in a process that ncu profiles, then read the report into its trace. Return the exit status."""
+    from explorer import load
+    from explorer.process import nsight_compute, scratch
+
+    if options.json:
+        raise InputError(
+            "--ncu has no --json: the report is read after the program ended. Write the trace with -o OUT, then "
+            "explorer show OUT --table profile.counters.lines --json"
+        )
+    own_rank = rank(os.environ)
+    with scratch.folder() as folder:
+        report, output = Path(folder, "report.ncu-rep"), Path(folder, "program.trace")
+        program = [sys.executable, "-m", "explorer", "trace", *_again(options), "-o", str(output)]
+        status = subprocess.run(nsight_compute.profiling(report, program), check=False).returncode
+        recorded = path_of_rank(output, own_rank)
+        if not recorded.exists():
+            raise FileError("the program left no trace under ncu, which said why above")
+        traced, said = _with_report(_of_one_rank(load(recorded), str(recorded), "trace"), report)
+    written = _write(traced, [path_of_rank(path, own_rank) for path in options.output])
+    print(*said, *written, sep="\n", file=sys.stderr)
+    return status
+
+
+def _with_report(traced: Any, report: Path) -> tuple[Any, list[object]]:
+    """Return a trace with a report, and what to print of it; the trace as it is where the report cannot be read."""
+    if not report.exists():
+        return traced, ["explorer: ncu wrote no report: no Triton kernel was launched, or ncu said above why it was refused"]
+    try:
+        counted = traced.attach(report)
+    except ExplorerError as error:  # the program ran for it, so its trace is kept
+        return traced, [f"explorer: {error}"]
+    return counted, [counted.profile.counters.shares, counted.advise()]
+
+
+def _again(options: argparse.Namespace) -> list[str]:
+    """Return the arguments that trace the same program, without those that are about the report and the outputs."""
+    rules = ["--fail-on", ",".join(options.fail_on)] if options.fail_on else []
+    switches = [name for name in ("--profile", "--use-caches") if getattr(options, name.strip("-").replace("-", "_"))]
+    program = [*(["-m", *options.module] if options.module is not None else []), *options.script]
+    return ["--target", options.target, "--ranks", options.ranks, *rules, *switches, *program]
 
 
 def _leave(recording: Any, ending: Ending, options: argparse.Namespace, how: str, prints_table: bool) -> bool:
