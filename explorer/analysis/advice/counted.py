@@ -16,15 +16,16 @@ from explorer.analysis.counters.carried import LINES, Carried, of_kernel
 from explorer.analysis.questions.user_lines import UserLine
 from explorer.model.records import typed
 from explorer.model.values import Artifact
+from explorer.model.wording import quantity
 from explorer.stages.triton.counters import STALL, Counters, sass_of
 
-#: Chosen here: below these parts of a kernel's sectors, wavefronts, last wave or samples nothing is said.
-MIN_EXCESS, MIN_SPILLED, MIN_IDLE_WAVE, MIN_STALL = 0.1, 0.05, 0.2, 0.4
+#: Chosen here: below these parts of a kernel's sectors, wavefronts, multiprocessors or samples nothing is said.
+MIN_EXCESS, MIN_SPILLED, MIN_IDLE, MIN_STALL = 0.1, 0.05, 0.2, 0.4
 #: Chosen here: of the 32 threads of a warp, and of the warps that fit, in per cent.
 MIN_THREADS, MIN_OCCUPANCY = 24, 25
 WARP = 32
-#: The waves after which a last one that is partly idle matters little: chosen here.
-MAX_WAVES = 4
+#: The blocks of a multiprocessor after which one more matters little: chosen here. So are the samples that say something.
+MAX_BLOCKS, MIN_SAMPLES = 4, 30
 #: Per cent of a peak below which latency bounds a kernel, by the rule of ncu's section SpeedOfLight.
 LATENCY_BOUND = 60
 #: A line counts as one of the causes from this part of the count on.
@@ -182,8 +183,10 @@ def _idle_threads(kernel: Counted) -> Iterator[Verdict]:
 
 def _few_warps(kernel: Counted) -> Iterator[Verdict]:
     occupancy, possible = (kernel.counters.metrics.get(name) for name in ("occupancy", "possible_occupancy"))
-    if occupancy is None or occupancy >= MIN_OCCUPANCY or kernel.counters.metrics.get("waves", 1) < 1 or not _waits(kernel):
-        return  # of too few blocks `_waves` says it
+    if occupancy is None or occupancy >= MIN_OCCUPANCY or not _waits(kernel):
+        return
+    if kernel.counters.metrics.get("blocks", 0) < kernel.counters.metrics.get("multiprocessors", 0):
+        return  # `_idle_multiprocessors` says why
     limits = {name: kernel.counters.metrics.get(f"blocks_by_{name}") for name in ("registers", "shared", "warps")}
     known = {name: limit for name, limit in limits.items() if limit}
     least = min(known, key=lambda name: known[name]) if known else ""
@@ -200,21 +203,22 @@ def _few_warps(kernel: Counted) -> Iterator[Verdict]:
     )
 
 
-def _waves(kernel: Counted) -> Iterator[Verdict]:
-    """Too few blocks for the GPU, or a last wave of few."""
+def _idle_multiprocessors(kernel: Counted) -> Iterator[Verdict]:
+    """Too few blocks for the multiprocessors, or one more on some than on the others."""
     metrics = kernel.counters.metrics
-    waves, blocks = metrics.get("waves"), metrics.get("blocks", 0)
-    idle = 1 - waves / math.ceil(waves) if waves and waves <= MAX_WAVES else 0
-    if not waves or idle < MIN_IDLE_WAVE:
+    blocks, all_of_them = metrics.get("blocks", 0), metrics.get("multiprocessors", 0)
+    each = blocks / all_of_them if all_of_them else 0
+    idle = 1 - each / math.ceil(each) if 0 < each <= MAX_BLOCKS else 0
+    if idle < MIN_IDLE:
         return
+    few = each < 1
+    placed = f"{quantity(round(blocks), 'block')} for {all_of_them:.0f} multiprocessors"
     yield kernel.verdict(
-        "low occupancy" if waves < 1 else "tail",
-        f"has blocks for {waves:.0%} of the GPU"
-        if waves < 1
-        else f"ends with a wave that leaves {math.ceil(waves) - waves:.0%} of the GPU idle",
-        kernel.cost(idle, "if all blocks took equally long, and ran on the whole GPU"),
-        f"{blocks:,.0f} blocks of {metrics.get('threads', 0):,.0f} threads are {waves:.2f} waves of all that run at once",
-        "smaller blocks, so that there are more of them" if waves < 1 else "a block size with which the blocks fill whole waves",
+        "low occupancy" if few else "tail",
+        f"has {placed}" if few else f"has {placed}: most have {math.floor(each)} where some have {math.ceil(each)}",
+        kernel.cost(idle, "if all multiprocessors had as much to do, and equal blocks took equally long"),
+        f"{placed}, of {metrics.get('threads', 0):,.0f} threads each: {metrics.get('waves', 0):.2f} waves of what fits",
+        "smaller blocks, so that there are more of them" if few else "a block size with which the blocks fill them evenly",
         "samples",
     )
 
@@ -228,7 +232,7 @@ def _stalled(kernel: Counted) -> Iterator[Verdict]:
     samples = kernel.total("samples")
     stalls = {reason: kernel.total(f"{STALL}{reason}") for reason in STALLS}
     reason = max(stalls, key=lambda name: stalls[name])
-    if not samples or stalls[reason] < MIN_STALL * samples or not _waits(kernel):
+    if samples < MIN_SAMPLES or stalls[reason] < MIN_STALL * samples or not _waits(kernel):
         return
     by = f"{STALL}{reason}"
     waits_for, remedy = STALLS[reason]
@@ -243,6 +247,6 @@ def _stalled(kernel: Counted) -> Iterator[Verdict]:
     )
 
 
-_CHECKS = (_uncoalesced, _conflicts, _spilled, _idle_threads, _waves, _few_warps)
+_CHECKS = (_uncoalesced, _conflicts, _spilled, _idle_threads, _idle_multiprocessors, _few_warps)
 
 __all__ = ["counted"]

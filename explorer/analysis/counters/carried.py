@@ -41,6 +41,7 @@ METRIC_COLUMNS = (
     "registers",
     "blocks",
     "threads",
+    "multiprocessors",
     "waves",
     "blocks_by_registers",
     "blocks_by_shared",

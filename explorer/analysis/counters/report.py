@@ -41,6 +41,7 @@ METRICS: Mapping[str, str] = {
     "launch__occupancy_limit_shared_mem": "blocks_by_shared",
     "launch__occupancy_limit_warps": "blocks_by_warps",
     "launch__grid_size": "blocks",
+    "launch__sm_count": "multiprocessors",
     "launch__block_size": "threads",
 }
 #: The units of a duration, in seconds; ncu writes the longer names in its older versions.

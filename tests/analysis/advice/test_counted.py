@@ -35,7 +35,7 @@ def found() -> list[Verdict]:
     [
         ("strided_0", "uncoalesced", "value = tl.load(x + i * STRIDE, i < n)", ("57,344", "73,728", "LDG.E")),
         ("lonely_5", "bank conflicts", "left = tl.load(a + (row + i)[:, None] * K + (at + k)[None, :])", ("8,320", "LDGSTS")),
-        ("lonely_5", "low occupancy", "for at in range(0, K, 32):", ("2 blocks", "0.01 waves")),
+        ("lonely_5", "low occupancy", "for at in range(0, K, 32):", ("2 blocks", "132 multiprocessors")),
     ],
 )
 def test_what_is_planted_is_named_at_its_line(
@@ -47,15 +47,19 @@ def test_what_is_planted_is_named_at_its_line(
     assert 0 < verdict.cost.seconds <= 28.3e-6 and verdict.cost.known == "measured"
 
 
-@pytest.mark.parametrize(("waves", "kind", "said"), [("1.25", "tail", "1.25 waves"), ("9", "stall", "stall_long_sb")])
-def test_without_another_cause_the_last_wave_or_the_main_stall_is_named(tmp_path: Path, waves: str, kind: str, said: str) -> None:
-    """A kernel of many warps and whole waves that moves no excess sectors still waits for something."""
+@pytest.mark.parametrize(
+    ("blocks", "kind", "said"), [("133", "tail", "133 blocks for 132 multiprocessors"), ("9999", "stall", "stall_long_sb")]
+)
+def test_without_another_cause_an_uneven_load_or_the_main_stall_is_named(
+    tmp_path: Path, blocks: str, kind: str, said: str
+) -> None:
+    """A kernel of many warps and blocks that moves no excess sectors still waits for something."""
     rows = list(csv.reader(RECORDED.with_suffix(".csv").read_text(encoding="utf-8").split("\n")))
     excess = rows[1].index("L2 Theoretical Sectors Global Excessive")
     metrics = next(row for row in rows if row[:1] == ["ID"])
     for row in rows:
         if row[:1] == ["0"]:
-            row[metrics.index("launch__waves_per_multiprocessor")] = waves
+            row[metrics.index("launch__grid_size")] = blocks
             row[metrics.index("sm__warps_active.avg.pct_of_peak_sustained_active")] = "90"
         if row and row[0].startswith("0x"):
             row[excess] = "0"
