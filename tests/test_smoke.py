@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.tracing.traced.counters import CountersAccessor
 from explorer.tracing.traced.guesses import ACCESSORS
 
 triton: Any = pytest.importorskip("triton", reason="triton is not installed: it compiles the kernels for the H100")
@@ -129,6 +130,7 @@ OF_TRACE: dict[str, Callable[[explorer.Trace, Path], object]] = {
     "memory.unread": lambda t, folder: len(t.memory.unread) == 0,
     "only": lambda t, folder: t.only("0/0").artifacts,
     "profile": lambda t, folder: repr(t.profile),
+    "profile.counters": lambda t, folder: repr(t.profile.counters),
     "profile.launches": lambda t, folder: t.profile.launches.where(known="estimated"),
     "profile.lines": lambda t, folder: profiled(t).profile.lines is not None,
     "profile.nodes": lambda t, folder: profiled(t).profile.nodes is not None,
@@ -211,6 +213,7 @@ ELSEWHERE = {
     "backends": "capture/compilers/test_backend.py",
     "sweep": "studies/sweeping/test_sweep.py",
     "live.debug": "lab/stepping/test_debuggers.py",
+    **{f"profile.counters.{name}": "analysis/counters/test_carried.py" for name, _ in CountersAccessor.members()},
 }
 #: Verbs for which Inductor must have had a choice.
 NO_CHOICES = {"inductor.choices": "max-autotune|nothing to choose|choices"}
