@@ -468,13 +468,14 @@ def test_an_answer_that_cannot_be_printed_is_one_line(tmp_path: Path, words: str
     assert done.returncode == 2 and one_line(done.stderr) and not untold(done.stderr, "stdout", *facts)
 
 
-#: A program with one Triton kernel, which a named GPU compiles anywhere.
+#: A program with one Triton kernel, which a named GPU compiles anywhere; both of its lines need what the kernel loads.
 FUSES = """
 import torch
 
 @torch.compile
 def f(x):
-    return torch.relu(x) + 1
+    y = torch.softmax(x, dim=-1)
+    return y + x.sin()
 
 f(torch.ones(256, 256))
 raise SystemExit(5)
@@ -494,7 +495,7 @@ def test_a_program_under_ncu_leaves_a_trace_with_counters(
     assert isinstance(trace, explorer.Trace)
     counted = len(trace.profile.counters.instructions)
     assert counted > 20 and sum(row["samples"] for row in trace.profile.counters.lines) == pytest.approx(counted)
-    assert any(row["code"] == "return torch.relu(x) + 1" for row in trace.profile.counters.lines)
+    assert {row["code"] for row in trace.profile.counters.lines} == {"y = torch.softmax(x, dim=-1)", "return y + x.sin()", ""}
 
 
 @pytest.mark.parametrize(("more", "facts"), [((), ("ncu", "PATH", "CUDA toolkit")), (("--json",), ("--ncu", "--json", "-o OUT"))])
