@@ -12,14 +12,7 @@ from explorer.errors import FileError, NotInstalledError
 #: The pages of a report that explorer reads: one row per launch with its metrics, one row per SASS instruction.
 PAGES = ("raw", "source")
 #: The sections of a report that explorer reads; `ncu --list-sections` lists all.
-SECTIONS = (
-    "SpeedOfLight",
-    "LaunchStats",
-    "Occupancy",
-    "MemoryWorkloadAnalysis",
-    "WarpStateStats",
-    "SourceCounters",
-)
+SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "SourceCounters")
 
 
 def found() -> str:
@@ -48,7 +41,9 @@ def exported(report: str | PathLike[str]) -> str:
 
 
 def _page(ncu: str, report: str, page: str) -> str:
-    process = subprocess.run([ncu, "--import", report, "--page", page, "--csv"], capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        [ncu, "--import", report, "--page", page, "--csv"], capture_output=True, text=True, errors="replace", check=False
+    )
     if process.returncode:
         words = (process.stderr or process.stdout).strip()
         raise FileError(f"ncu cannot print {report}: {words}; a newer ncu reads the reports of older ones, not the other way")

@@ -63,14 +63,14 @@ def with_counters(trace: T, launches: Sequence[ReportedLaunch]) -> T:
 
 
 def _timed(trace: T, kernels: Sequence[Counters]) -> T:
-    """Return the trace with the times of a report, where no other profile has them: these are of cold caches."""
+    """Return the trace with the times of a report, where nothing else measured a call: these are of cold caches."""
     profile = profile_of(trace)
     spans = tuple(
         Span(counters.name, 0.0, counters.metrics["seconds"] * counters.launches, "", launches=counters.launches)
         for counters in kernels
         if not counters.why and "seconds" in counters.metrics
     )
-    if not spans or (profile is not None and profile.source != SOURCE):
+    if not spans or trace.find("run_times") or (profile is not None and profile.source != SOURCE):
         return trace
     return with_timeline(trace, Timeline(SOURCE, "", (), spans, timed=False))
 
@@ -91,9 +91,8 @@ def _joined(trace: TraceData, launches: Sequence[ReportedLaunch]) -> Iterator[tu
     """Yield the sums of the launches of each kernel with the same code, and the kernel of the trace that it is."""
     groups: dict[tuple[str, tuple[tuple[int, str], ...]], list[ReportedLaunch]] = {}
     for launch in launches:
-        groups.setdefault((launch.name, tuple((one.offset, _operands(one.text)) for one in launch.instructions)), []).append(
-            launch
-        )
+        code = tuple((one.offset, _operands(one.text)) for one in launch.instructions)
+        groups.setdefault((launch.name, code), []).append(launch)
     for (name, _), of_kernel in groups.items():
         kernel, why = _kernel(trace, name, of_kernel[0].instructions)
         sass = sass_of(kernel, trace) if kernel is not None else None

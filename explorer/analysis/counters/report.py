@@ -14,7 +14,7 @@ from explorer.model.values import EMPTY
 from explorer.process import nsight_compute, regular_files
 from explorer.stages.triton.counters import STALL
 
-#: The columns of the source page that add up over instructions, and their names here; the first that is there counts.
+#: The columns of the source page that add up over instructions, and their names here.
 COUNTS: Mapping[str, str] = {
     "Warp Stall Sampling (All Samples)": "samples",
     "Instructions Executed": "executed",
@@ -25,7 +25,7 @@ COUNTS: Mapping[str, str] = {
     "L1 Wavefronts Shared": "wavefronts",
     "L1 Wavefronts Shared Excessive": "excess_wavefronts",
 }
-#: The metrics of the raw page that are kept, and their names here. Those of the first group are percentages of a peak.
+#: The metrics of the raw page that are kept, and their names here; down to `possible_occupancy` they are per cent.
 METRICS: Mapping[str, str] = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute",
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
