@@ -12,12 +12,12 @@ NO_REPORT = "no report of Nsight Compute: explorer trace --ncu takes one of a pr
 class CountersAccessor(TraceAccessor):
     """What Nsight Compute counted: stalls, sectors, bank conflicts, by line.
 
-    The columns: `samples` of the warps' program counters and their `share`; `stall`, the reason of most, with all `stalls`;
-    `executed` and `thread_executed`, instructions of warps and of threads; `sectors` of 32 bytes that L2 is asked for,
-    `excess_sectors`, which side by side would not be needed, and `local_sectors` of spilled registers; `wavefronts` of shared
-    memory, and `excess_wavefronts`, which are bank conflicts. All are sums over all launches. An instruction that comes from
-    several lines counts for each with an equal part. Counts that no link carries have rows that say `why`, so that each table
-    adds up to the report.
+    `samples` count how often a warp was found at an instruction, `stall` is what most of them waited for, `stalls` has all
+    reasons. `executed` counts instructions of warps, `thread_executed` those of threads whose predicate was on. `sectors` are
+    the 32 bytes that L2 is asked for at a time, `excess_sectors` those that contiguous accesses would not need, `local_sectors`
+    those of local memory, such as spilled registers. `wavefronts` are passes over shared memory, `excess_wavefronts` those that
+    bank conflicts add. All are sums over the launches. An instruction of several lines counts for each with an equal part.
+    Counts that no link carries have rows that say `why`, so each table adds up to the report.
     """
 
     path = "t.profile.counters"
