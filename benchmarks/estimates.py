@@ -34,19 +34,37 @@ from pathlib import Path
 from typing import Any
 
 CALLS, WARM = 20, 5
-#: The last two parts are of cases that no constant of the estimate was fitted to.
-PARTS = ("elementwise", "reductions", "products", "convolutions", "attentions", "functions", "irregular", "unseen", "fresh")
+#: No constant of the estimate was fitted to the cases of the last three parts.
+PARTS = (
+    "elementwise",
+    "reductions",
+    "products",
+    "convolutions",
+    "attentions",
+    "functions",
+    "irregular",
+    "unseen",
+    "fresh",
+    "held_out",
+)
 #: A case: function, arguments, and how it is traced.
 Case = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def cases(device: str, parts: Sequence[str] = PARTS) -> dict[str, Callable[[], Case]]:
     """Collect the cases of some groups by name; a case makes its tensors when it is called."""
-    makers = dict(
-        zip(
-            PARTS, (elementwise, reductions, products, convolutions, attentions, functions, irregular, unseen, fresh), strict=True
-        )
-    )
+    makers = {
+        "elementwise": elementwise,
+        "reductions": reductions,
+        "products": products,
+        "convolutions": convolutions,
+        "attentions": attentions,
+        "functions": functions,
+        "irregular": irregular,
+        "unseen": unseen,
+        "fresh": fresh,
+        "held_out": held_out,
+    }
     return {name: make for part in parts for name, make in makers[part](device).items()}
 
 
@@ -569,6 +587,137 @@ def fresh(device: str) -> dict[str, Callable[[], Case]]:
         ),
         "cumsum 3000x6000": lambda: (lambda x: x.cumsum(-1), (t(3000, 6000),), {}),
         "exp fp64 6 Mi": lambda: (torch.exp, (t(3 << 21, dtype="float64"),), {}),
+    }
+
+
+def held_out(device: str) -> dict[str, Callable[[], Case]]:
+    """Cases written before the last change of the estimate and measured after it, a third of them irregular."""
+    import torch
+
+    t = tensors(device)
+    f = torch.nn.functional
+
+    def half(*size: int, grad: bool = False) -> Any:
+        return t(*size, dtype="bfloat16", grad=grad)
+
+    def index(*size: int, of: int) -> Any:
+        return torch.randint(0, of, size, device=device)
+
+    def accumulated(x: Any, i: Any, v: Any) -> Any:
+        return x.index_put((i,), v, accumulate=True)
+
+    def histogram(i: Any) -> Any:
+        return i.new_zeros(20000).scatter_add(0, i, torch.ones_like(i))
+
+    def quantized(x: Any) -> Any:
+        scale = x.abs().amax(-1, keepdim=True).float() / 127
+        return (x / scale).round().clamp(-128, 127).to(torch.int8), scale
+
+    def added_norm(x: Any, y: Any, w: Any, b: Any) -> Any:
+        return f.layer_norm(x + y, (5120,), w, b)
+
+    def smoothed(x: Any, y: Any) -> Any:
+        return f.smooth_l1_loss(x, y)
+
+    def normalized(x: Any) -> Any:
+        return f.normalize(x, dim=-1)
+
+    def interleaved(x: Any) -> Any:
+        even, odd = x[..., ::2], x[..., 1::2]
+        return torch.stack((-odd, even), -1).flatten(-2)
+
+    def statistics_of(x: Any) -> Any:
+        return f.batch_norm(x, None, None, training=True)
+
+    attend = f.scaled_dot_product_attention
+    return {
+        "sort 20000x128": lambda: (lambda x: x.sort(-1).values, (t(20000, 128),), {}),
+        "sort 6000x400 bf16": lambda: (lambda x: x.sort(-1).values, (half(6000, 400),), {}),
+        "sort 1500x3000": lambda: (lambda x: x.sort(-1).values, (t(1500, 3000),), {}),
+        "topk 32 of 500x50000": lambda: (lambda x: x.topk(32, -1).values, (t(500, 50000),), {}),
+        "scatter_add 6 Mi into 600 Ki": lambda: (
+            lambda x, i: x.new_zeros(75 << 13).scatter_add(0, i, x),
+            (t(3 << 21), index(3 << 21, of=75 << 13)),
+            {},
+        ),
+        "index_put accumulated 2 Mi into 8 Mi": lambda: (
+            accumulated,
+            (t(1 << 23), index(1 << 21, of=1 << 23), t(1 << 21)),
+            {},
+        ),
+        "index_add 40000x96 into 3000": lambda: (
+            lambda x, i: x.new_zeros(3000, 96).index_add(0, i, x),
+            (t(40000, 96), index(40000, of=3000)),
+            {},
+        ),
+        "histogram of 2 Mi, 20000": lambda: (histogram, (index(1 << 21, of=20000),), {}),
+        "take 2 Mi of 24 Mi": lambda: (lambda x, i: torch.take(x, i) + 1, (t(3 << 23), index(1 << 21, of=3 << 23)), {}),
+        "gather along rows 4096x2000": lambda: (
+            lambda x, i: x.gather(1, i),
+            (t(4096, 6000), index(4096, 2000, of=6000)),
+            {},
+        ),
+        "cumsum of 5 Mi": lambda: (lambda x: x.cumsum(0), (t(5 << 20),), {}),
+        "cumprod 5000x1500": lambda: (lambda x: x.cumprod(-1), (t(5000, 1500),), {}),
+        "bicubic by 2 6x48x64": lambda: (
+            lambda x: f.interpolate(x, scale_factor=2, mode="bicubic"),
+            (t(6, 48, 64, 64),),
+            {},
+        ),
+        "log fp64 5 Mi": lambda: (torch.log, (t(5 << 20, dtype="float64").abs(),), {}),
+        "softmax fp64 6000x2500": lambda: (lambda x: x.softmax(-1), (t(6000, 2500, dtype="float64"),), {}),
+        "reglu 20 Mi bf16": lambda: (lambda a, b: f.relu(a) * b, (half(5 << 22), half(5 << 22)), {}),
+        "mish 12 Mi": lambda: (f.mish, (t(3 << 22),), {}),
+        "where and clamp 10 Mi bf16": lambda: (
+            lambda x, y: torch.where(x > 0, x, y).clamp(-2, 2),
+            (half(5 << 21), half(5 << 21)),
+            {},
+        ),
+        "rotated 4x20x3000x128 bf16": lambda: (interleaved, (half(4, 20, 3000, 128),), {}),
+        "quantize rows 6000x5120 bf16": lambda: (quantized, (half(6000, 5120),), {}),
+        "add and layer norm 7000x5120 bf16": lambda: (
+            added_norm,
+            (half(7000, 5120), half(7000, 5120), half(5120), half(5120)),
+            {},
+        ),
+        "softmax 20000x600 bf16": lambda: (lambda x: x.softmax(-1), (half(20000, 600),), {}),
+        "log softmax 1500x128256 bf16": lambda: (lambda x: x.log_softmax(-1), (half(1500, 128256),), {}),
+        "normalize 50000x384": lambda: (normalized, (t(50000, 384),), {}),
+        "batch norm 32x96x56": lambda: (statistics_of, (t(32, 96, 56, 56),), {}),
+        "smooth l1 loss 20 Mi": lambda: (smoothed, (t(5 << 22), t(5 << 22)), {}),
+        "sum over dim 1 24x3000x512": lambda: (lambda x: x.sum(1), (t(24, 3000, 512),), {}),
+        "argmax 3000x20000 bf16": lambda: (lambda x: x.argmax(-1), (half(3000, 20000),), {}),
+        "embedding 20000 of 100000x320": lambda: (f.embedding, (index(20000, of=100000), t(100000, 320)), {}),
+        "transpose 6000x3000": lambda: (lambda x: x.t().contiguous() * 2, (t(6000, 3000),), {}),
+        "max pool 2x2 20x96x80 bf16": lambda: (lambda x: f.max_pool2d(x, 2), (half(20, 96, 80, 80),), {}),
+        "pad by reflection 20x64x100": lambda: (lambda x: f.pad(x, (3, 3, 3, 3), mode="reflect"), (t(20, 64, 100, 100),), {}),
+        "conv depthwise 3x3 320 of 40": lambda: (
+            lambda x, w: f.conv2d(x, w, padding=1, groups=320),
+            (half(20, 320, 40, 40), half(320, 1, 3, 3)),
+            {},
+        ),
+        "conv depthwise 5x5 240 of 28 fp32": lambda: (
+            lambda x, w: f.conv2d(x, w, padding=2, groups=240),
+            (t(20, 240, 28, 28), t(240, 1, 5, 5)),
+            {},
+        ),
+        "conv 3x3 192 of 40": lambda: (
+            lambda x, w: f.conv2d(x, w, padding=1),
+            (half(20, 192, 40, 40), half(192, 192, 3, 3)),
+            {},
+        ),
+        "mm bf16 5000x3000x2000": lambda: (torch.mm, (half(5000, 3000), half(3000, 2000)), {}),
+        "bmm bf16 40x700x80x700": lambda: (torch.bmm, (half(40, 700, 80), half(40, 80, 700)), {}),
+        "linear and silu bf16 3500x2560x7000": lambda: (
+            lambda x, w: f.silu(f.linear(x, w)),
+            (half(3500, 2560), half(7000, 2560)),
+            {},
+        ),
+        "attention 2x20x3000x128 causal": lambda: (
+            lambda q, k, v: attend(q, k, v, is_causal=True),
+            (half(2, 20, 3000, 128), half(2, 20, 3000, 128), half(2, 20, 3000, 128)),
+            {},
+        ),
     }
 
 
