@@ -69,6 +69,16 @@ def test_after_the_time_that_is_given_no_case_begins(script: ModuleType) -> None
     assert [untold(row["failed"], "-1 s") for row in rows] == [[], []]
 
 
+def test_the_summary_counts_what_takes_more_than_a_launch(script: ModuleType) -> None:
+    """The median factor and those within 1.3 are of rows above 2 µs, estimated too long or too short alike, if they have one."""
+    times = ((10.0, 12.5), (10.0, 8.0), (10.0, 20.0), (1.0, 9.0), (10.0, None))
+    rows = [{"case": "c", "title": "k", "outside": "", "measured": m, "estimated": e, "limits": ""} for m, e in times]
+    said = script.summary(rows)
+    assert not untold(said, "3 of more than 2 µs: median factor 1.25, 2 within 1.3 ×", "1 without an estimate")
+    shown = script.shown({**rows[-1], "read": 1, "written": 1, "operations": 0})
+    assert "no estimate" in shown
+
+
 def test_a_file_of_measurements_is_estimated_anew_as_it_was(
     script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
