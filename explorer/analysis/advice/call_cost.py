@@ -14,7 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from explorer.analysis.questions.costs import SHARES, estimate, exchanges, is_call, kernel_rows, own_group, runs_of
+from explorer.analysis.questions.costs import (
+    SHARES,
+    estimate,
+    exchanges,
+    is_call,
+    kernel_rows,
+    own_group,
+    runs_of,
+    unknown_call,
+)
+from explorer.analysis.questions.figures import without_unknown
 from explorer.analysis.questions.fusion import NO_VERDICTS, Graph, fusion_of
 from explorer.analysis.questions.group_costs import group_costs
 from explorer.analysis.questions.kernels import KernelData, kernels_of, kernels_of_graph
@@ -53,17 +63,21 @@ _LINE = "\n"
 
 @dataclass(frozen=True)
 class Launch:
-    """A node of the scheduler after fusion that runs something: its graph, its row, and its seconds."""
+    """A node of the scheduler after fusion that runs something: its graph, its row, and its seconds.
+
+    `unknown` names an operator that nothing is known of, whose seconds are 0.
+    """
 
     graph: Graph = field(repr=False)
     row: GroupRow
     seconds: float
     measured: bool = False
+    unknown: str = ""
 
     @property
     def known(self) -> str:
-        """How its seconds are known."""
-        return "measured" if self.measured else "estimated"
+        """How its seconds are known; "" if they are not."""
+        return "" if self.unknown else "measured" if self.measured else "estimated"
 
     @property
     def name(self) -> str:
@@ -148,7 +162,7 @@ class TracedCall:
         if cost["seconds"] is not None and cost["timed"] == "measured":
             return Launch(graph, row, cost["seconds"], measured=True)
         if self.target is not None:
-            return Launch(graph, row, estimate(self.target, row).seconds)
+            return Launch(graph, row, estimate(self.target, row).seconds or 0.0, unknown=unknown_call(row))
         operations = sum(call.operations or 0 for call in row["calls"] or ())
         return Launch(graph, row, max(self.seconds_of(row["read"] + row["written"]), operations / CPU_OPERATIONS))
 
@@ -189,6 +203,11 @@ class TracedCall:
             return 0.0
         rows = [row for row in priced_collectives(self.trace) if row["frame"] in self.frames]
         return float(sum(row["seconds"] or 0.0 if row["exposed"] is None else row["exposed"] for row in rows))
+
+    @property
+    def without(self) -> str:
+        """Say which launches the seconds leave out because nothing is known of them; "" if they leave out none."""
+        return without_unknown([launch.unknown for launch in self.launches if launch.unknown])
 
     @cached_property
     def host(self) -> float:
@@ -304,7 +323,7 @@ class TracedCall:
             parts = ", ".join(f"{part.part} {_words(part.seconds)}" for part in self.parts if part.seconds > 0)
             return (
                 f"A call takes {_words(self.seconds)} on {where}, measured by t.live.cost(){backward}: {parts}. Eager mode takes "
-                f"{_words(self.eager)}. The work of the kernels is {_words(self.device)}, {estimated}. {pieces}"
+                f"{_words(self.eager)}. The work of the kernels is {_words(self.device)}, {estimated}{self.without}. {pieces}"
                 f"What costs less than {MIN_SHARE:.0%} of the call is not mentioned."
             )
         if self.own:
@@ -316,7 +335,7 @@ class TracedCall:
         measurable = ": t.attach(t.live.cost()) measures a whole call" if here else ""
         return (
             f"A call takes {_words(self.seconds + beyond)} on {where} ({estimated}: {quantity(self.launch_count, 'launch')}, "
-            f"{_words(self.device)} of work{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
+            f"{_words(self.device)} of work{self.without}{exchanging}{from_python}{added}; bytes {self.bandwidth}). "
             f"{bound}{pieces}The time of guards and of the Python around the graphs is not included{measurable}. "
             f"What costs less than {MIN_SHARE:.0%} of it is not mentioned."
         )

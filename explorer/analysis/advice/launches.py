@@ -122,7 +122,7 @@ def launch_bound(traced: TracedCall) -> Iterator[Verdict]:
     asked = bool(traced.trace.find("cuda_graph"))
     if traced.is_cpu or asked or len(traced.launches) < MIN_LAUNCHES:
         return
-    small = [launch for launch in traced.launches if launch.seconds < LAUNCH]
+    small = [launch for launch in traced.launches if launch.seconds < LAUNCH and not launch.unknown]
     graphs = "let CUDA graphs launch them, with mode='reduce-overhead'; " if traced.has_cuda_graphs else ""
     yield Verdict(
         "launch bound",

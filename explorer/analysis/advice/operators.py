@@ -85,7 +85,7 @@ def precision(traced: TracedCall) -> Iterator[Verdict]:
     if target is None or "tf32" not in target.peak:
         return
     launches = [one for one in traced.launches if any(map(_is_without_tf32, one.row["calls"] or ()))]
-    saved = sum(one.seconds - estimate(target, _with_tf32(one.row)).seconds for one in launches if not one.measured)
+    saved = sum(one.seconds - (estimate(target, _with_tf32(one.row)).seconds or 0.0) for one in launches if not one.measured)
     if saved > 0:
         calls = [call for one in launches for call in one.row["calls"] or ()]
         how = "without tensor cores" if target.vendor == "nvidia" else "not in TF32"

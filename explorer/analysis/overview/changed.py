@@ -30,12 +30,13 @@ def _changed(overviews: Sequence[Overview], names: Sequence[str]) -> Table:
     rows = []
     for what, line, graph in dict.fromkeys(key for of in groups for key in of):
         found = [of.get((what, line, graph)) for of in groups]
-        seconds = [group.seconds if group else None for group in found]
+        are_known = all(group.is_known for group in found if group)
+        seconds = [group.seconds if group and group.is_known else None for group in found]
         rows.append(
             {
                 "what": what,
                 **dict(zip(names, seconds, strict=True)),
-                "change": (seconds[-1] or 0.0) - (seconds[0] or 0.0),
+                "change": (seconds[-1] or 0.0) - (seconds[0] or 0.0) if are_known else None,
                 **{f"{name} launches": len(group.ranked) if group else 0 for name, group in zip(names, found, strict=True)},
                 "line": line,
                 "code": next(group.first["code"] for group in found if group),
@@ -43,7 +44,7 @@ def _changed(overviews: Sequence[Overview], names: Sequence[str]) -> Table:
             }
         )
     columns = ("what", *names, "change", *(f"{name} launches" for name in names), "line", "code", "graph")
-    return Table(sorted(rows, key=lambda row: -abs(float(str(row["change"])))), columns, "no kernel of these traces has a time")
+    return Table(sorted(rows, key=lambda row: -_size(row)), columns, "no kernel of these traces has a time")
 
 
 def in_words(traces: Sequence[TraceData], names: Sequence[str]) -> str:
@@ -52,11 +53,16 @@ def in_words(traces: Sequence[TraceData], names: Sequence[str]) -> str:
     calls = [overview.call for overview in overviews]
     if not all(call.launches for call in calls):
         return ""
-    whole = " and ".join(f"{duration(call.seconds)} in {name}" for call, name in zip(calls, names, strict=True))
+    whole = " and ".join(f"{duration(call.seconds)}{call.without} in {name}" for call, name in zip(calls, names, strict=True))
     least = MIN_PART * max(call.device for call in calls)
-    rows = [row for row in _changed(overviews, names) if abs(float(str(row["change"]))) >= least][:MAX_CHANGES]
+    rows = [row for row in _changed(overviews, names) if _size(row) >= least][:MAX_CHANGES]
     lines = [f"a call takes {whole}, launches from Python included{'; what changes most of its work:' if rows else ''}"]
     return "\n".join([*lines, *(_line(row, names) for row in rows)])
+
+
+def _size(row: Mapping[str, Plain]) -> float:
+    """Return by how many seconds a row changes, in either direction; 0 where that is not known."""
+    return abs(float(str(row["change"] or 0)))
 
 
 def _line(row: Mapping[str, Plain], names: Sequence[str]) -> str:

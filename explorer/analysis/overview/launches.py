@@ -43,12 +43,17 @@ class Alike:
     @property
     def share(self) -> float:
         """Their part of the work, from 0 to 1."""
-        return sum(float(str(each.row["share"])) for each in self.ranked)
+        return sum(float(str(each.row["share"] or 0)) for each in self.ranked)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of how long they take."""
+        return not any(each.launch.unknown for each in self.ranked)
 
     @property
     def title(self) -> str:
-        """What they compute, with their number and the graph where that is the backward one."""
-        return titled(self.first, len(self.ranked))
+        """What they compute, with their number, the graph where that is the backward one, and whether they have no estimate."""
+        return titled(self.first, len(self.ranked)) + ("" if self.is_known else ", no estimate")
 
 
 def titled(row: Mapping[str, Plain], count: int) -> str:
@@ -79,8 +84,8 @@ def ranked(call: TracedCall) -> Iterator[Ranked]:
         line, others = _lines(call, launch)
         row: dict[str, Plain] = {
             "what": title(call, launch),
-            "seconds": launch.seconds,
-            "share": launch.seconds / whole if whole else 0.0,
+            "seconds": None if launch.unknown else launch.seconds,
+            "share": None if launch.unknown else launch.seconds / whole if whole else 0.0,
             "known": launch.known,
             "line": place(cells, line.file, line.number) if line else "",
             "code": line.code if line else "",

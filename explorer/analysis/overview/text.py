@@ -76,7 +76,7 @@ def _hottest(overview: Overview, width: int) -> list[str]:
     call = overview.call
     if not call.launches:
         return []
-    work = f"{duration(call.device)} of work in {quantity(call.launch_count, 'launch')}"
+    work = f"{duration(call.device)} of work in {quantity(call.launch_count, 'launch')}{call.without}"
     launching = f", which take Python {duration(call.host)} at {LAUNCH * 1e6:.0f} µs each, assumed" if call.host else ""
     breaks = f"; {quantity(call.breaks, 'graph break')} {'adds' if call.breaks == 1 else 'add'} {duration(call.breaking)}"
     whole = f"a call takes {duration(call.seconds)} on {overview.where}, {overview.known}: {work}{launching}"
@@ -90,7 +90,8 @@ def _hottest(overview: Overview, width: int) -> list[str]:
         row = group.first
         more = f" (+{quantity(row['other_lines'], 'line')})" if row["other_lines"] else ""
         what = f"{title:<{max(map(len, titles))}}  {row['line']}{more}  {row['code']}".rstrip()
-        lines.append(cut(f"  {duration(group.seconds):>8}  {group.share:4.0%}  {what}", width))
+        seconds = duration(group.seconds) if group.is_known else "?"
+        lines.append(cut(f"  {seconds:>8}  {group.share:4.0%}  {what}", width))
     left = len(call.launches) - sum(len(group.ranked) for group in groups)
     return [*lines, f"  and {left} more: t.profile.launches" if left else "  t.profile.launches has their bytes and kernels", ""]
 

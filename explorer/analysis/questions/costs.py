@@ -260,6 +260,8 @@ def _call_time(trace: TraceData, graph: Graph, group: GroupRow, unknown: str, ru
     if target is None or unknown:
         return _Time(None, "", unknown or no_target(trace))
     one = estimate(target, group)
+    if one.seconds is None:
+        return _Time(None, "", one.outside)
     return _Time(one.seconds * runs, "estimated", _how_estimated(one, target), one.outside, one.launch * runs, one.limit)
 
 
@@ -280,9 +282,11 @@ def _time(kernel: KernelData, groups: Sequence[GroupRow], launches: int | None, 
         why = unknown if target is not None else ""
         return _Time(None, "", why or no_target(kernel._trace, kernel.language))
     estimates = [estimate(target, group) for group in groups]
-    slowest = max(estimates, key=lambda e: e.seconds)
+    if unknown_kernel := next((one.outside for one in estimates if one.seconds is None), ""):
+        return _Time(None, "", unknown_kernel)
+    slowest = max(estimates, key=lambda e: e.seconds or 0.0)
     return _Time(
-        sum(one.seconds for one in estimates),
+        sum(one.seconds or 0.0 for one in estimates),
         "estimated",
         _how_estimated(slowest, target),
         "; ".join(dict.fromkeys(one.outside for one in estimates if one.outside)),
@@ -361,7 +365,10 @@ VALIDATED_CALLS = ("mm", "convolution", "attention", "linear_backward")  # the l
 FEW_CHANNELS = "a convolution of fewer than 8 channels, which cuDNN pads"
 TRANSPOSED = "a transposed convolution, for which cuDNN takes kernels with tensor cores or, up to 30 times slower, without"
 NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"
-NO_COUNT = "nothing says how many operations {operator} is: its bytes alone"
+NO_SHARE = "the share of the peak that {operator} reaches was not measured"
+UNKNOWN_CALL = "no estimate: nothing is known of how long {operator} takes; on the GPU, t.benchmark() times the whole function"
+#: Operators of which nothing counts operations and which take as long as their bytes: seeds for random numbers, and copies.
+BY_BYTES = ("inductor_seeds", "randint", "clone", "copy", "fill", "zero", "constant_pad_nd", "cat")
 OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
 NOT_COUNTED = "recorded by a version of explorer that did not count operations: its bytes alone"
 OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
@@ -371,12 +378,14 @@ OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 class Estimate:
     """The seconds of one launch, its limit in `LIMITS`, how it differs from validated launches, else "", and its floor.
 
+    The seconds are None for an operator that nothing is known of; `outside` then names it.
+
     `launch` are the seconds that the launch takes whatever it computes. `limited` says what limits it and what it reaches of that
     peak, and how many blocks share its operations if they leave multiprocessors idle: of two products with equally many
     operations, the one with fewer blocks takes longer.
     """
 
-    seconds: float
+    seconds: float | None
     limit: str
     outside: str = ""
     launch: float = 0.0
@@ -392,6 +401,8 @@ def estimate(target: Target, group: GroupRow) -> Estimate:
         return Estimate(0.0, "launch")
     if group["kind"] in ("nop", "output of a call") or not (group["kernels"] or group["read"] or group["written"]):
         return Estimate(0.0, "launch")
+    if unknown := unknown_call(group):
+        return Estimate(None, "", UNKNOWN_CALL.format(operator=unknown))
     moved = group["read"] + group["written"] + copied(group)
     kept = 0.0 if group["run"] else resident(target, moved)
     parts = {
@@ -404,6 +415,15 @@ def estimate(target: Target, group: GroupRow) -> Estimate:
     seconds = launch + max(parts.values())
     sentences = (_limited(target, group, limit, moved, seconds), _idle(target, group, limit))
     return Estimate(seconds, limit, _outside(target, group), launch, " ".join(filter(None, sentences)))
+
+
+def unknown_call(group: GroupRow) -> str:
+    """Name the operator of a library call or template that nothing is known of; "" for any other group."""
+    if group["kind"] not in ("extern", "template"):
+        return ""
+    uncounted = (call for call in group["calls"] or () if call["operations"] is None)
+    names = (str(call["operator"] or group["call"] or "this call") for call in uncounted)
+    return next((name for name in names if name.rpartition(".")[2].rstrip("_") not in BY_BYTES), "")
 
 
 def _limited(target: Target, group: GroupRow, limit: str, moved: float, seconds: float) -> str:
@@ -604,9 +624,9 @@ def _outside(target: Target, group: GroupRow) -> str:
     reasons = []
     for call in group["calls"]:
         operator, dtype = str(call["operator"]), str(call.get("dtype", ""))
-        if call["operations"] is None or not any(name in operator for name in VALIDATED_CALLS):
-            reasons.append(NO_COUNT.format(operator=operator or "this call"))
-        elif not rate_of(target, call):
+        if call["operations"] is not None and not any(name in operator for name in VALIDATED_CALLS):
+            reasons.append(NO_SHARE.format(operator=operator))
+        elif call["operations"] is not None and not rate_of(target, call):
             reasons.append(NO_RATE.format(dtype=dtype))
         elif "conv" in operator and call.get("channels", 8) < 8 and call.get("groups") == 1:
             reasons.append(FEW_CHANNELS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from explorer.analysis.questions.costs import REGION, estimate, is_call, runs_of, unsized
+from collections.abc import Sequence
+
+from explorer.analysis.questions.costs import REGION, estimate, is_call, runs_of, unknown_call, unsized
 from explorer.analysis.questions.fusion import fusion_of
 from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.model.trace_data import TraceData
 from explorer.model.values import Plain
+from explorer.model.wording import quantity
 
 
 def figures(trace: TraceData) -> dict[str, float | None]:
@@ -14,15 +17,17 @@ def figures(trace: TraceData) -> dict[str, float | None]:
 
     `groups` counts the scheduler's nodes after fusion, library calls included; a C++ kernel can hold several.
     `launches` counts kernels and calls as often as the code runs them once through. `estimated_seconds` adds up the estimates
-    of all launches (`costs.estimate`), as if each began when the one before ended. The figures are the named GPU's, or those
-    that torch reads of the attached one (`target.attached_gpu`); None where they are not known, as for the CPU: see `estimated`.
+    of all launches (`costs.estimate`), as if each began when the one before ended, and leaves out calls that nothing is known
+    of. The figures are the named GPU's, or those that torch reads of the attached one (`target.attached_gpu`); None where they
+    are not known, as for the CPU: see `estimated`.
     """
     graphs = fusion_of(trace).graphs
     runs = [(g, row) for g in graphs for row in g.groups() for _ in range(runs_of(trace, g))]
     written = sum(len(g.verdicts.data.kernels) * runs_of(trace, g) for g in graphs)
     calls = sum(1 for _, row in runs if is_call(row))
     target = gpu_of(trace)
-    seconds = [estimate(target, row).seconds for _, row in runs if not row["unsized"] and row["call"] != REGION] if target else []
+    sized = (row for _, row in runs if not row["unsized"] and row["call"] != REGION)
+    seconds = [estimate(target, row).seconds or 0.0 for row in sized] if target else []
     return {
         "kernels": len(trace.find("kernel")),
         "groups": sum(1 for g in graphs for _ in g.groups()),
@@ -43,9 +48,19 @@ def estimated(trace: TraceData) -> str:
     rates = "" if target.peak else ", bytes alone: its peak rates are not known"
     rows = [row for g in fusion_of(trace).graphs for row in g.groups()]
     missing = unsized(rows)
-    outside = dict.fromkeys(launch.outside for row in rows if (launch := estimate(target, row)).outside)
+    launches = [estimate(target, row) for row in rows]
+    outside = dict.fromkeys(launch.outside for launch in launches if launch.outside and launch.seconds is not None)
     beyond = f"; not validated: {'; '.join(outside)}" if outside else ""
-    return f"an estimate for {target.title}{rates}{f'; left out: {missing}' if missing else ''}{beyond}"
+    without = without_unknown([name for row in rows if (name := unknown_call(row))])
+    return f"an estimate for {target.title}{rates}{without}{f'; left out: {missing}' if missing else ''}{beyond}"
+
+
+def without_unknown(operators: Sequence[str]) -> str:
+    """Say which calls a sum of estimates leaves out, by the operators of all such calls; "" if it leaves out none."""
+    if not operators:
+        return ""
+    names = ", ".join(dict.fromkeys(operators))
+    return f", without {quantity(len(operators), 'call')} that nothing is known of ({names})"
 
 
 def shown(value: Plain) -> str:

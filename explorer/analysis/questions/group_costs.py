@@ -67,6 +67,8 @@ def _cost(group: GroupRow, milliseconds: Mapping[str, float | None], target: Tar
     if target is None or unsized([group]) or exchanges(group):
         return UNKNOWN
     estimated = estimate(target, group)
+    if estimated.seconds is None:
+        return UNKNOWN
     return GroupCost(seconds=estimated.seconds, timed="estimated", limit=estimated.limit)
 
 

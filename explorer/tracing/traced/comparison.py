@@ -51,7 +51,8 @@ class Comparison(comparison.Comparison):
         """One row per kind of launch of a line of the program: its seconds in each trace, and how many launches that are.
 
         `what` says what is computed, as in `t.profile.launches`; `change` is the last trace's seconds less the first's, the
-        largest first. None stands where a trace launches nothing of that kind for the line, such as what it fused otherwise.
+        largest first. None stands where a trace launches nothing of that kind for the line, such as what it fused otherwise, and
+        for an operator that nothing is known of.
         """
         from explorer.analysis.overview.changed import changed_launches
 

@@ -40,9 +40,9 @@ class ProfileAccessor(TraceAccessor):
         """One row per kernel and library call that a call runs, the longest first.
 
         `what` names it by its product's sizes (rows × columns × inner size) or its operators; `seconds` are measured or
-        estimated, which `known` says, and `share` is their part of the work. `line` is the line of the program that most of its
-        FX nodes come from, `code` its text, and `other_lines` counts the others. `read` and `written` are bytes; `kernel` is the
-        kernel or the function of the library.
+        estimated, which `known` says, and None for an operator that nothing is known of. `share` is their part of the work.
+        `line` is the line of the program that most of its FX nodes come from, `code` its text, and `other_lines` counts the
+        others. `read` and `written` are bytes; `kernel` is the kernel or the function of the library.
         """
         from explorer.analysis.advice.call_cost import TracedCall
         from explorer.analysis.overview.launches import launches

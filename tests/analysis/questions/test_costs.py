@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import explorer
 from explorer.analysis.questions.comparison import launches
 from explorer.analysis.questions.costs import LAUNCHES, OF_THE_HOST, SHARES, estimate, filled, rate_of
-from explorer.analysis.questions.figures import figures
+from explorer.analysis.questions.figures import estimated, figures
 from explorer.model.records import blank
 from explorer.model.shared import Kernel
 from explorer.model.values import Artifact, plain
@@ -149,6 +150,7 @@ def work(*calls: dict[str, Any], read: int = 0, written: int = 1, kind: str = "e
     row = {
         "kind": kind,
         "kernels": kernels,
+        "call": "",
         "read": read,
         "written": written,
         "unsized": (),
@@ -160,7 +162,7 @@ def work(*calls: dict[str, Any], read: int = 0, written: int = 1, kind: str = "e
 
 
 def seconds(*calls: dict[str, Any], target: Target = H100, **facts: Any) -> float:
-    return estimate(target, work(*calls, **facts)).seconds
+    return estimate(target, work(*calls, **facts)).seconds or 0.0
 
 
 BIG = 2 * 8192**3
@@ -196,12 +198,14 @@ def test_a_dtype_without_a_rate_is_said() -> None:
     assert found.seconds < 1e-5 and "float8_e4m3fn" in found.outside
 
 
-def test_a_call_whose_operator_is_not_known_is_estimated_by_its_bytes() -> None:
-    """The recorder then states neither dtype nor operations, so that there is no rate, and the row says why."""
+def test_an_operator_that_nothing_is_known_of_has_no_estimate() -> None:
+    """Its bytes alone would be far too few, and the row names it; what only copies or fills takes as long as its bytes."""
     unknown = {"template": False, "operator": "", "operations": None, "buffer": "buf1"}
     assert rate_of(H100, unknown) == 0.0
-    found = estimate(H100, work(unknown, read=4))
-    assert found.seconds == pytest.approx(LAUNCHES["library"], rel=0.01) and not untold(found.outside, "operations", "bytes")
+    for row in (work(unknown, read=4, call="torch.ops.aten.sort.stable"), work(call("aten.sort", None), read=4)):  # type: ignore[arg-type]
+        found = estimate(H100, row)
+        assert found.seconds is None and not untold(found.outside, "aten.sort", "no estimate")
+    assert seconds(call("aten.copy_", None), read=4) == pytest.approx(LAUNCHES["library"], rel=0.01)  # type: ignore[arg-type]
 
 
 def test_a_large_product_takes_its_operations_at_the_share_of_the_peak() -> None:
@@ -267,9 +271,22 @@ def test_what_is_outside_what_was_validated_is_said() -> None:
     mm = call("aten.mm", BIG, sizes=SIZES)
     assert estimate(H100, work(mm)).outside == ""
     assert not untold(estimate(Target.parse("a100"), work(mm)).outside, "H100", "H200", "NVIDIA A100")
-    assert "aten.sort" in estimate(H100, work(call("aten.sort", None))).outside  # type: ignore[arg-type]
+    assert "own::product" in estimate(H100, work(call("own::product", 8))).outside
     assert not untold(estimate(H100, work(kind="user's kernel")).outside, "kernel", "bytes")
     assert not untold(estimate(H100, {**work(), "calls": None, "elementwise": None}).outside, "version", "explorer", "operations")
+
+
+@pytest.mark.compile
+def test_a_sum_says_which_calls_it_leaves_out() -> None:
+    """A sort of long rows is a call that nothing is known of: no table gives it seconds, and every sum says so."""
+    trace = explorer.trace(lambda x: x.sort(-1).values + 1, torch.empty(64, 4096, device="meta"), target="h100")
+    (row,) = trace.inductor.extern_calls
+    assert row["seconds"] is None and not untold(row["seconds_known"], "no estimate", "sort")
+    assert figures(trace)["estimated_seconds"] == pytest.approx(sum(row["seconds"] for row in trace.kernels.table))
+    without = "without 1 call that nothing is known of"
+    assert not untold(estimated(trace), without, "sort")
+    assert without in " ".join(repr(trace).split()) and without in " ".join(str(trace.advise()).split())
+    assert [(row["seconds"], row["known"]) for row in trace.profile.launches if "sort" in str(row["kernel"])] == [(None, "")]
 
 
 def test_a_transposed_convolution_is_estimated_on_tensor_cores() -> None:
