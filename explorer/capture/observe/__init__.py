@@ -16,7 +16,7 @@ under the guard that lets torch's own function answer where explorer's part fail
 
 `kernel_lines.py`, `scheduler.py`, `work.py`, `requests.py`: which FX node each line of a kernel computes; the scheduler's
 verdicts (noted in `scheduler_log.py`, `refusals.py`, `realized.py`); what its nodes move and compute (`bytes_moved.py`,
-`operators.py`, `loop_operations.py`); verdicts changed on request.
+`operators.py`, `loop_operations.py`, `distinct_operations.py`); verdicts changed on request.
 
 `library_memory.py`: the scratch memory of library calls on the CPU: each runs once more, alone, when the recording is first
 read.

@@ -6,11 +6,12 @@ The counts are what an H100 issues in fp32, by the tables below. `benchmarks/ins
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
-from typing import Any
+from typing import Any, NamedTuple
 
-from explorer.capture.observe.scheduler_nodes import hint, is_loops, iterations, written_names
+from explorer.capture.observe.distinct_operations import Distinct
+from explorer.capture.observe.scheduler_nodes import hint, is_loops, iterations, reduction_type, written_names
 from explorer.capture.observe.versions import draws_four_numbers
 
 #: Names in a loop body that stand for no instruction. Loads and stores are not among them: they count as one each.
@@ -66,7 +67,31 @@ MANY = {
     "randint64": 80,
     "fmod": 30,
     "remainder": 22,
+    "scan": 20,
 }
+#: The same in double precision: those that ptxas writes at the rate of double precision (DFMA, DADD, DMUL, DSETP).
+MANY_DOUBLE = {
+    "sin": 16,
+    "cos": 16,
+    "exp": 18,
+    "expm1": 21,
+    "log": 30,
+    "log1p": 55,
+    "tanh": 34,
+    "erf": 42,
+    "sigmoid": 30,
+    "sqrt": 10,
+    "rsqrt": 6,
+    "truediv": 10,
+    "div": 10,
+    "reciprocal": 10,
+}
+#: Instructions of a scan for each element of rows that a block scans in several steps, and the most it scans in one
+#: (`triton_heuristics._reduction_configs`). A step is short, so that exchanging sums between threads weighs more.
+SCAN_IN_LOOPS, IN_ONE_STEP = 55, 2048
+#: Instructions of a bitonic sort for each element and step; a row of n has log2(n) · (log2(n) + 1) / 2 steps
+#: (`triton_helpers.sort_with_index`). ptxas writes 8, of which half are integer and one is a shuffle, which issue slower.
+SORT_STEP = 13
 #: Instructions for one random number. Philox is ten rounds of two wide products, which take two slots each, two exclusive ors
 #: and two additions. It gives four numbers: from torch 2.13 on Inductor uses them all (triton_helpers.rand4x), before that one.
 RAND, RAND_OF_FOUR = 80, 28
@@ -109,7 +134,7 @@ def distinct_loops(node: Any) -> Iterator[Any]:
     for part in node.get_nodes():
         if not is_loops(part) or getattr(part, "_body", None) is None:
             continue
-        reduction = _reduction(part)
+        reduction = reduction_type(part)
         reads = tuple(sorted(map(str, part.read_writes.reads)))
         key = (reduction, str(part.get_ranges()), reads, tuple(sorted(part._body.op_counts.items())))
         if reduction not in COMBINED or key not in seen:
@@ -117,36 +142,65 @@ def distinct_loops(node: Any) -> Iterator[Any]:
         seen.add(key)
 
 
-def _reduction(part: Any) -> str:
-    """Return the reduction type of a loop body, "" if the loop is no reduction."""
-    inner = part.node
-    return str((inner.get_reduction_type() if hasattr(inner, "get_reduction_type") else "") or "")
-
-
 def by_dtype(parts: Sequence[Any]) -> tuple[dict[str, int], dict[str, int]]:
     """Count the instructions of some loop bodies, in loops and in one block a row.
 
     Those of double precision count as "float64" and all others as "float32".
     """
-    reductions = {_reduction(part) for part in parts} - {""}
-    per_row = [tuple(_per_row(part)) if reductions else () for part in parts]
-    in_loops, in_one_block = (_by_dtype(parts, per_row, reductions, in_one_block=one_block) for one_block in (False, True))
+    reductions = {reduction_type(part) for part in parts} - {""}
+    bodies = list(_bodies(parts, in_passes=bool(reductions)))
+    in_loops, in_one_block = (_by_dtype(bodies, reductions, in_one_block=one_block) for one_block in (False, True))
     return in_loops, in_one_block
 
 
-def _by_dtype(
-    parts: Sequence[Any], per_row: Sequence[Sequence[tuple[str, int]]], reductions: AnySet[str], *, in_one_block: bool
-) -> dict[str, int]:
+class Body(NamedTuple):
+    """A loop body: its scheduler node, its operations by name, and those that run once a row with how often they run."""
+
+    part: Any
+    counts: Mapping[str, int]
+    per_row: Sequence[tuple[str, int]]
+
+
+def _bodies(parts: Sequence[Any], *, in_passes: bool) -> Iterator[Body]:
+    """Yield the loop bodies with their distinct operations; what one computes another has too, unless a pass lies between."""
+    distinct = Distinct()
+    for part in parts:
+        if in_passes:
+            distinct = Distinct()
+        counts = distinct.counts(part._body)
+        yield Body(part, counts, tuple(_per_row(part)) if in_passes else ())
+
+
+def _by_dtype(bodies: Sequence[Body], reductions: AnySet[str], *, in_one_block: bool) -> dict[str, int]:
     shared = [name for reduction in reductions for name in SHARED.get(reduction, ())] if in_one_block else []
+    idle = _idle_lanes(bodies) if in_one_block else 0.0
     loops: dict[str, int] = {}
     loaded: set[str] = set()
-    for part, fewer in zip(parts, per_row, strict=True):
-        each = _each(part, () if _reduction(part) else shared, in_one_block=in_one_block)
-        count = _elementwise(part, each, fewer)
+    for body in bodies:
+        part = body.part
+        each = _each(body, () if reduction_type(part) else shared, in_one_block=in_one_block)
+        count = _elementwise(body, each)
         count += -_loaded_before(part, loaded) if in_one_block else _combined(part)
+        count += round(idle * count)
         dtype = _loop_dtype(part)
         loops[dtype] = loops.get(dtype, 0) + count
     return loops
+
+
+def _idle_lanes(bodies: Sequence[Body]) -> float:
+    """Return the idle lanes per element of a row: a block holds a power of two."""
+    width = max((_width(body.part) for body in bodies), default=1)
+    return _held(width) / width - 1
+
+
+def _width(part: Any) -> int:
+    """Return how many elements of a row a loop body reduces, scans or sorts; 1 for one that does none of them."""
+    return max(1, math.prod(map(hint, part.get_ranges()[1])))
+
+
+def _held(width: int) -> int:
+    """Return the lanes of a block that holds this many elements: the next power of two."""
+    return int(2 ** math.ceil(math.log2(width)))
 
 
 def _loaded_before(part: Any, loaded: set[str]) -> int:
@@ -179,23 +233,25 @@ def rows(node: Any) -> int | None:
     return hint(sizes[0]) if hint(sizes[1]) > 1 else None
 
 
-def _each(part: Any, left_out: Sequence[str], *, in_one_block: bool) -> dict[str, int]:
+def _each(body: Body, left_out: Sequence[str], *, in_one_block: bool) -> dict[str, int]:
     """How many instructions each operation of a loop body takes, its reduction included and `left_out` not."""
-    many = {**MANY, "rand": RAND_OF_FOUR if draws_four_numbers() else RAND}
-    many["reduction"] = 1 + (IN_ONE_BLOCK if in_one_block else REDUCTIONS).get(_reduction(part), 0)
-    left_out = (*left_out, *(NOT_DOUBLE if _loop_dtype(part) == "float64" else ()))
-    names = part._body.op_counts
-    return {name: many.get(name, 1) for name in names if not name.startswith(NO_OPERATIONS) and name not in left_out}
+    part = body.part
+    double = _loop_dtype(part) == "float64"
+    many = {**MANY, "rand": RAND_OF_FOUR if draws_four_numbers() else RAND, **(MANY_DOUBLE if double else {})}
+    many["reduction"] = 1 + (IN_ONE_BLOCK if in_one_block else REDUCTIONS).get(reduction_type(part), 0)
+    bits = round(math.log2(_held(_width(part))))
+    many["sort"] = SORT_STEP * bits * (bits + 1) // 2
+    if _width(part) > IN_ONE_STEP:
+        many["scan"] = SCAN_IN_LOOPS
+    left_out = (*left_out, *(NOT_DOUBLE if double else ()))
+    return {name: many.get(name, 1) for name in body.counts if not name.startswith(NO_OPERATIONS) and name not in left_out}
 
 
-def _elementwise(part: Any, each: dict[str, int], per_row: Iterable[tuple[str, int]]) -> int:
-    """Count the instructions of a loop body over all its iterations.
-
-    `each` is what an operation takes; `per_row` has the operations that run less often, and how often.
-    """
-    whole: int = sum(n * each.get(name, 0) for name, n in part._body.op_counts.items())
-    runs = iterations(part)
-    saved: int = sum(each.get(name, 0) * (runs - times) for name, times in per_row)
+def _elementwise(body: Body, each: dict[str, int]) -> int:
+    """Count the instructions of a loop body over all its iterations; `each` is what an operation takes."""
+    whole = sum(n * each.get(name, 0) for name, n in body.counts.items())
+    runs = iterations(body.part)
+    saved = sum(each.get(name, 0) * (runs - times) for name, times in body.per_row)
     return whole * runs - saved
 
 
@@ -206,8 +262,8 @@ def _per_row(part: Any) -> Iterator[tuple[str, int]]:
     """
     body, runs = part._body, iterations(part)
     needed: dict[Any, set[Any]] = {}
-    for node in body.root_block.graph.nodes:
-        needed[node] = set().union(*(needed[one] for one in node.all_input_nodes))
+    for node, arguments in Distinct().nodes(body, body.root_block):
+        needed[node] = set().union(*(needed[one] for one in arguments))
         if node.target == "get_index":
             needed[node] = set(body.indexing_exprs[node.args[0]].free_symbols) & set(body.var_ranges)
         elif node.op == "call_module":
@@ -219,7 +275,7 @@ def _per_row(part: Any) -> Iterator[tuple[str, int]]:
 def _combined(part: Any) -> int:
     """Count the instructions after the loop of a reduction that keeps several running figures."""
     rows, width = (math.prod(map(hint, sizes)) for sizes in part.get_ranges())
-    each: int = COMBINED.get(_reduction(part), 0)
+    each: int = COMBINED.get(reduction_type(part), 0)
     return each * rows * min(width, WIDEST)
 
 

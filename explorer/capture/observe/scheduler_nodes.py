@@ -49,6 +49,12 @@ def iterations(part: Any) -> int:
     return math.prod(hint(size) for sizes in part.get_ranges() for size in sizes)
 
 
+def reduction_type(part: Any) -> str:
+    """Return the reduction type of a loop body, "" if the loop is no reduction."""
+    inner = part.node
+    return str((inner.get_reduction_type() if hasattr(inner, "get_reduction_type") else "") or "")
+
+
 def hint(size: Any) -> int:
     """A size as it is in the traced call, 0 for one that only the run knows."""
     from torch._inductor.virtualized import V

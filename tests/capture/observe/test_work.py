@@ -195,6 +195,24 @@ def test_a_norm_counts_its_root_once_a_row() -> None:
     assert counted(lambda x, w: F.layer_norm(x, (1024,), w, w), x, w) == pytest.approx(2 + 4 + 5, abs=0.1)
 
 
+def test_a_sort_counts_the_steps_of_its_network() -> None:
+    """A bitonic network of 256 elements has 8 · 9 / 2 steps, one of 300 is that of 512; then a load and a store."""
+    assert counted(lambda x: x.sort(-1).values, rand(64, 256)) == 13 * 36 + 2
+    assert counted(lambda x: x.sort(-1).values, rand(64, 300)) == pytest.approx((13 * 45 + 2) * 512 / 300, rel=0.001)
+
+
+def test_a_block_computes_the_lanes_that_a_row_leaves_idle() -> None:
+    """A row of 768 takes a block of 1024 lanes, so that each element costs a third more."""
+    softmax = lambda x: x.softmax(-1)  # noqa: E731
+    assert counted(softmax, rand(64, 768)) == pytest.approx(counted(softmax, rand(64, 1024)) * 4 / 3, rel=0.001)
+
+
+def test_double_precision_takes_more_instructions() -> None:
+    """ptxas writes 18 of double precision for an exponential, where single precision has one of its own."""
+    assert counted(torch.exp, rand(64).double()) == 18
+    assert counted(torch.exp, rand(64)) == 9 + 2
+
+
 @pytest.mark.parametrize(("width", "each"), [(1024, 1 + 14 + 7 + 1), (8192, 1 + 32 + 15 * 2048 / 8192 + 1 + 1 + 9 + 7 + 1)])
 def test_a_reduction_with_several_results_is_counted_once(width: int, each: float) -> None:
     """The largest of a row and its sum of exponentials come of one pass.
