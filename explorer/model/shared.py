@@ -125,6 +125,19 @@ class OperatorCall(Record):
 
 
 @record
+class Lookup(Record):
+    """An access of a loop at places that it reads from memory, as an embedding's, or an atomic addition.
+
+    `count` places are accessed, `run` adjacent bytes at each, in a buffer of `buffer` bytes. `adds` tells an atomic addition.
+    """
+
+    count: int
+    run: int
+    buffer: int
+    adds: bool
+
+
+@record
 class Occupancy(Record):
     """How many blocks and warps of a kernel fit on a multiprocessor, and how many each limit would allow."""
 

@@ -214,6 +214,9 @@ def own_group(kernel: Artifact) -> list[GroupRow]:
             "one_block": None,
             "rows": None,
             "run": None,
+            "lookups": (),
+            "reread": 0,
+            "strided": False,
             "before": (),
             "after": (),
             "prologue": (),
@@ -321,9 +324,14 @@ LIMITS = {
     "memory": "memory bandwidth",
     "L2": "L2 bandwidth",
     "operations": "arithmetic",
+    "places": "accesses one by one",
 }
 #: Why a launch is limited so, where it reaches no share of a peak.
-WHY = {"launch": "it does little work", "L2": "its bytes fit in L2"}
+WHY = {
+    "launch": "it does little work",
+    "L2": "its bytes fit in L2",
+    "places": "it looks up single elements, or adds to them",
+}
 #: Seconds of a kernel that does next to nothing: one that Inductor generates, one whose threads wait for each other (reductions,
 #: transposing copies), a library's, and cuDNN's attention, which clears its workspace before. Measured on an H200 by
 #: benchmarks/estimates.py, as are all figures of this kind below.
@@ -332,6 +340,16 @@ LAUNCHES = MappingProxyType({"generated": 0.9e-6, "waiting": 1.3e-6, "library": 
 L2_SPEED, L2_SHARES = 2.0, (0.3, 0.8)
 #: What DRAM and L2 hand out at the least, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
 SECTOR = 32
+#: The least seconds of a reduction whose elements lie apart: its loads wait for memory one after the other.
+STRIDED = 2.5e-6
+#: Lookups of single elements, and sectors of atomic additions, for each multiprocessor and clock. Measured on an H200.
+LOOKUPS, ADDITIONS = 0.8, 0.45
+#: Seconds between two atomic additions to one sector: 4 Mi additions to 1024 floats took 360 µs on an H200.
+SAME_SECTOR = 11e-9
+#: Blocks of a loop over long rows that run on a multiprocessor at once: Inductor gives each 512 of 2048 threads.
+BLOCKS = 4
+#: Bytes of a row from which a block has one row (`triton_heuristics._reduction_configs`: a step takes 2048 elements).
+LONG_ROW = 8192
 #: How much more than its part of the bandwidth a multiprocessor can have where others are idle.
 IDLE_NEIGHBOUR_GAIN = 2.0
 #: The share of the peak that kernels reach, by what they compute.
@@ -347,13 +365,15 @@ SHARES: Mapping[str, float] = MappingProxyType(
         "conv": 0.65,
         "conv_backward": 0.45,
         "conv_grouped": 0.15,
+        "conv_grouped_fp32": 0.095,
         "int8_rows": 0.065,
+        "split_scan": 0.185,
     }
 )
 #: The share of busy multiprocessors above which it is not said how many blocks a call has.
 MOSTLY_BUSY = 0.9
-#: How the name of a kernel begins whose reductions hold a row in one block.
-IN_ONE_BLOCK = "triton_per"
+#: How the name of a kernel begins whose reductions hold a row in one block, and of one whose blocks scan one row together.
+IN_ONE_BLOCK, SPLIT_SCAN = "triton_per", "triton_spl"
 #: The inner size from which attention reaches its share; at smaller ones the exponentials weigh more.
 HEAD = 128
 #: Tiles of a result that one block computes and what they reach; the inner size that is worth a block of its own.
@@ -371,6 +391,7 @@ UNKNOWN_CALL = "no estimate: nothing is known of how long {operator} takes; on t
 BY_BYTES = ("inductor_seeds", "randint", "clone", "copy", "fill", "zero", "constant_pad_nd", "cat")
 OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
 NOT_COUNTED = "recorded by a version of explorer that did not count operations: its bytes alone"
+NO_LOOKUPS = "recorded by a version of explorer that counted neither lookups nor second passes over rows"
 OTHER_KERNEL = "a kernel of the user's own: its bytes alone"
 
 
@@ -403,16 +424,19 @@ def estimate(target: Target, group: GroupRow) -> Estimate:
         return Estimate(0.0, "launch")
     if unknown := unknown_call(group):
         return Estimate(None, "", UNKNOWN_CALL.format(operator=unknown))
-    moved = group["read"] + group["written"] + copied(group)
+    moved = group["read"] + group["written"] + copied(group) + _beside_lookups(target, group)
     kept = 0.0 if group["run"] else resident(target, moved)
+    tail = _last_round(target, group)
+    streamed = moved / _bandwidth(target, group) / (1 + (L2_SPEED - 1) * kept) * (tail if kept else 1)
     parts = {
-        "L2" if kept else "memory": moved / _bandwidth(target, group) / (1 + (L2_SPEED - 1) * kept),
-        "operations": _operation_seconds(target, group),
+        "L2" if kept else "memory": streamed + _reread_seconds(target, group),
+        "operations": _operation_seconds(target, group) * tail,
     }
+    launch, one_by_one = LAUNCHES[_launch(group)], _place_seconds(target, group)
+    seconds = max(launch + max(parts.values()) + one_by_one, STRIDED if group["strided"] else 0.0)
+    parts["places"] = one_by_one
     limit = max(parts, key=lambda name: parts[name])
-    launch = LAUNCHES[_launch(group)]
     limit = limit if parts[limit] > launch else "launch"
-    seconds = launch + max(parts.values())
     sentences = (_limited(target, group, limit, moved, seconds), _idle(target, group, limit))
     return Estimate(seconds, limit, _outside(target, group), launch, " ".join(filter(None, sentences)))
 
@@ -468,7 +492,54 @@ def _bandwidth(target: Target, group: GroupRow) -> float:
     """Estimate bytes per second: the memory's rate, or less for a reduction of few rows on few multiprocessors."""
     whole = target.bandwidth * SHARES["memory"]
     rows = group["rows"]
+    if _is(group, SPLIT_SCAN):
+        return target.bandwidth * SHARES["split_scan"]
     return min(whole, IDLE_NEIGHBOUR_GAIN * whole * rows / target.multiprocessors) if rows else whole
+
+
+def _is(group: GroupRow, category: str) -> bool:
+    """Tell whether a group's kernel is of a category.
+
+    Inductor writes the category of a Triton kernel into its name (`get_kernel_category_by_source_code`).
+    """
+    return any(str(name).startswith(category) for name in group["kernels"])
+
+
+def _last_round(target: Target, group: GroupRow) -> float:
+    """Estimate how much longer a loop over long rows takes because its last round of blocks leaves multiprocessors idle."""
+    rows, at_once = group["rows"] or 0, BLOCKS * target.multiprocessors
+    if rows <= at_once or _is(group, IN_ONE_BLOCK) or group["read"] / rows < LONG_ROW:
+        return 1.0
+    return -(-rows // at_once) * at_once / rows
+
+
+def _reread_seconds(target: Target, group: GroupRow) -> float:
+    """Estimate the time of a second pass over rows: it finds them in L2 if the rows of all running blocks fit there."""
+    again, rows = group["reread"] or 0, group["rows"]
+    if not again or not rows or _is(group, IN_ONE_BLOCK):
+        return 0.0
+    running = min(rows, BLOCKS * target.multiprocessors) * again / rows
+    return again / _bandwidth(target, group) / (1 + (L2_SPEED - 1) * resident(target, running))
+
+
+def _beside_lookups(target: Target, group: GroupRow) -> float:
+    """Count the bytes that memory hands out beside single elements: two sectors at a time, for what is not in L2."""
+    alone = (each for each in group["lookups"] or () if not each["adds"] and each["run"] <= SECTOR)
+    return sum(float(each["count"] * SECTOR * (1 - resident(target, each["buffer"]))) for each in alone)
+
+
+def _place_seconds(target: Target, group: GroupRow) -> float:
+    """Estimate the time of lookups of single elements, and of atomic additions to places spread evenly over their buffer."""
+    turns = target.multiprocessors * target.clock
+    lookups = group["lookups"] or () if turns else ()
+    seconds = 0.0
+    for each in lookups:
+        sectors = each["count"] * -(-each["run"] // SECTOR)
+        if each["adds"]:
+            seconds += max(sectors / (ADDITIONS * turns), SAME_SECTOR * sectors / max(1, each["buffer"] // SECTOR))
+        elif each["run"] <= SECTOR:
+            seconds += sectors / (LOOKUPS * turns)
+    return seconds
 
 
 def copied(group: GroupRow) -> int:
@@ -501,11 +572,8 @@ def loop_operations(group: GroupRow) -> Mapping[str, int]:
     """Count the operations of a group's loops by dtype.
 
     A reduction has others where one block holds a row than where it loops over it.
-
-    Inductor writes the category of a Triton kernel into its name (`get_kernel_category_by_source_code`).
     """
-    in_one_block = any(str(name).startswith(IN_ONE_BLOCK) for name in group["kernels"])
-    counts: Mapping[str, int] | None = group["one_block"] if in_one_block else None
+    counts: Mapping[str, int] | None = group["one_block"] if _is(group, IN_ONE_BLOCK) else None
     return counts or group["elementwise"] or {}
 
 
@@ -526,7 +594,9 @@ def share_of(call: Mapping[str, Plain]) -> float:
     if "conv" in operator:
         if call.get("transposed"):  # cuDNN computes it as the gradient of a convolution's input
             return SHARES["conv_backward"]
-        return SHARES["conv_grouped" if _grouped(call) else f"conv{backward}"]
+        if _grouped(call):
+            return SHARES["conv_grouped_fp32" if call.get("dtype") == "float32" else "conv_grouped"]
+        return SHARES[f"conv{backward}"]
     if call.get("dtype") == "int8" and call.get("strides") and call["strides"][-1][-1] == 1:
         return SHARES["int8_rows"]
     return SHARES["template" if call["template"] else "mm"]
@@ -578,7 +648,7 @@ def rate_of(target: Target, call: Mapping[str, Plain]) -> float:
     dtype = str(call.get("dtype", ""))  # a call of an unknown operator has no dtype
     if call["template"] and target.vendor == "nvidia" and target.capability < (8, 0) and dtype == "float16":
         return target.peak.get("fp32", 0.0)
-    if dtype in ("float16", "bfloat16") and "conv" in str(call["operator"]) and _grouped(call):
+    if dtype in ("float16", "bfloat16", "float32") and "conv" in str(call["operator"]) and _grouped(call):
         return target.peak.get("fp32", 0.0)  # cuDNN's kernels for these use no tensor cores
     names = ("tf32", "fp32") if dtype in ("float32", "complex64") and call.get("tf32") else RATES.get(dtype, ())
     return next((target.peak[name] for name in names if name in target.peak), 0.0)
@@ -632,6 +702,8 @@ def _outside(target: Target, group: GroupRow) -> str:
             reasons.append(FEW_CHANNELS)
         elif call.get("transposed") and dtype in ("float16", "bfloat16"):
             reasons.append(TRANSPOSED)
+    if group["kernels"] and group["lookups"] is None:
+        reasons.append(NO_LOOKUPS)
     if not any(name in target.title for name in VALIDATED):
         reasons.append(OTHER_GPU.format(title=target.title))
     return "; ".join(dict.fromkeys(reasons))

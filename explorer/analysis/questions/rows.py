@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from explorer.model.shared import Names, OperatorCall, Setting
+from explorer.model.shared import Lookup, Names, OperatorCall, Setting
 
 # The scheduler -----------------------------------------------------------------------------------------------------------
 
@@ -33,6 +33,9 @@ class GroupRow(TypedDict):
     one_block: Mapping[str, int] | None
     rows: int | None
     run: int | None
+    lookups: tuple[Lookup, ...] | None
+    reread: int | None
+    strided: bool | None
     before: Names
     after: Names
     prologue: Names

@@ -11,8 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from explorer.capture.observe.operators import is_view_call
-from explorer.capture.observe.scheduler_nodes import hint, inputs, is_loops, is_result, iterations, written_names
-from explorer.model.shared import Names
+from explorer.capture.observe.scheduler_nodes import (
+    hint,
+    inputs,
+    is_loops,
+    is_result,
+    iterations,
+    reduction_type,
+    written_names,
+)
+from explorer.model.shared import Lookup, Names
 
 #: The least that DRAM and L2 hand out at once, in bytes: https://docs.nvidia.com/nsight-compute/ProfilingGuide (sector).
 SECTOR = 32
@@ -152,6 +160,59 @@ def shortest_run(node: Any) -> int | None:
                 if beside and steps.get(dep.var_names[-1], 1) != 1:
                     runs.append(min(beside[0], ranges[dep.var_names[-1]]) * int(V.graph.get_dtype(dep.name).itemsize))
     return min(runs, default=None)
+
+
+def lookups(node: Any) -> tuple[Lookup, ...]:
+    """List a node's accesses at places that its loops read, and all its atomic additions."""
+    return tuple(lookup for part in node.get_nodes() if is_loops(part) for lookup in _part_lookups(part))
+
+
+def _part_lookups(part: Any) -> Iterator[Lookup]:
+    from torch._inductor.virtualized import V
+
+    for dep in (*part.read_writes.reads, *part.read_writes.writes):
+        adds = _mode(dep) == ATOMIC
+        if not hasattr(dep, "var_names") or not (adds or (dep.is_indirect() and _reads_integers(part))):
+            continue
+        item = int(V.graph.get_dtype(dep.name).itemsize)
+        ranges, steps = _ranges_and_steps(dep)
+        run = max((ranges[v] for v, step in steps.items() if step == 1), default=1)
+        count = iterations(part) // max(1, run)
+        yield Lookup(count=count if adds else min(count, _lookups(part)), run=run * item, buffer=_whole(dep.name), adds=adds)
+
+
+def _reads_integers(part: Any) -> bool:
+    """Tell whether a loop body reads integers, which places are looked up by; else it computes them from loop variables."""
+    from torch._inductor.virtualized import V
+
+    reads = (dep.name for dep in part.read_writes.reads if hasattr(dep, "var_names") and not dep.is_indirect())
+    return any(not V.graph.get_dtype(name).is_floating_point for name in reads)
+
+
+def reread(node: Any) -> int:
+    """Count the bytes that a loop over a row reads again in a later pass, which needs what an earlier pass reduced."""
+    ready: dict[str, int] = {}  # the first pass that can use each buffer of the node
+    passes: dict[str, set[int]] = {}
+    again = 0
+    for part in node.get_nodes():
+        if not is_loops(part) or getattr(part, "_body", None) is None:
+            continue
+        deps = [dep for dep in part.read_writes.reads if hasattr(dep, "var_names")]
+        number = max((ready.get(dep.name, 0) for dep in deps), default=0)
+        ready |= dict.fromkeys(written_names(part), number + bool(reduction_type(part)))
+        for dep in deps:
+            if dep.is_indirect() or math.prod(map(hint, dep.size)) < iterations(part):
+                continue
+            before = passes.setdefault(str(dep), set())
+            again += _loop_bytes(dep, part) if before and number not in before else 0
+            before.add(number)
+    return again
+
+
+def is_strided(node: Any) -> bool:
+    """Tell whether a reduction's elements lie apart, so that neighbouring threads have other rows."""
+    data = [getattr(getattr(part, "node", None), "data", None) for part in node.get_nodes()]
+    return any(str(getattr(each, "reduction_hint", "")).startswith("ReductionHint.OUTER") for each in data)
 
 
 def _lookups(part: Any) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.capture.observe.bytes_moved import moved, shortest_run
+from explorer.capture.observe.bytes_moved import is_strided, lookups, moved, reread, shortest_run
 from explorer.capture.observe.loop_operations import by_dtype, distinct_loops, rows
 from explorer.capture.observe.operators import operator_call
 from explorer.model.records import changed
@@ -34,4 +34,7 @@ def with_operations(row: FinalNode, node: Any) -> FinalNode:
         one_block=one_block,
         rows=rows(node),
         run=shortest_run(node),
+        lookups=lookups(node),
+        reread=reread(node),
+        strided=is_strided(node),
     )

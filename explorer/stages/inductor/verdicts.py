@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from explorer.model.records import FieldError, Record, record
-from explorer.model.shared import Names, OperatorCall, Setting
+from explorer.model.shared import Lookup, Names, OperatorCall, Setting
 from explorer.model.values import Call
 from explorer.model.wording import readable_bytes
 from explorer.stages.inductor.reasons import MadeBuffer, Rule, asked_by, sentence, why_made, words
@@ -56,7 +56,8 @@ class FinalNode(Record):
     `number` is its number in the verdicts, `ir` the class of its IR node, `call` what the wrapper calls. `read` and
     `written` are bytes of memory, `unsized` names what has no known size. Of its elementwise operations, by dtype,
     `elementwise` are those where a reduction loops over a row, `one_block` those where a block holds the row; `rows` is the
-    number of rows that a reduction reduces, `run` the shortest run of adjacent elements it reads. `template`, `prologue`
+    number of rows that a reduction reduces, `run` the shortest run of adjacent elements it reads, `reread` the bytes that a
+    later pass over the rows reads again, `strided` tells that a row's elements lie apart. `template`, `prologue`
     and `epilogue` are nodes by number; `combo` says that a foreach node is a combo kernel.
     """
 
@@ -76,6 +77,9 @@ class FinalNode(Record):
     one_block: Mapping[str, int] | None = None
     rows: int | None = None
     run: int | None = None
+    lookups: tuple[Lookup, ...] | None = None
+    reread: int | None = None
+    strided: bool | None = None
 
 
 #: The scheduler's reason against a pair where a node must run between one of the pair and a node fused with it.

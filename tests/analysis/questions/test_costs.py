@@ -11,7 +11,20 @@ import torch
 
 import explorer
 from explorer.analysis.questions.comparison import launches
-from explorer.analysis.questions.costs import LAUNCHES, OF_THE_HOST, SHARES, estimate, filled, rate_of
+from explorer.analysis.questions.costs import (
+    ADDITIONS,
+    LAUNCHES,
+    LONG_ROW,
+    LOOKUPS,
+    OF_THE_HOST,
+    SAME_SECTOR,
+    SECTOR,
+    SHARES,
+    STRIDED,
+    estimate,
+    filled,
+    rate_of,
+)
 from explorer.analysis.questions.figures import estimated, figures
 from explorer.model.records import blank
 from explorer.model.shared import Kernel
@@ -158,7 +171,7 @@ def work(*calls: dict[str, Any], read: int = 0, written: int = 1, kind: str = "e
         "elementwise": {},
         "one_block": None,
     }
-    return {**row, "rows": None, "run": None, **facts}
+    return {**row, "rows": None, "run": None, "lookups": (), "reread": 0, "strided": False, **facts}
 
 
 def seconds(*calls: dict[str, Any], target: Target = H100, **facts: Any) -> float:
@@ -234,6 +247,69 @@ def test_small_kernels_find_their_bytes_in_l2() -> None:
     assert [estimate(H100, work(kind="alone", read=n)).limit for n in (small, large)] == ["L2", "memory"]
 
 
+def lookup(count: int, run: int, buffer: int, *, adds: bool) -> dict[str, Any]:
+    return {"count": count, "run": run, "buffer": buffer, "adds": adds}
+
+
+def kernel(**facts: Any) -> float:
+    """The seconds of a generated kernel."""
+    return seconds(kind="alone", **facts)
+
+
+def test_single_elements_take_longer_than_rows() -> None:
+    """A gather of rows is its bytes. Of single floats each takes a turn, and from memory a second sector beside its own."""
+    turn = 1 / (LOOKUPS * H100.multiprocessors * H100.clock)
+    rows, near, far = (
+        kernel(read=10**9, lookups=(lookup(10**6, run, buffer, adds=False),))
+        for run, buffer in ((1024, 10**9), (4, 10**6), (4, 10**9))
+    )
+    assert rows == kernel(read=10**9) and near - rows == pytest.approx(10**6 * turn)
+    assert far - near == pytest.approx(10**6 * SECTOR / (H100.bandwidth * SHARES["memory"]))
+
+
+def test_additions_take_turns_by_sector() -> None:
+    """Atomic additions cost by the sectors that they touch; many to few sectors wait for each other, and the limit says so."""
+    spread, rows, crowded = (
+        estimate(H100, work(kind="alone", read=4, lookups=(lookup(count, run, buffer, adds=True),)))
+        for count, run, buffer in ((10**6, 4, 10**6), (10**6 // 8, 256, 10**6), (10**6, 4, 64))
+    )
+    turns = 10**6 / (ADDITIONS * H100.multiprocessors * H100.clock)
+    assert spread.seconds == rows.seconds == pytest.approx(LAUNCHES["generated"] + turns, rel=0.01)
+    assert crowded.seconds == pytest.approx(10**6 / 2 * SAME_SECTOR, rel=0.01)
+    assert crowded.limit == "places" and "adds" in crowded.limited
+
+
+def test_a_second_pass_finds_short_rows_in_l2() -> None:
+    """A loop reads long rows from memory again, short ones from L2, and a block that holds its row reads nothing again."""
+
+    def looped(rows: int, name: str = "triton_red_k") -> float:
+        return kernel(read=10**9, rows=rows, reread=10**9, kernels=(name,), written=0)
+
+    once = 10**9 / (H100.bandwidth * SHARES["memory"])
+    short, long = looped(10**6), looped(1056)  # 1 KB, and 1 MB each in all 528 blocks at once
+    assert long == pytest.approx(2 * once, rel=0.01) and short == pytest.approx(1.5 * once, rel=0.01)
+    assert looped(10**6, "triton_per_k") == pytest.approx(once, rel=0.01)
+
+
+def test_the_last_round_of_long_rows_leaves_multiprocessors_idle() -> None:
+    """Of 529 rows, 528 run at once and the last alone takes as long; a kernel of short rows fills its blocks."""
+    heavy = {"elementwise": {"float32": 10**10}}
+    full, over = (kernel(read=rows * LONG_ROW, rows=rows, **heavy) for rows in (528, 529))
+    assert over == pytest.approx(2 * full, rel=0.01)
+    assert kernel(read=529, rows=529, **heavy) == pytest.approx(full, rel=0.01)
+
+
+def test_blocks_that_scan_one_row_pass_their_sums_on() -> None:
+    """A split scan reaches little of the bandwidth, and has as many blocks as it wants for its single row."""
+    found = kernel(read=10**9, rows=1, kernels=("triton_spl_k",))
+    assert found == pytest.approx(10**9 / (H100.bandwidth * SHARES["split_scan"]), rel=0.01)
+
+
+def test_a_reduction_of_columns_waits_for_its_loads() -> None:
+    """It takes a while however small it is; one of rows takes a launch."""
+    assert kernel(read=4, rows=16, strided=True) == STRIDED > kernel(read=4, rows=16)
+
+
 def test_few_tiles_leave_multiprocessors_idle() -> None:
     """A result of one tile is computed by one block, or by as many as the inner size is worth."""
     assert filled(H100, call("aten.mm", 1, sizes=(1, 64, 64, 64))) == pytest.approx(1 / 132)
@@ -274,6 +350,15 @@ def test_what_is_outside_what_was_validated_is_said() -> None:
     assert "own::product" in estimate(H100, work(call("own::product", 8))).outside
     assert not untold(estimate(H100, work(kind="user's kernel")).outside, "kernel", "bytes")
     assert not untold(estimate(H100, {**work(), "calls": None, "elementwise": None}).outside, "version", "explorer", "operations")
+    older = estimate(H100, work(kind="alone", lookups=None, reread=None, strided=None, read=10**9))
+    assert older.seconds == kernel(read=10**9) and not untold(older.outside, "version", "lookups")
+
+
+def test_a_depthwise_convolution_of_float32_uses_no_tensor_cores() -> None:
+    """Whether torch allows TF32 or not: cuDNN's kernel for it has none."""
+    depthwise = call("aten.convolution", 10**10, "float32", (384, 18816, 1, 9), groups=384, channels=1, tf32=True)
+    expected = 10**10 / (H100.peak["fp32"] * SHARES["conv_grouped_fp32"])
+    assert seconds(depthwise) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.compile

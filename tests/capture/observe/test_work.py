@@ -169,6 +169,34 @@ def test_a_transposing_copy_says_how_short_its_rows_are() -> None:
     assert [(row["run"], row["rows"]) for row in groups(lambda x: x.sum(1), rand(64, 96))] == [(None, 64)]
 
 
+def test_what_is_looked_up_or_added_to_is_listed() -> None:
+    """A gather of single floats, one of rows, and an atomic addition: how many places, bytes at each, and the buffer's bytes."""
+    places, add = torch.randint(0, 1000, (64,)), {"adds": True, "count": 64, "run": 512, "buffer": 512_000}
+    (row,) = groups(lambda i, w: w[i] * 2, places, rand(1000))
+    assert [dict(each) for each in row["lookups"]] == [{"adds": False, "count": 64, "run": 4, "buffer": 4000}]
+    (row,) = groups(lambda i, w: w[i] * 2, places, rand(1000, 128))
+    assert [(each.count, each.run) for each in row["lookups"]] == [(64, 512)]
+    rows = groups(lambda x, i, s: x.index_add(0, i, s), rand(1000, 128), places, rand(64, 128))
+    assert [dict(each) for row in rows for each in row["lookups"]] == [add]
+    assert [row["lookups"] for row in groups(lambda x: F.interpolate(x[None, None], scale_factor=2), rand(8, 8))] == [()]
+
+
+def test_a_second_pass_over_a_row_reads_it_again() -> None:
+    """A norm needs the whole row before it scales it. One pass takes a sum, or a variance with its several results."""
+    x = rand(64, 8192)
+    assert [row["reread"] for row in groups(lambda x: F.rms_norm(x, (8192,)), x)] == [64 * 8192 * 4]
+    assert [row["reread"] for row in groups(lambda x: x.sum(-1), x)] == [0]
+    assert [row["reread"] for row in groups(lambda x: x.var(-1), x)] == [0]
+    assert [row["reread"] for row in groups(lambda x: x.logsumexp(-1), x.double())] == [64 * 8192 * 8]
+
+
+def test_a_reduction_over_rows_is_strided() -> None:
+    """The elements of a column lie a row apart; those of a row lie side by side."""
+    x = rand(512, 512)
+    assert [row["strided"] for row in groups(lambda x: x.sum(0), x)][-1] is True
+    assert [row["strided"] for row in groups(lambda x: x.sum(1), x)] == [False]
+
+
 def test_double_precision_loops_are_counted_as_such() -> None:
     """The operations of a loop body, in the dtype that they run in; loads and stores are none of double precision."""
     (row,) = groups(lambda x: x * 2 + 1, rand(64).double())

@@ -306,6 +306,19 @@ export interface OperatorCall {
   view?: boolean;
 }
 
+/**
+ * An access of a loop at places that it reads from memory, as an embedding's, or an atomic addition.
+ *
+ * `count` places are accessed, `run` adjacent bytes at each, in a buffer of `buffer` bytes. `adds` tells an
+ * atomic addition.
+ */
+export interface Lookup {
+  count: number;
+  run: number;
+  buffer: number;
+  adds: boolean;
+}
+
 /** A node of the scheduler after fusion, a row of `Fusion.groups`; bytes read and written. */
 export interface GroupRow {
   frame: string;
@@ -325,6 +338,9 @@ export interface GroupRow {
   one_block: { [key: string]: number } | null;
   rows: number | null;
   run: number | null;
+  lookups: Lookup[] | null;
+  reread: number | null;
+  strided: boolean | null;
   before: string[];
   after: string[];
   prologue: string[];
