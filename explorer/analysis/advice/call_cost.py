@@ -137,7 +137,8 @@ class TracedCall:
     @cached_property
     def own(self) -> tuple[Launch, ...]:
         """The launch of the hand-written kernel that was traced alone; () for a trace of a function."""
-        if self.trace.find("ir_post_fusion"):
+        alone = [kernel for kernel in self.kernels if not kernel.artifact.frame]  # Dynamo numbers the frame of any other
+        if not alone:
             return ()
         listed = {row["kernel"]: row for row in kernel_rows(self.trace)}
         return tuple(
@@ -147,7 +148,7 @@ class TracedCall:
                 listed[kernel.name]["seconds"] or self.seconds_of(group["read"] + group["written"]),
                 measured=listed[kernel.name]["timed"] == "measured",
             )
-            for kernel in self.kernels
+            for kernel in alone
             for group in own_group(kernel.artifact)
         )
 
