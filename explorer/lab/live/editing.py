@@ -459,7 +459,7 @@ def _judged(rows: Table, same: bool) -> tuple[str, str]:
 
 def _faults(wrong: Sequence[Mapping[str, Any]]) -> str:
     """Say of each of the first few wrong values how far it is off."""
-    said = [f"{row['output']}: {row['note'] or 'unequal'}, {_off(row)}" for row in wrong[:MAX_FAULTS]]
+    said = [f"{row['output']}: {', '.join(filter(None, (row['note'] or 'unequal', _off(row))))}" for row in wrong[:MAX_FAULTS]]
     more = [f"and {len(wrong) - MAX_FAULTS} more"] if len(wrong) > MAX_FAULTS else []
     return "\n".join([*said, *more])
 
@@ -470,7 +470,7 @@ def _off(row: Mapping[str, Any]) -> str:
     if off is None:
         return "not comparable"
     if not math.isfinite(off):
-        return f"off by {off}"
+        return "" if row["note"] else f"off by {off}"  # the note says which side overflows
     if part is None or not math.isfinite(part):
         return f"off by up to {off:.3g}"
     times = float(f"{part:.2g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 import explorer
 from explorer.capture.splice.edit import Edit
 from explorer.errors import InputError, LiveError
-from explorer.lab.live.editing import _off
+from explorer.lab.live.editing import _faults, _off
 from explorer.lab.live.function import LiveFunction
 from tests.facts import says, untold
 from tests.trials import limit_the_launch_only, try_in_this_process
@@ -40,6 +41,14 @@ def equal(trace: explorer.Trace) -> list[object]:
 def test_a_wrong_value_says_its_part_in_digits(part: float, said: str) -> None:
     """A value that is off by all of the right one is off by 100 %, not by 1e+02 %; beyond ten times the value by a factor."""
     assert _off({"max_abs": 0.000493, "max_rel": part}) == f"off by up to 0.000493, {said} the right value"
+
+
+def test_a_value_that_overflows_is_off_by_no_number() -> None:
+    """The note says which side overflows, and is all that is said: "off by inf" says nothing."""
+    note = "compiled overflows or is NaN at 2 elements"
+    row = {"output": "out_ptr0", "note": note, "max_abs": math.inf, "max_rel": None}
+    assert _faults([row]) == f"out_ptr0: {note}"
+    assert _faults([{**row, "note": ""}]) == "out_ptr0: unequal, off by inf"
 
 
 @pytest.mark.parametrize("target", ["h100", "mi300x"])
