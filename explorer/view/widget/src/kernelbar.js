@@ -114,7 +114,7 @@ export class KernelBar {
     const onclick = () => this.on.both(forms[ASSEMBLY], forms[MACHINE] ?? null, make);
     return element(
       "button",
-      { class: "primary", onclick, title: "PTX and SASS beside each other" },
+      { class: "both", onclick, title: "PTX and SASS beside each other" },
       "PTX + SASS",
     );
   }

@@ -347,7 +347,7 @@ export class Rail {
  * @param {string} name
  */
 const breakable = (name) =>
-  name.split(/(?<=[_.])/).flatMap((part, at) => (at ? [element("wbr"), part] : [part]));
+  name.split(/(?<=_|\.(?!\w+:))/).flatMap((part, at) => (at ? [element("wbr"), part] : [part]));
 
 /**
  * Whether a node within a frame begins open: a graph, the kernels, and a kernel that stands alone.
