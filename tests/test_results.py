@@ -240,3 +240,5 @@ def test_no_name_in_the_rail_lies_over_the_lines_found(opened, rotary, width):
     rail = tab.get_by_role("navigation", name="stages of the compile")
     rail.locator(".found", has_text="×").first.wait_for()
     assert rail.evaluate(OVERPRINTED) == []
+    rail.evaluate("rail => { for (const mark of rail.querySelectorAll('.edited-mark')) mark.textContent = 'edited'; }")
+    assert rail.evaluate(OVERPRINTED) == []  # nor where an edit of a kernel is marked too
