@@ -18,7 +18,6 @@ from explorer.analysis.questions.fusion import Graph, check_known
 from explorer.capture.compilers.settings import changed_settings
 from explorer.capture.compilers.wrapping import WRAPPING, wrapped_otherwise
 from explorer.errors import ExplorerError, InputError, unknown_name
-from explorer.lab.live.function import LiveFunction
 from explorer.lab.live.protocol import Changes, Live, needs_live, with_options
 from explorer.lab.live.timing import Seconds
 from explorer.model.guessed import NamesGuessed, guess
@@ -119,6 +118,8 @@ def what_if(
 
 def _hooked_modules(trace: Trace) -> Sequence[Any]:
     """The DDP and FSDP2 modules that the traced function calls."""
+    from explorer.lab.live.function import LiveFunction
+
     live = needs_live(trace, "what if")
     return live.call.hooked if isinstance(live, LiveFunction) else ()
 
