@@ -69,10 +69,10 @@ def stage(name: str) -> Stage:
 def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A trace that the template's tests saved, and what pytest said of them: they ran with wheels of explorer and of itself."""
     folder = tmp_path_factory.mktemp("plugin")
-    for name in ("explorer", "docs/plugin"):
+    for name in ("explorer", "notebooks", "docs/plugin"):  # the wheel has the notebooks, and the two pages that they link to
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules", "src"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "docs/backends.md", "docs/glossary.md"):
+        shutil.copy(ROOT / name, folder / name)
     target, base = folder / "site", folder / "base"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(target)]
     for source in (folder, folder / "docs" / "plugin"):
