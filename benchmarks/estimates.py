@@ -33,6 +33,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,13 @@ def tensors(device: str) -> Callable[..., Any]:
         return torch.randint(-8, 8, size, device=device).to(kind)
 
     return make
+
+
+def indices(device: str) -> Callable[..., Any]:
+    """Give a function that makes a tensor of a size with random indices below `of`."""
+    import torch
+
+    return lambda *size, of: torch.randint(0, of, size, device=device)
 
 
 def elementwise(device: str) -> dict[str, Callable[[], Case]]:
@@ -290,8 +298,7 @@ def functions(device: str) -> dict[str, Callable[[], Case]]:
     t = tensors(device)
     f = torch.nn.functional
 
-    def half(*size: int) -> Any:
-        return t(*size, dtype="bfloat16")
+    half = partial(t, dtype="bfloat16")
 
     def of(function: Callable[..., Any]) -> Callable[[], Case]:
         return lambda: (function, (half(1 << 24).abs(),), {})
@@ -334,8 +341,7 @@ def unseen(device: str) -> dict[str, Callable[[], Case]]:
     f = torch.nn.functional
     sdpa = f.scaled_dot_product_attention
 
-    def half(*size: int, grad: bool = False) -> Any:
-        return t(*size, dtype="bfloat16", grad=grad)
+    half = partial(t, dtype="bfloat16")
 
     def rope(x: Any, cos: Any, sin: Any) -> Any:
         left, right = x.chunk(2, -1)
@@ -434,11 +440,8 @@ def irregular(device: str) -> dict[str, Callable[[], Case]]:
     t = tensors(device)
     f = torch.nn.functional
 
-    def half(*size: int) -> Any:
-        return t(*size, dtype="bfloat16")
-
-    def index(count: int, of: int) -> Any:
-        return torch.randint(0, of, (count,), device=device)
+    half = partial(t, dtype="bfloat16")
+    index = indices(device)
 
     def pooled(x: Any) -> Any:
         return f.interpolate(f.avg_pool2d(x, 2), scale_factor=2, mode="bilinear")
@@ -457,21 +460,21 @@ def irregular(device: str) -> dict[str, Callable[[], Case]]:
         "topk 100 of 4 Mi": lambda: (lambda x: x.topk(100).values, (t(1 << 22),), {}),
         "scatter_add 4 Mi into 1 Mi": lambda: (
             lambda x, i: x.new_zeros(1 << 20).scatter_add(0, i, x),
-            (t(1 << 22), index(1 << 22, 1 << 20)),
+            (t(1 << 22), index(1 << 22, of=1 << 20)),
             {},
         ),
         "scatter_add 4 Mi into 1024": lambda: (
             lambda x, i: x.new_zeros(1024).scatter_add(0, i, x),
-            (t(1 << 22), index(1 << 22, 1024)),
+            (t(1 << 22), index(1 << 22, of=1024)),
             {},
         ),
         "index_add 65536x256 into 4096": lambda: (
             lambda x, i: x.new_zeros(4096, 256).index_add(0, i, x),
-            (t(65536, 256), index(65536, 4096)),
+            (t(65536, 256), index(65536, of=4096)),
             {},
         ),
-        "gather 4 Mi of 1 Mi": lambda: (lambda x, i: x[i] * 2, (t(1 << 20), index(1 << 22, 1 << 20)), {}),
-        "gather 4 Mi of 64 Mi": lambda: (lambda x, i: x[i] * 2, (t(1 << 26), index(1 << 22, 1 << 26)), {}),
+        "gather 4 Mi of 1 Mi": lambda: (lambda x, i: x[i] * 2, (t(1 << 20), index(1 << 22, of=1 << 20)), {}),
+        "gather 4 Mi of 64 Mi": lambda: (lambda x, i: x[i] * 2, (t(1 << 26), index(1 << 22, of=1 << 26)), {}),
         "logsumexp fp64 4096x4096": lambda: (lambda x: x.logsumexp(-1), (t(4096, 4096, dtype="float64"),), {}),
         "exp fp64 8 Mi": lambda: (torch.exp, (t(1 << 23, dtype="float64"),), {}),
         "sum of 16 Mi": lambda: (lambda x: x.sum(), (t(1 << 24),), {}),
@@ -495,17 +498,14 @@ def irregular(device: str) -> dict[str, Callable[[], Case]]:
 
 
 def fresh(device: str) -> dict[str, Callable[[], Case]]:
-    """Cases measured once, after every constant of the estimate was fixed."""
+    """Cases that no constant was fitted to, but from which causes were read that the estimate lacked."""
     import torch
 
     t = tensors(device)
     f = torch.nn.functional
 
-    def half(*size: int, grad: bool = False) -> Any:
-        return t(*size, dtype="bfloat16", grad=grad)
-
-    def index(*size: int, of: int) -> Any:
-        return torch.randint(0, of, size, device=device)
+    half = partial(t, dtype="bfloat16")
+    index = indices(device)
 
     def masked(x: Any, mask: Any) -> Any:
         return x.masked_fill(mask, float("-inf")).softmax(-1)
@@ -594,17 +594,14 @@ def fresh(device: str) -> dict[str, Callable[[], Case]]:
 
 
 def held_out(device: str) -> dict[str, Callable[[], Case]]:
-    """Cases written before the last change of the estimate and measured after it, a third of them irregular."""
+    """Cases written before the last change of the estimate and looked at after it, a third of them irregular."""
     import torch
 
     t = tensors(device)
     f = torch.nn.functional
 
-    def half(*size: int, grad: bool = False) -> Any:
-        return t(*size, dtype="bfloat16", grad=grad)
-
-    def index(*size: int, of: int) -> Any:
-        return torch.randint(0, of, size, device=device)
+    half = partial(t, dtype="bfloat16")
+    index = indices(device)
 
     def accumulated(x: Any, i: Any, v: Any) -> Any:
         return x.index_put((i,), v, accumulate=True)
