@@ -30,7 +30,7 @@ from explorer.analysis.questions.group_costs import group_costs
 from explorer.analysis.questions.kernels import KernelData, kernels_of, kernels_of_graph
 from explorer.analysis.questions.memory import element_size
 from explorer.analysis.questions.priced_collectives import priced_collectives
-from explorer.analysis.questions.rows import GroupCost, GroupRow
+from explorer.analysis.questions.rows import GroupCost, GroupRow, KernelRow
 from explorer.analysis.questions.tables import table
 from explorer.analysis.questions.target import compiled_for, gpu_of
 from explorer.analysis.questions.user_lines import UserLine, compilers_of
@@ -142,12 +142,7 @@ class TracedCall:
             return ()
         listed = {row["kernel"]: row for row in kernel_rows(self.trace)}
         return tuple(
-            Launch(
-                Graph(kernel.artifact, NO_VERDICTS, EMPTY),
-                group,
-                listed[kernel.name]["seconds"] or self.seconds_of(group["read"] + group["written"]),
-                measured=listed[kernel.name]["timed"] == "measured",
-            )
+            self._launch(Graph(kernel.artifact, NO_VERDICTS, EMPTY), group, listed[kernel.name])
             for kernel in alone
             for group in own_group(kernel.artifact)
         )
@@ -159,7 +154,7 @@ class TracedCall:
         generated = sum(len(graph.verdicts.data.kernels) * runs_of(self.trace, graph) for graph in self.graphs)
         return calls + generated + len(self.own)
 
-    def _launch(self, graph: Graph, row: GroupRow, cost: GroupCost) -> Launch:
+    def _launch(self, graph: Graph, row: GroupRow, cost: GroupCost | KernelRow) -> Launch:
         if cost["seconds"] is not None and cost["timed"] == "measured":
             return Launch(graph, row, cost["seconds"], measured=True)
         if self.target is not None:
