@@ -387,7 +387,7 @@ TRANSPOSED = "a transposed convolution, for which cuDNN takes kernels with tenso
 NO_RATE = "the rate of {dtype} on this GPU is not known: its bytes alone"
 NO_SHARE = "the share of the peak that {operator} reaches was not measured"
 UNKNOWN_CALL = "no estimate: nothing is known of how long {operator} takes; on the GPU, t.benchmark() times the whole function"
-#: Operators of which nothing counts operations and which take as long as their bytes: seeds for random numbers, and copies.
+#: Operators without counted operations that take as long as their bytes: seeds for random numbers, and copies.
 BY_BYTES = ("inductor_seeds", "randint", "clone", "copy", "fill", "zero", "constant_pad_nd", "cat")
 OTHER_GPU = "the shares were measured on H100 and H200, not on {title}"
 NOT_COUNTED = "recorded by a version of explorer that did not count operations: its bytes alone"

@@ -90,7 +90,7 @@ MANY_DOUBLE = {
 #: (`triton_heuristics._reduction_configs`). A step is short, so that exchanging sums between threads weighs more.
 SCAN_IN_LOOPS, IN_ONE_STEP = 55, 2048
 #: Instructions of a bitonic sort for each element and step; a row of n has log2(n) · (log2(n) + 1) / 2 steps
-#: (`triton_helpers.sort_with_index`). ptxas writes 8, of which half are integer and one is a shuffle, which issue slower.
+#: (`triton_helpers.sort_with_index`). ptxas writes 8. Half of them are integer and one is a shuffle: these issue slower.
 SORT_STEP = 13
 #: Instructions for one random number. Philox is ten rounds of two wide products, which take two slots each, two exclusive ors
 #: and two additions. It gives four numbers: from torch 2.13 on Inductor uses them all (triton_helpers.rand4x), before that one.

@@ -23,7 +23,7 @@ def hooked_modules(function: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def _kinds() -> tuple[type, ...]:
-    """The classes of which a module can be one in this process."""
+    """The wrappers that a module can be an instance of in this process."""
     from torch import distributed
 
     if not distributed.is_available() or not distributed.is_initialized():

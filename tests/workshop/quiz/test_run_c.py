@@ -17,7 +17,7 @@ RUN = "void run(float **in, float **out) {{ {body} }}"
 
 
 def test_results_have_the_shapes_that_are_expected() -> None:
-    """Two inputs and two outputs, of which one is a single number, arrive in their order."""
+    """Two inputs and two outputs, one of them a single number, arrive in their order."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
     x, y = torch.tensor([1.0, 2.0]), torch.tensor([[5.0]])
     c = RUN.format(body="for (int i = 0; i < 2; i++) out[0][i] = in[0][i] - in[1][0]; out[1][0] = in[1][0] * 2;")
